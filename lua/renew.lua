@@ -1,0 +1,20 @@
+-- Brings the leases of many locks up to what their owners ask.
+--
+-- KEYS[i]      a lock: a hash of owner to hold count
+-- ARGV[2i-1]   its owner
+-- ARGV[2i]     lease in milliseconds that must be left at least; never shortens what is left
+-- reply[i]     1: renewed; 0: the lock is gone; -1: somebody else holds it, or it is no lock any more
+--
+-- pcall, because one key of another type must not keep the other locks from being renewed.
+local replies = {}
+for i, lock in ipairs(KEYS) do
+    if redis.pcall('hexists', lock, ARGV[2 * i - 1]) == 1 then
+        if redis.call('pttl', lock) < tonumber(ARGV[2 * i]) then
+            redis.call('pexpire', lock, ARGV[2 * i])
+        end
+        replies[i] = 1
+    else
+        replies[i] = redis.call('exists', lock) * -1
+    end
+end
+return replies

@@ -1,0 +1,137 @@
+//! Where everything comes from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use crate::config::{Config, LockClientBuilder};
+use crate::core::Core;
+use crate::error::Result;
+use crate::key::LockKey;
+use crate::lock::{self, ReentrantLock};
+use crate::observe::{LockEvent, Stats};
+
+/// A client of the locks on one Redis. Cheap to clone; clones share everything.
+///
+/// It has three threads: `leasehold-watchdog` renews, `leasehold-subscriber` (from the first wait
+/// on) listens for releases, `leasehold-pool` keeps the pool's books. It opens up to
+/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them, and
+/// one for each of the first two threads. When the last client, lock and guard are gone, the threads
+/// end and the connections are closed; locks that are still held then run out with their lease.
+#[derive(Clone, Debug)]
+pub struct LockClient {
+    core: Arc<Core>,
+}
+
+impl LockClient {
+    /// A client with the default settings for `redis://[user:password@]host[:port][/database]` or
+    /// `redis+unix:///path/to/socket`.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClientBuilder::build`], which see: no connection is opened yet.
+    pub fn connect(url: &str) -> Result<Self> {
+        Self::builder(url).build()
+    }
+
+    /// A client with settings of your own.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::builder("redis://127.0.0.1:6379")
+    ///     .watchdog_lease(Duration::from_secs(15))
+    ///     .namespace("shop")
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> LockClientBuilder {
+        LockClientBuilder::new(url)
+    }
+
+    pub(crate) fn open(config: Config) -> Result<Self> {
+        Ok(Self {
+            core: Arc::new(Core::open(config)?),
+        })
+    }
+
+    /// A handle of the reentrant lock of this name. Never fails and asks nobody; a bad name is an
+    /// error of the first call that uses it.
+    ///
+    /// Bounds of a name: 1 to 512 bytes, any UTF-8. Do not use one name for locks of different kinds.
+    #[must_use]
+    pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
+        ReentrantLock::new(Arc::clone(&self.core), name)
+    }
+
+    /// Who holds the lock of this name, as Redis knows it.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis); `Unavailable`
+    /// after one command time-out.
+    pub fn inspect(&self, name: &str) -> Result<LockStatus> {
+        let key = LockKey::new(&self.core.namespace, name);
+        let found = lock::inspect(&self.core, &key)?;
+        Ok(found.map_or_else(LockStatus::default, |hold| LockStatus {
+            owner: Some(hold.owner),
+            hold_count: hold.hold_count,
+            time_to_live: hold.millis_left.map(Duration::from_millis),
+        }))
+    }
+
+    /// Frees the lock of this name, whoever holds it, and wakes those who wait for it; false if
+    /// nobody held it. **Its holder goes on working until it notices the loss**: at once if it is a
+    /// thread of this client, else within two thirds of its lease.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    pub fn force_unlock(&self, name: &str) -> Result<bool> {
+        lock::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
+    }
+
+    /// What this client has counted since it was made.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.core.observer.stats()
+    }
+
+    /// What happens to this client's locks and connections from now on. Every call makes a receiver
+    /// of its own, which is forgotten when it is dropped. One that is more than 1,024 events behind
+    /// misses the next ones ([`Stats::events_dropped`]); it never holds up anybody.
+    #[must_use]
+    pub fn events(&self) -> Receiver<LockEvent> {
+        self.core.observer.events()
+    }
+}
+
+impl LockClientBuilder {
+    /// Makes the client. This checks every setting but opens no connection: a server that is away
+    /// or refuses the log-in is told by the first call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
+    /// breaks, or says that the client's threads could not be started.
+    pub fn build(self) -> Result<LockClient> {
+        LockClient::open(self.validate()?)
+    }
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockStatus {
+    /// `<client uuid>:<thread number>`; `None` if nobody holds the lock.
+    pub owner: Option<String>,
+    /// How many times its owner holds it; 0 if nobody does.
+    pub hold_count: u32,
+    /// What is left of the lease, in whole milliseconds; `None` if nobody holds the lock, or if
+    /// the hold never expires (no client of this crate makes such a hold).
+    pub time_to_live: Option<Duration>,
+}

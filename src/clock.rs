@@ -1,0 +1,136 @@
+//! The one clock of the crate: it never steps, and it goes on while the machine sleeps.
+//!
+//! A lease runs out on the server while a laptop is shut or a virtual machine is suspended, so a
+//! clock that stops meanwhile (as `std::time::Instant` does on Linux) would call a lost lock held.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A point in time, in nanoseconds of the [clock](self). Sums that overflow mean "never".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
+    /// Before everything.
+    pub(crate) const ZERO: Self = Self(0);
+
+    pub(crate) fn now() -> Self {
+        Self(nanos(since_boot()))
+    }
+
+    pub(crate) fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(duration)))
+    }
+
+    pub(crate) fn before(self, duration: Duration) -> Self {
+        if self == Self::NEVER {
+            return self;
+        }
+        Self(self.0.saturating_sub(nanos(duration)))
+    }
+
+    /// The time from `earlier` to here; zero if it is not earlier.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The time from now to here; zero once it is past.
+    pub(crate) fn left(self) -> Duration {
+        self.since(Self::now())
+    }
+
+    pub(crate) fn is_past(self) -> bool {
+        Self::now() >= self
+    }
+}
+
+/// A moment that many threads read and that only moves forward.
+#[derive(Debug)]
+pub(crate) struct LatestMoment(AtomicU64);
+
+impl LatestMoment {
+    pub(crate) fn new(moment: Moment) -> Self {
+        Self(AtomicU64::new(moment.0))
+    }
+
+    pub(crate) fn get(&self) -> Moment {
+        Moment(self.0.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn advance_to(&self, moment: Moment) {
+        self.0.fetch_max(moment.0, Ordering::AcqRel);
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn since_boot() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    // Apple's CLOCK_MONOTONIC counts sleep; it is CLOCK_UPTIME_RAW that does not.
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: ClockId = ClockId::Monotonic;
+
+    let time = clock_gettime(CLOCK);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}
+
+/// On Windows the counter behind `Instant` counts sleep; elsewhere there is nothing better.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn since_boot() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_clock_goes_forward() {
+        let first = Moment::now();
+        assert!(Moment::now() >= first);
+        assert!(first.is_past());
+        assert!(!Moment::now().after(Duration::from_secs(60)).is_past());
+    }
+
+    #[test]
+    fn an_overflow_means_never() {
+        let never = Moment::now().after(Duration::MAX);
+        assert_eq!(never, Moment::NEVER);
+        assert_eq!(never.before(Duration::from_secs(1)), Moment::NEVER);
+        assert!(!never.is_past());
+    }
+
+    proptest! {
+        #[test]
+        fn sums_and_differences_agree(start in 0..u64::MAX / 4, step in 0..u64::MAX / 4) {
+            let (start, step) = (Moment(start), Duration::from_nanos(step));
+            prop_assert_eq!(start.after(step).since(start), step);
+            prop_assert_eq!(start.since(start.after(step)), Duration::ZERO);
+            prop_assert_eq!(start.after(step).before(step), start);
+        }
+
+        #[test]
+        fn the_latest_of_many_moments_stands(moments in prop::collection::vec(any::<u64>(), 1..20)) {
+            let latest = LatestMoment::new(Moment(0));
+            for &moment in &moments {
+                latest.advance_to(Moment(moment));
+            }
+            prop_assert_eq!(latest.get(), Moment(*moments.iter().max().unwrap()));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! From what the user sets to what the client may rely on.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::IntoConnectionInfo;
+
+use crate::error::{Error, Result};
+
+/// Settings of a [`LockClient`](crate::LockClient); made by
+/// [`LockClient::builder`](crate::LockClient::builder).
+///
+/// All bounds are checked in [`build`](Self::build). `Debug` shows the settings without the URL,
+/// which may hold a password.
+#[derive(Clone)]
+pub struct LockClientBuilder {
+    url: String,
+    watchdog_lease: Duration,
+    pool_size: u32,
+    pool_timeout: Duration,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+    namespace: String,
+}
+
+impl LockClientBuilder {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: url.into(),
+            watchdog_lease: Duration::from_secs(30),
+            pool_size: 10,
+            pool_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            command_timeout: Duration::from_secs(1),
+            namespace: String::new(),
+        }
+    }
+
+    /// The lease of locks that the watchdog renews ([`Lease::RENEWED`](crate::Lease::RENEWED)), and
+    /// so the longest time that a process that dies keeps its locks.
+    ///
+    /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms. Renewed when a little more than a third is left.
+    #[must_use]
+    pub fn watchdog_lease(mut self, lease: Duration) -> Self {
+        self.watchdog_lease = lease;
+        self
+    }
+
+    /// The most connections that calls of this client use at once. Waiting for a lock uses none, so
+    /// this need not follow the number of threads.
+    ///
+    /// Default: 10. Bounds: 1 to 1,000. Connections are opened when first needed.
+    #[must_use]
+    pub fn pool_size(mut self, connections: u32) -> Self {
+        self.pool_size = connections;
+        self
+    }
+
+    /// The longest wait for a free connection of the pool, within the time of the call.
+    ///
+    /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
+    #[must_use]
+    pub fn pool_timeout(mut self, timeout: Duration) -> Self {
+        self.pool_timeout = timeout;
+        self
+    }
+
+    /// The longest time for opening one connection, log-in included, within the time of the call.
+    /// The look-up of a host name is the system's, and its time-out is, too.
+    ///
+    /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// The longest time for one command: each write, and each wait for a reply. A command that gets
+    /// no reply is repeated on a fresh connection while the time of the call lasts.
+    ///
+    /// The time of a call follows from it: one command time-out for calls that ask once, three for
+    /// [`unlock`](crate::Lock::unlock), and ten without any answer for [`lock`](crate::Lock::lock).
+    ///
+    /// Default: 1 second. Bounds: 1 ms to 1 hour.
+    #[must_use]
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// What goes before every lock's name in its key and channel, with a `:` between (unless it
+    /// ends in one). Clients that share locks must use the same.
+    ///
+    /// Default: empty, the name is the key. Bounds: at most 512 bytes.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// All rules, in one place.
+    pub(crate) fn validate(self) -> Result<Config> {
+        let within = |field, value: Duration, low: Duration, high: Duration| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::Config {
+                field,
+                value: format!("{value:?}"),
+                rule: format!("it is at least {low:?} and at most {high:?}"),
+            })
+        };
+        let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
+        within("pool_timeout", self.pool_timeout, shortest, longest)?;
+        within("connect_timeout", self.connect_timeout, shortest, longest)?;
+        within("command_timeout", self.command_timeout, shortest, longest)?;
+        within(
+            "watchdog_lease",
+            self.watchdog_lease,
+            Duration::from_millis(10),
+            Duration::from_millis(1 << 53),
+        )?;
+        if !(1..=1000).contains(&self.pool_size) {
+            return Err(Error::Config {
+                field: "pool_size",
+                value: self.pool_size.to_string(),
+                rule: "it is at least 1 and at most 1000".into(),
+            });
+        }
+        if self.namespace.len() > 512 {
+            return Err(Error::Config {
+                field: "namespace",
+                value: format!("{} bytes long", self.namespace.len()),
+                rule: "it has at most 512 bytes".into(),
+            });
+        }
+        let server = self.url.as_str().into_connection_info().map_err(|error| {
+            let scheme = self.url.split_once("://").map_or("none", |(scheme, _)| scheme);
+            Error::Config {
+                field: "url",
+                // The URL may hold a password, so only its scheme is shown.
+                value: format!("of scheme {scheme:?}"),
+                rule: format!("{error}; it reads redis://[user:password@]host[:port][/database] or redis+unix:///path/to/socket"),
+            }
+        })?;
+        Ok(Config {
+            server,
+            watchdog_lease: self.watchdog_lease,
+            pool_size: self.pool_size,
+            pool_timeout: self.pool_timeout,
+            connect_timeout: self.connect_timeout,
+            command_timeout: self.command_timeout,
+            namespace: self.namespace,
+        })
+    }
+}
+
+impl fmt::Debug for LockClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockClientBuilder")
+            .field("watchdog_lease", &self.watchdog_lease)
+            .field("pool_size", &self.pool_size)
+            .field("pool_timeout", &self.pool_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("command_timeout", &self.command_timeout)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings that keep all rules.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) server: redis::ConnectionInfo,
+    pub(crate) watchdog_lease: Duration,
+    pub(crate) pool_size: u32,
+    pub(crate) pool_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) namespace: String,
+}

@@ -1,0 +1,123 @@
+//! What to do about a failure, decided once for every kind of it.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// What a failed command asks of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// The connection cannot be trusted any more, or leads to a server that may not be written to:
+    /// drop it and ask again on a fresh one.
+    Reconnect,
+    /// The server is there but not ready: ask again a little later.
+    Wait,
+    /// The server does not know the script: send its source.
+    SendSource,
+    /// The key is not a lock.
+    WrongType,
+    /// The log-in is wrong or no longer valid: asking again is in vain, and the connection is of no use.
+    Forget,
+    /// The server means it: asking again is in vain.
+    Refuse,
+}
+
+impl Advice {
+    pub(crate) fn on(error: &RedisError) -> Self {
+        match error.kind() {
+            ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
+            ErrorKind::AuthenticationFailed => Self::Forget,
+            ErrorKind::Server(kind) => Self::on_server_error(kind, error),
+            ErrorKind::Extension => Self::on_code(error),
+            _ => Self::Refuse,
+        }
+    }
+
+    fn on_server_error(kind: ServerErrorKind, error: &RedisError) -> Self {
+        match kind {
+            ServerErrorKind::NoScript => Self::SendSource,
+            ServerErrorKind::ReadOnly => Self::Reconnect,
+            ServerErrorKind::BusyLoading
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::TryAgain => Self::Wait,
+            // Redis 6 wraps the error of a command in a script into one of its own, by text.
+            _ if error
+                .detail()
+                .is_some_and(|text| text.contains("WRONGTYPE")) =>
+            {
+                Self::WrongType
+            }
+            _ => Self::Refuse,
+        }
+    }
+
+    /// Codes that `redis` has no kind for.
+    fn on_code(error: &RedisError) -> Self {
+        match error.code() {
+            Some("WRONGTYPE") => Self::WrongType,
+            // BUSY: a script of somebody else runs too long.
+            Some("BUSY") => Self::Wait,
+            Some("NOAUTH" | "WRONGPASS") => Self::Forget,
+            _ => Self::Refuse,
+        }
+    }
+
+    pub(crate) fn keeps_connection(self) -> bool {
+        !matches!(self, Self::Reconnect | Self::Forget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn on(code: &str) -> Advice {
+        let reply = format!("-{code} some detail\r\n");
+        let value = redis::parse_redis_value(reply.as_bytes()).unwrap();
+        Advice::on(&value.extract_error().unwrap_err())
+    }
+
+    #[test]
+    fn every_reply_has_its_advice() {
+        for (code, advice) in [
+            ("NOSCRIPT", Advice::SendSource),
+            ("READONLY", Advice::Reconnect),
+            ("LOADING", Advice::Wait),
+            ("BUSY", Advice::Wait),
+            ("MASTERDOWN", Advice::Wait),
+            ("CLUSTERDOWN", Advice::Wait),
+            ("TRYAGAIN", Advice::Wait),
+            ("WRONGTYPE", Advice::WrongType),
+            ("NOAUTH", Advice::Forget),
+            ("WRONGPASS", Advice::Forget),
+            ("NOPERM", Advice::Refuse),
+            ("OOM", Advice::Refuse),
+            ("MISCONF", Advice::Refuse),
+            ("ERR", Advice::Refuse),
+            ("SOMETHINGNEW", Advice::Refuse),
+        ] {
+            assert_eq!(on(code), advice, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_seen_through_the_wrapping_of_older_servers() {
+        let advice =
+            on("ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation");
+        assert_eq!(advice, Advice::WrongType);
+    }
+
+    #[test]
+    fn after_an_io_error_the_connection_is_not_trusted() {
+        for kind in [
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::WouldBlock,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::UnexpectedEof,
+        ] {
+            let advice = Advice::on(&RedisError::from(io::Error::from(kind)));
+            assert_eq!(advice, Advice::Reconnect, "{kind:?}");
+            assert!(!advice.keeps_connection());
+        }
+    }
+}

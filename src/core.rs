@@ -1,0 +1,87 @@
+//! Everything that a client owns, opened and torn down here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::conn::{Connections, Node};
+use crate::error::{Error, Result};
+use crate::key::LockKey;
+use crate::local::LocalQueue;
+use crate::observe::Observer;
+use crate::patience::Patience;
+use crate::wait::Subscriber;
+use crate::watchdog::Watchdog;
+
+/// Held by clients, handles and guards. The threads never hold it, nor does anything that they
+/// hold, so that the last drop ends and joins them.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) id: Uuid,
+    pub(crate) watchdog_lease: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) namespace: Box<str>,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) subscriber: Subscriber,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) queue: Arc<LocalQueue>,
+    pub(crate) observer: Arc<Observer>,
+}
+
+impl Core {
+    pub(crate) fn open(config: Config) -> Result<Self> {
+        let id = Uuid::new_v4();
+        let node = Arc::new(Node::new(&config)?);
+        let observer = Arc::new(Observer::default());
+        let connections = Arc::new(Connections::new(&config, Arc::clone(&node))?);
+        let watchdog = Watchdog::start(
+            Arc::clone(&node),
+            Arc::clone(&observer),
+            config.command_timeout,
+        )
+        .map_err(|error| Error::Config {
+            field: "threads",
+            value: error.to_string(),
+            rule: "the watchdog thread could not be started".into(),
+        })?;
+        // Named like the channel of a lock, so that one ACL pattern allows both.
+        let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
+        let subscriber = Subscriber::new(
+            node,
+            Arc::clone(&connections),
+            Arc::clone(&observer),
+            Arc::clone(control.channel()),
+            config.connect_timeout,
+            config.command_timeout,
+        );
+        Ok(Self {
+            id,
+            watchdog_lease: config.watchdog_lease,
+            command_timeout: config.command_timeout,
+            namespace: config.namespace.into(),
+            watchdog,
+            subscriber,
+            connections,
+            queue: Arc::default(),
+            observer,
+        })
+    }
+
+    /// For `lock`: it waits for other holders without end, but not for a server that is silent.
+    pub(crate) fn patience_to_lock(&self) -> Patience {
+        Patience::unless_silent(self.command_timeout * 10)
+    }
+
+    /// For `unlock`: long enough to outlast a lost reply or two.
+    pub(crate) fn patience_to_unlock(&self) -> Patience {
+        Patience::at_most(Duration::ZERO, self.command_timeout * 3)
+    }
+
+    /// What this client adds to a lease that it waits for, so that many processes do not all come
+    /// in the same millisecond.
+    pub(crate) fn jitter(&self) -> Duration {
+        Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong, and what to do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The result of every fallible call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A cause in the words of the layer below: I/O, the connection pool, or Redis itself.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call failed. "Somebody else holds the lock" is an answer, never an error.
+///
+/// Every error that concerns a lock names it; every error that concerns a server names its node
+/// (`host:port` or socket path). None ever contains a user name or a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The calling thread does not hold the lock: it never took it, has given it back already, or
+    /// another thread did. Java's `IllegalMonitorStateException`.
+    #[error(
+        "lock {lock:?} is not held by this thread; only the thread that took it can use or unlock it"
+    )]
+    NotHeld {
+        /// The name of the lock.
+        lock: String,
+    },
+
+    /// The calling thread did hold the lock, and it is gone. Stop what the lock protects, then
+    /// unlock (or drop the guard): only that lets the thread take the lock anew.
+    #[error(
+        "lock {lock:?} was lost ({reason}); stop the work that it protects, then unlock it before taking it again"
+    )]
+    Lost {
+        /// The name of the lock.
+        lock: String,
+        /// How it was lost.
+        reason: LostReason,
+    },
+
+    /// Redis gave no clear answer within the time that the call may take. What was asked may or
+    /// may not have happened; an acquire is undone in the background, a release repeated there.
+    #[error(
+        "lock {lock:?}: no clear answer from Redis at {node} within {waited:.1?}; check the server, then try again"
+    )]
+    Unavailable {
+        /// The name of the lock.
+        lock: String,
+        /// The node that was asked.
+        node: String,
+        /// How long the call tried.
+        waited: Duration,
+        /// The last failure seen.
+        #[source]
+        cause: Cause,
+    },
+
+    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was taken.
+    #[error("waiting for lock {lock:?} was interrupted")]
+    Interrupted {
+        /// The name of the lock.
+        lock: String,
+    },
+
+    /// The key of this name holds something that is not a lock. Nothing was changed.
+    #[error(
+        "key of lock {lock:?} at {node} holds a value of another type; choose another name, or delete that key"
+    )]
+    WrongType {
+        /// The name of the lock.
+        lock: String,
+        /// The node that was asked.
+        node: String,
+    },
+
+    /// A setting, a name or a lease is outside its bounds. Nothing was sent.
+    #[error("{field} is {value}: {rule}")]
+    Config {
+        /// The setting or argument.
+        field: &'static str,
+        /// What was given, without secrets.
+        value: String,
+        /// The bound that it breaks.
+        rule: String,
+    },
+
+    /// Redis refused the command: no permission, wrong password, out of memory and the like. Asking
+    /// again will not help before the server or the client's settings are changed.
+    #[error("lock {lock:?}: Redis at {node} refused: {cause}")]
+    Redis {
+        /// The name of the lock.
+        lock: String,
+        /// The node that refused.
+        node: String,
+        /// Its reply.
+        #[source]
+        cause: Cause,
+    },
+}
+
+/// How a held lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// By this process's own clock the lease may have run out on the server: it was a fixed one, or
+    /// no renewal was confirmed in time.
+    Expired,
+    /// Redis answered that the key is gone: deleted, evicted, flushed, or forced open.
+    Deleted,
+    /// Redis answered that somebody else holds the lock.
+    Taken,
+    /// All renewals of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) are used up. The
+    /// last lease still runs for about a third of its length.
+    RenewalLimit,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease ran out",
+            Self::Deleted => "its key was deleted",
+            Self::Taken => "somebody else took it",
+            Self::RenewalLimit => "its renewals are used up",
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The only place that makes key and channel names, byte for byte as Redisson does.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// The longest lock name, in bytes.
+const MAX_NAME: usize = 512;
+
+/// Where one lock lives in Redis.
+#[derive(Clone, Debug)]
+pub(crate) struct LockKey {
+    name: Arc<str>,
+    key: Arc<str>,
+    channel: Arc<str>,
+}
+
+impl LockKey {
+    /// Never fails, so that making a handle never does; [`check`](Self::check) tells a bad name.
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        let key = if namespace.is_empty() {
+            name.to_owned()
+        } else if namespace.ends_with(':') {
+            format!("{namespace}{name}")
+        } else {
+            format!("{namespace}:{name}")
+        };
+        Self {
+            name: name.into(),
+            channel: derived("redisson_lock__channel", &key).into(),
+            key: key.into(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let rule = match self.name.len() {
+            0 => "a lock needs a name of at least one byte",
+            1..=MAX_NAME => return Ok(()),
+            _ => "a lock's name has at most 512 bytes",
+        };
+        Err(Error::Config {
+            field: "name",
+            value: format!("{} bytes long", self.name.len()),
+            rule: rule.into(),
+        })
+    }
+
+    /// The name that the user gave.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    /// The hash in Redis, and what tells one lock of a client from another.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    /// Where releases are announced.
+    pub(crate) fn channel(&self) -> &Arc<str> {
+        &self.channel
+    }
+}
+
+/// Redisson's `prefixName`: the key becomes the hash tag, unless it holds a `{` already.
+fn derived(prefix: &str, key: &str) -> String {
+    if key.contains('{') {
+        format!("{prefix}:{key}")
+    } else {
+        format!("{prefix}:{{{key}}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn channels_follow_redissons_rule() {
+        for (name, channel) in [
+            ("order:pay", "redisson_lock__channel:{order:pay}"),
+            ("{order}:pay", "redisson_lock__channel:{order}:pay"),
+            ("a{b", "redisson_lock__channel:a{b"),
+            ("a}b", "redisson_lock__channel:{a}b}"),
+            ("{}x", "redisson_lock__channel:{}x"),
+            ("größe ☃", "redisson_lock__channel:{größe ☃}"),
+        ] {
+            assert_eq!(&**LockKey::new("", name).channel(), channel);
+        }
+    }
+
+    #[test]
+    fn a_namespace_goes_before_the_name_in_key_and_channel() {
+        for namespace in ["app", "app:"] {
+            let key = LockKey::new(namespace, "pay");
+            assert_eq!(&**key.key(), "app:pay");
+            assert_eq!(&**key.channel(), "redisson_lock__channel:{app:pay}");
+            assert_eq!(key.name(), "pay");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_to_512_bytes() {
+        assert!(LockKey::new("", "").check().is_err());
+        assert!(LockKey::new("app", "").check().is_err());
+        assert!(LockKey::new("", &"x".repeat(512)).check().is_ok());
+        assert!(LockKey::new("", &"x".repeat(513)).check().is_err());
+        // Bytes, not characters.
+        assert!(LockKey::new("", &"ß".repeat(257)).check().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_other_name_is_used_as_it_is(name in "\\PC{1,100}") {
+            let key = LockKey::new("", &name);
+            prop_assert!(key.check().is_ok());
+            prop_assert_eq!(&**key.key(), name.as_str());
+            let wrapped = key.channel().contains(&format!(":{{{name}}}"));
+            prop_assert_eq!(wrapped, !name.contains('{'));
+        }
+    }
+}

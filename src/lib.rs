@@ -1,0 +1,139 @@
+//! Distributed locks on Redis for blocking Rust: `java.util.concurrent.locks.Lock` for threads of
+//! different processes and machines.
+//!
+//! ```no_run
+//! # fn main() -> leasehold::Result<()> {
+//! use std::time::Duration;
+//! use leasehold::{Lease, Lock, LockClient};
+//!
+//! let client = LockClient::connect("redis://127.0.0.1:6379")?;
+//! let lock = client.reentrant_lock("order:pay");
+//!
+//! let guard = lock.acquire()?;    // waits; nobody else, on any machine, holds the lock now
+//! guard.check()?;                 // still so?
+//! guard.unlock()?;
+//!
+//! if lock.try_lock(Duration::from_secs(10), Lease::fixed(Duration::from_secs(30)))? {
+//!     lock.unlock()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! There is no async runtime here. A call blocks its thread, and says how long at most.
+//!
+//! # Taking a lock
+//!
+//! | call | waits | gives |
+//! |---|---|---|
+//! | [`acquire`](Lock::acquire) | until the lock is free | a [`LockGuard`] that unlocks when it is dropped |
+//! | [`try_acquire(wait, lease)`](Lock::try_acquire) | at most `wait` | the guard, or `None` |
+//! | [`lock`](Lock::lock), [`lock_with(lease)`](Lock::lock_with) | until the lock is free | nothing; [`unlock`](Lock::unlock) it yourself |
+//! | [`try_lock(wait, lease)`](Lock::try_lock) | at most `wait` | whether this thread has it now |
+//! | [`lock_interruptibly(lease, interrupt)`](Lock::lock_interruptibly) | until free or [interrupted](Interrupt) | nothing, or [`Error::Interrupted`] |
+//!
+//! The owner is the OS thread. A thread that holds a lock can take it again; the last unlock frees
+//! it. That somebody else holds the lock is an answer (`false`, `None`), never an error.
+//!
+//! Threads of one process that wait for one lock get it in the order in which they came, and cost
+//! Redis nothing while they wait: one of them speaks for all. Between processes there is no order.
+//!
+//! # Leases
+//!
+//! A process that dies cannot unlock, so every hold in Redis ends by itself: with its [`Lease`].
+//! [`Lease::RENEWED`] is renewed in the background for as long as its holder lives;
+//! [`Lease::fixed`] ends when it says; [`Lease::renewed_at_most`] is for work that may hang.
+//! A nested acquire never shortens what the outer one has, and a nested unlock never stops it.
+//!
+//! # When a lock is lost
+//!
+//! Redis can lose a key, an operator can delete it, a process can be paused for longer than its
+//! lease. Then the work runs on beside somebody else's, unless it asks:
+//!
+//! ```no_run
+//! # use leasehold::{Lock, LockGuard, Result};
+//! # fn next_step() -> Option<()> { None }
+//! fn work(guard: &LockGuard) -> Result<()> {
+//!     while let Some(step) = next_step() {
+//!         guard.check()?;         // Err(Lost) as soon as this process knows; no I/O
+//!         # let () = step;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! [`LockGuard::lost`] is a channel for those who would rather wait for the news, and
+//! [`LockClient::events`] tells an operator. A lost lock still has to be unlocked (or its guard
+//! dropped) by its thread, which is told [`Error::Lost`] once more; only then can that thread take
+//! the lock anew. So no part of a program takes a lock silently that another part believes to hold.
+//!
+//! # What is promised
+//!
+//! 1. While a guard says that it is held, no other client holds the lock, as long as Redis keeps the
+//!    key: no failover that loses it, no eviction, nobody who deletes it.
+//! 2. A holder whose lock is gone is told, at the latest when its lease could have run out on the
+//!    server. The lease counts by a clock that never steps and that goes on while the machine
+//!    sleeps, from before the request was sent.
+//! 3. A process that dies frees its locks within one lease.
+//! 4. A lost or late reply never leaves a count wrong, a lock stuck for longer than one lease, or a
+//!    stranger's lock released: every request can be done twice and does its work once.
+//! 5. Every call returns within the time that its documentation states, whatever the server and the
+//!    network do. The look-up of a host name alone is left to the system.
+//!
+//! # What no lock with a lease can promise
+//!
+//! * A process that is paused between `check` and its write writes late. Only the store that is
+//!   written to can refuse that, by a number that rises with every hold (a fencing token).
+//! * A Redis replica that is promoted may not have seen the lock. Two holders are possible then,
+//!   until the first one's renewal is answered with "not yours".
+//! * An eviction policy other than `noeviction` may evict locks.
+//!
+//! # Beside Redisson
+//!
+//! Names, keys, counts and messages are those of Redisson's `RLock`, byte for byte, so a Rust and a
+//! Java service can share a lock. Use one kind of lock for one name.
+//!
+//! # Logging
+//!
+//! Losses and failed renewals are logged as warnings by [`tracing`]. No user name, password or URL
+//! is ever logged.
+
+#![warn(unreachable_pub)]
+// A panic of ours is a panic of the user's; tests may.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::print_stderr,
+        clippy::print_stdout,
+        clippy::unwrap_used,
+    )
+)]
+
+mod client;
+mod clock;
+mod config;
+mod conn;
+mod core;
+mod error;
+mod interrupt;
+mod key;
+mod lease;
+mod local;
+mod lock;
+mod observe;
+mod owner;
+mod patience;
+mod script;
+mod wait;
+mod wake;
+mod watchdog;
+
+pub use client::{LockClient, LockStatus};
+pub use config::LockClientBuilder;
+pub use error::{Cause, Error, LostReason, Result};
+pub use interrupt::Interrupt;
+pub use lease::Lease;
+pub use lock::{Lock, LockGuard, ReentrantLock};
+pub use observe::{LockEvent, Stats};

@@ -1,0 +1,194 @@
+//! The one way to a lock: the queue at home, a try, a wait for whoever holds it, another try.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::standing;
+use crate::conn::NoAnswer;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::key::LockKey;
+use crate::lease::{Lease, Terms};
+use crate::local::{Hold, LevelId, Place, Turn};
+use crate::owner::{self, Owner, ThreadId};
+use crate::patience::Patience;
+use crate::script::{self, Attempt};
+
+/// Between tries where no message can tell of a release.
+const FIRST_POLL: Duration = Duration::from_millis(20);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// A level of a hold.
+pub(super) type Held = (Arc<Hold>, LevelId);
+
+/// Takes a lock, or a further level of it; `None` if the patience ends before.
+pub(super) fn acquire(
+    core: &Core,
+    key: &LockKey,
+    lease: Lease,
+    patience: &Patience,
+) -> Result<Option<Held>> {
+    key.check()?;
+    let terms = lease.terms(core.watchdog_lease)?;
+    patience.check(key.name())?;
+    let thread = ThreadId::current();
+    let turn = match core.queue.enter(key.key(), thread) {
+        Place::Mine(hold) => return reenter(core, hold, terms, patience).map(Some),
+        Place::Turn(turn) => turn,
+        Place::Behind => match queue_up(core, key, thread, patience)? {
+            Some(turn) => turn,
+            None => return Ok(None),
+        },
+    };
+    take(core, key, turn, terms, patience)
+}
+
+/// Waits behind the other threads of this process.
+fn queue_up(
+    core: &Core,
+    key: &LockKey,
+    thread: ThreadId,
+    patience: &Patience,
+) -> Result<Option<Turn>> {
+    if patience.is_over() {
+        return Ok(None);
+    }
+    let turn = core.queue.line_up(key.key(), thread, patience.waker());
+    if turn.is_some() {
+        return Ok(turn);
+    }
+    loop {
+        patience.sleep(Duration::MAX);
+        if let Err(interrupted) = patience.check(key.name()) {
+            drop(core.queue.leave(key.key(), thread));
+            return Err(interrupted);
+        }
+        if let Some(turn) = core.queue.take_turn(key.key(), thread) {
+            return Ok(Some(turn));
+        }
+        if patience.is_over() {
+            return Ok(core.queue.leave(key.key(), thread));
+        }
+    }
+}
+
+/// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
+/// dropped and goes to the next thread at home.
+fn take(
+    core: &Core,
+    key: &LockKey,
+    turn: Turn,
+    terms: Terms,
+    patience: &Patience,
+) -> Result<Option<Held>> {
+    // Listening before the try, where that costs nothing, saves another try after it.
+    let mut listener = core
+        .subscriber
+        .listen_if_live(key.channel(), || patience.waker());
+    let mut poll = FIRST_POLL;
+    loop {
+        let left = match attempt(core, key, terms, patience)? {
+            Ok(hold) => {
+                turn.keep(Arc::clone(&hold));
+                core.observer.acquisitions.add(1);
+                let schedule = hold.schedule();
+                core.watchdog
+                    .watch(hold.id(), Arc::clone(&hold) as _, schedule);
+                return Ok(Some((hold, Hold::FIRST_LEVEL)));
+            }
+            Err(left) => left.map_or(LONGEST_POLL, Duration::from_millis) + core.jitter(),
+        };
+        if patience.is_over() {
+            return Ok(None);
+        }
+        let listener =
+            listener.get_or_insert_with(|| core.subscriber.listen(key.channel(), patience.waker()));
+        // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
+        let nap = if listener.is_live() {
+            left
+        } else {
+            left.min(poll)
+        };
+        poll = (poll * 2).min(LONGEST_POLL);
+        if patience.sleep(nap) {
+            core.observer.wakeups_by_message.add(1);
+        } else {
+            core.observer.wakeups_by_timeout.add(1);
+        }
+        patience.check(key.name())?;
+    }
+}
+
+/// Somebody else's hold, with the milliseconds that it lasts; `None`: it never expires.
+type Busy = Option<u64>;
+
+/// One clear answer to one try.
+fn attempt(
+    core: &Core,
+    key: &LockKey,
+    terms: Terms,
+    patience: &Patience,
+) -> Result<Result<Arc<Hold>, Busy>> {
+    let owner = Owner::current(&core.id);
+    let request = script::acquire(key, &owner, terms.millis);
+    let answer = match core.connections.ask(key, &request, patience) {
+        Ok(answer) => answer,
+        Err(no_answer) => return Err(withdraw(core, key, owner, terms, no_answer)),
+    };
+    if answer.repeated {
+        owner::retire();
+    }
+    let found = script::attempt(&answer.reply);
+    match found.map_err(|error| core.connections.refusal(key, error))? {
+        Attempt::Held(left) => Ok(Err(left)),
+        Attempt::Taken => {
+            let hold = Hold::new(
+                key.clone(),
+                owner,
+                terms,
+                answer.asked,
+                &core.queue,
+                Arc::clone(&core.observer),
+            );
+            if !hold.expires().is_past() {
+                return Ok(Ok(Arc::new(hold)));
+            }
+            // The answer took longer than the lease: nobody can say whether the lock is still held.
+            owner::retire();
+            give_up(core, key, hold.into_owner(), terms);
+            Ok(Err(Some(0)))
+        }
+    }
+}
+
+/// Takes back an acquire that got no clear answer, so that no lock is left without a holder.
+fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms, no_answer: NoAnswer) -> Error {
+    if no_answer.ambiguous {
+        owner::retire();
+        // A request that a server has not read yet is done when it reads on, however much later. A
+        // release behind it on the same connection is done right after it.
+        let release = script::release(key, &owner).by_source();
+        for mut wire in no_answer.unanswered {
+            let _ = wire.send(&release);
+        }
+        give_up(core, key, owner, terms);
+    }
+    no_answer.error
+}
+
+/// Releases in the background what `owner`, who is no more, may hold.
+fn give_up(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
+    let lease = Duration::from_millis(terms.millis);
+    core.watchdog.withdraw(key.clone(), owner, lease);
+}
+
+/// A further level of a hold that this thread has.
+fn reenter(core: &Core, hold: Arc<Hold>, terms: Terms, patience: &Patience) -> Result<Held> {
+    hold.check()?;
+    let count = hold.count() + 1;
+    let asked = standing::recount(core, &hold, count, terms.millis, patience)?;
+    let level = hold.push(terms, asked);
+    core.observer.reentries.add(1);
+    core.watchdog.reschedule(hold.id(), hold.schedule());
+    Ok((hold, level))
+}

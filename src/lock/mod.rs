@@ -1,0 +1,133 @@
+//! The face of every lock, and what stands behind it.
+
+mod acquire;
+mod guard;
+mod reentrant;
+mod release;
+mod standing;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use guard::LockGuard;
+pub use reentrant::ReentrantLock;
+pub(crate) use standing::{force_unlock, inspect};
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::lease::Lease;
+
+/// A lock that threads of different processes and machines share; shaped like
+/// `java.util.concurrent.locks.Lock`.
+///
+/// The owner is the OS thread that took the lock: only it can use and unlock it. The trait is
+/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller.
+///
+/// # Errors of every method that asks Redis
+///
+/// [`Error::Config`] for a bad name or lease, before anything is sent; [`Error::WrongType`] if the
+/// key is not a lock; [`Error::Unavailable`] if Redis gave no clear answer in the time that the
+/// method states; [`Error::Redis`] if it refused. No method panics.
+///
+/// [`Error::Config`]: crate::Error::Config
+/// [`Error::WrongType`]: crate::Error::WrongType
+/// [`Error::Unavailable`]: crate::Error::Unavailable
+/// [`Error::Redis`]: crate::Error::Redis
+pub trait Lock: fmt::Debug + Send + Sync {
+    /// The name of the lock, without the client's namespace.
+    fn name(&self) -> &str;
+
+    /// Takes the lock with [`Lease::RENEWED`], waiting for as long as somebody else holds it.
+    ///
+    /// If this thread holds it already, it is held once more, and must be unlocked once more.
+    ///
+    /// # Errors
+    ///
+    /// Beside [those of every method](Lock#errors-of-every-method-that-asks-redis):
+    /// [`Error::Lost`](crate::Error::Lost) if this thread held the lock, has lost it, and has not
+    /// unlocked it since. [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
+    /// [command time-outs](crate::LockClientBuilder::command_timeout) without any answer.
+    fn lock(&self) -> Result<()> {
+        self.lock_with(Lease::RENEWED)
+    }
+
+    /// As [`lock`](Self::lock), with another lease.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    fn lock_with(&self, lease: Lease) -> Result<()>;
+
+    /// Takes the lock if it is to be had within `wait`; false if somebody else holds it then.
+    /// [`Duration::ZERO`] means one attempt; a `wait` too long for the clock means for ever.
+    ///
+    /// If this thread holds it already, it is held once more, and must be unlocked once more.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), but [`Error::Unavailable`](crate::Error::Unavailable) comes at the
+    /// end of `wait`, or of one command time-out if that is longer, at most 250 ms later.
+    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
+
+    /// As [`lock_with`](Self::lock_with), until `interrupt` is raised. While Redis does not answer
+    /// this goes on asking, without end; the interrupt is noticed within one command time-out.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), and [`Error::Interrupted`](crate::Error::Interrupted), also if the
+    /// interrupt was raised before.
+    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
+
+    /// Gives back the newest level of this thread's hold; the last one frees the lock.
+    ///
+    /// Whatever it answers, that level is over: an error tells what became of it, and calling again
+    /// gives back the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock;
+    /// [`Error::Lost`](crate::Error::Lost) if it did and lost it, so that the work may have run
+    /// beside somebody else's; nobody else's hold is touched then.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) after three command time-outs without an
+    /// answer: the release goes on in the background, and the lease ends the hold at the latest.
+    fn unlock(&self) -> Result<()>;
+
+    /// As [`lock`](Self::lock), with a guard that unlocks when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    fn acquire(&self) -> Result<LockGuard>;
+
+    /// As [`try_lock`](Self::try_lock), with a guard; `None` if somebody else holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_lock`](Self::try_lock).
+    fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
+
+    /// Whether this thread holds the lock, as far as this process knows. Asks nobody.
+    fn is_held_by_current_thread(&self) -> bool {
+        self.hold_count() > 0
+    }
+
+    /// How many times this thread holds the lock, as far as this process knows; 0 once it is lost.
+    /// Asks nobody.
+    fn hold_count(&self) -> u32;
+
+    /// Whether anybody holds the lock, as Redis knows it.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis); `Unavailable` after
+    /// one command time-out.
+    fn is_locked(&self) -> Result<bool>;
+
+    /// How much of the lease is left, whoever holds the lock, as Redis knows it; `None` if nobody
+    /// does, and [`Duration::MAX`] for a foreign hold that never expires.
+    ///
+    /// # Errors
+    ///
+    /// As [`is_locked`](Self::is_locked).
+    fn remaining_lease(&self) -> Result<Option<Duration>>;
+}

@@ -1,0 +1,103 @@
+//! The one way out: a level less, or the release of the lock and of the turn at home.
+
+use std::time::Duration;
+
+use super::standing;
+use crate::core::Core;
+use crate::error::{Error, LostReason, Result};
+use crate::local::{Hold, LevelId, Popped};
+use crate::observe::LockEvent;
+use crate::owner;
+use crate::patience::Patience;
+use crate::script::{self, Verdict};
+
+/// Gives up one level: the newest, or the one that is named.
+pub(super) fn release(
+    core: &Core,
+    hold: &Hold,
+    level: Option<LevelId>,
+    patience: &Patience,
+) -> Result<()> {
+    // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
+    let _ = hold.check();
+    match hold.pop(level) {
+        Popped::Nothing => Err(Error::NotHeld {
+            lock: hold.key().name().into(),
+        }),
+        Popped::Inner(count) => {
+            let result = standing::recount(core, hold, count, 0, patience);
+            core.watchdog.reschedule(hold.id(), hold.schedule());
+            result.map(drop)
+        }
+        Popped::Last => {
+            // First of all nothing renews it any more, whatever becomes of the release.
+            core.watchdog.forget(hold.id());
+            let result = give_back(core, hold, patience);
+            core.queue.close(hold);
+            result
+        }
+        Popped::Lost { reason, last } => {
+            if last {
+                clear_away(core, hold, reason, patience);
+                core.queue.close(hold);
+            }
+            Err(hold.lost_error(reason))
+        }
+    }
+}
+
+/// Releases the lock in Redis.
+fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
+    let request = script::release(hold.key(), hold.owner());
+    let answer = match core.connections.ask(hold.key(), &request, patience) {
+        Ok(answer) => answer,
+        Err(no_answer) => {
+            let error = standing::failure(core, hold, no_answer);
+            if !matches!(error, Error::Lost { .. }) {
+                // The owner may have answers under way, so the release goes on under its name only
+                // where that name is never used again.
+                owner::retire();
+                let left = hold.expires().left();
+                core.watchdog
+                    .withdraw(hold.key().clone(), hold.owner().clone(), left);
+                hold.released();
+            }
+            return Err(error);
+        }
+    };
+    if answer.repeated {
+        owner::retire();
+    }
+    let verdict = script::verdict(&answer.reply);
+    match verdict.map_err(|error| core.connections.refusal(hold.key(), error))? {
+        // Not ours any more: an earlier copy of this very request has released it.
+        Verdict::Lost(_) if answer.repeated => {}
+        Verdict::Lost(reason) => return Err(standing::lose(core, hold, reason)),
+        Verdict::Done => {}
+    }
+    core.observer.releases.add(1);
+    hold.released();
+    Ok(())
+}
+
+/// A hold that is lost to us may still stand in Redis: nobody else should wait for it.
+fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience) {
+    if !matches!(reason, LostReason::Expired | LostReason::RenewalLimit) {
+        return;
+    }
+    let request = script::release(hold.key(), hold.owner());
+    match core.connections.ask(hold.key(), &request, patience) {
+        Ok(answer) if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) => {
+            let late_by = crate::clock::Moment::now().since(hold.expires());
+            if late_by > Duration::ZERO {
+                core.observer.emit(&LockEvent::ReleasedLate {
+                    lock: hold.key().shared_name(),
+                    late_by,
+                });
+            }
+        }
+        Ok(_) => {}
+        // The lease ends it at the latest.
+        Err(_) => owner::retire(),
+    }
+}

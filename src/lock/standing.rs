@@ -1,0 +1,122 @@
+//! Questions about a hold that is believed to stand, and about a lock whoever holds it.
+
+use std::time::Duration;
+
+use redis::{RedisResult, Value};
+
+use crate::clock::Moment;
+use crate::conn::NoAnswer;
+use crate::core::Core;
+use crate::error::{Error, LostReason, Result};
+use crate::key::LockKey;
+use crate::lease::whole_millis;
+use crate::local::Hold;
+use crate::owner;
+use crate::patience::Patience;
+use crate::script::{self, Call, Inspected, Renewal, Verdict};
+
+/// Writes how many levels the hold has from now on, and brings what is left of its lease up to
+/// `millis`, which counts from the answer. A hold that turns out not to stand is lost from here on.
+pub(super) fn recount(
+    core: &Core,
+    hold: &Hold,
+    count: u32,
+    millis: u64,
+    patience: &Patience,
+) -> Result<Moment> {
+    let request = script::recount(hold.key(), hold.owner(), count, millis);
+    ask(core, hold, &request, script::verdict, patience)
+}
+
+/// As [`recount`], but leaves the levels as they are.
+fn renew(core: &Core, hold: &Hold, millis: u64) -> Result<Moment> {
+    let request = script::renew(&[Renewal {
+        key: hold.key().clone(),
+        owner: hold.owner().clone(),
+        millis,
+    }]);
+    let patience = Patience::at_most(Duration::ZERO, core.command_timeout);
+    ask(core, hold, &request, script::only_verdict, &patience)
+}
+
+fn ask(
+    core: &Core,
+    hold: &Hold,
+    request: &Call,
+    verdict: fn(&Value) -> RedisResult<Verdict>,
+    patience: &Patience,
+) -> Result<Moment> {
+    let answer = match core.connections.ask(hold.key(), request, patience) {
+        Ok(answer) => answer,
+        Err(no_answer) => return Err(failure(core, hold, no_answer)),
+    };
+    if answer.repeated {
+        owner::retire();
+    }
+    match verdict(&answer.reply).map_err(|error| core.connections.refusal(hold.key(), error))? {
+        Verdict::Done => Ok(answer.asked),
+        Verdict::Lost(reason) => Err(lose(core, hold, reason)),
+    }
+}
+
+/// The error of a request about a hold that got no clear answer.
+pub(super) fn failure(core: &Core, hold: &Hold, no_answer: NoAnswer) -> Error {
+    if no_answer.ambiguous {
+        owner::retire();
+    }
+    match no_answer.error {
+        // A value of another type stands where our hold was.
+        Error::WrongType { .. } => lose(core, hold, LostReason::Taken),
+        error => error,
+    }
+}
+
+/// Ends a hold of which Redis says that it is gone.
+pub(super) fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
+    core.watchdog.forget(hold.id());
+    // After the lease, that the key is gone or another's is no more than what was to be expected.
+    if hold.check().is_ok() {
+        hold.lose(reason);
+    }
+    match hold.check() {
+        Err(error) => error,
+        Ok(()) => hold.lost_error(reason),
+    }
+}
+
+/// Brings what is left of the lease up to `duration`.
+pub(super) fn extend(core: &Core, hold: &Hold, duration: Duration) -> Result<()> {
+    let millis = whole_millis("lease", duration)?;
+    hold.check()?;
+    let asked = renew(core, hold, millis)?;
+    hold.extended(asked, millis);
+    core.watchdog.reschedule(hold.id(), hold.schedule());
+    Ok(())
+}
+
+/// Who holds a lock, as Redis knows it.
+pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
+    let reply = ask_once(core, key, &script::inspect(key))?;
+    script::inspected(reply).map_err(|error| core.connections.refusal(key, error))
+}
+
+/// Deletes a hold, whose ever it is; whether there was one.
+pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
+    let reply = ask_once(core, key, &script::force_unlock(key))?;
+    let forced = script::forced(&reply).map_err(|error| core.connections.refusal(key, error))?;
+    if let (true, Some(hold)) = (forced, core.queue.standing_hold(key.key())) {
+        // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
+        // the watchdog will ask.
+        let _ = renew(core, &hold, 0);
+    }
+    Ok(forced)
+}
+
+fn ask_once(core: &Core, key: &LockKey, request: &Call) -> Result<Value> {
+    key.check()?;
+    let patience = Patience::at_most(Duration::ZERO, core.command_timeout);
+    match core.connections.ask(key, request, &patience) {
+        Ok(answer) => Ok(answer.reply),
+        Err(no_answer) => Err(no_answer.error),
+    }
+}

@@ -1,0 +1,111 @@
+//! Who holds a lock: on the wire `<client uuid>:<thread number>`, at home the thread itself.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+
+/// Numbers are handed out once in the life of a process. A thread's address or id is used again
+/// after it ends, and a key in Redis outlives the thread: its next user would own a dead lock.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// No number taken yet.
+const NONE: u64 = 0;
+
+// Cells of plain numbers have no destructor, so they can be read while a thread is torn down, as
+// guards that sit in other thread-locals need.
+thread_local! {
+    static THREAD: Cell<u64> = const { Cell::new(NONE) };
+    static OWNER: Cell<u64> = const { Cell::new(NONE) };
+}
+
+fn number(of: &'static std::thread::LocalKey<Cell<u64>>) -> u64 {
+    of.with(|cell| {
+        if cell.get() == NONE {
+            cell.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        cell.get()
+    })
+}
+
+/// An OS thread of this process, for as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadId(u64);
+
+impl ThreadId {
+    pub(crate) fn current() -> Self {
+        Self(number(&THREAD))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// The name under which a hold stands in Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(Box<str>);
+
+impl Owner {
+    /// The owner under which this thread takes its next lock.
+    pub(crate) fn current(client: &Uuid) -> Self {
+        Self(format!("{client}:{}", number(&OWNER)).into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Gives this thread a fresh owner number for its next lock.
+///
+/// Called when a command never got a clear answer: it may still be under way, and a release that
+/// arrives late must find no hold under the name it carries. Holds that stand keep their owner.
+pub(crate) fn retire() {
+    OWNER.with(|cell| cell.set(NONE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_thread_keeps_its_owner_until_it_is_retired() {
+        let client = Uuid::new_v4();
+        let first = Owner::current(&client);
+        assert_eq!(first, Owner::current(&client));
+        retire();
+        assert_ne!(first, Owner::current(&client));
+    }
+
+    #[test]
+    fn retiring_an_owner_leaves_the_thread_what_it_is() {
+        let thread = ThreadId::current();
+        retire();
+        assert_eq!(thread, ThreadId::current());
+    }
+
+    #[test]
+    fn a_hundred_threads_one_after_another_are_a_hundred_owners() {
+        let client = Uuid::new_v4();
+        let owners: HashSet<String> = (0..100)
+            .map(|_| {
+                std::thread::spawn(move || Owner::current(&client).as_str().to_owned())
+                    .join()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(owners.len(), 100);
+    }
+
+    #[test]
+    fn the_wire_form_is_uuid_and_number() {
+        let client = Uuid::new_v4();
+        let owner = Owner::current(&client);
+        let (uuid, number) = owner.as_str().split_once(':').unwrap();
+        assert_eq!(uuid, client.to_string());
+        assert!(number.parse::<u64>().unwrap() > 0);
+    }
+}

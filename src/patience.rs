@@ -1,0 +1,137 @@
+//! How long one call may take: its wait for the lock, its time for answers, its interrupt.
+
+use std::cell::OnceCell;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+use crate::interrupt::{Interrupt, Registered};
+use crate::wake::{self, Sleeper, Waker};
+
+/// A reply that is on its way when the wait ends is worth this much more time: cutting it off
+/// would turn an answer into an ambiguity that must be undone.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The time budget of one call, and the sleep of the thread that makes it.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    started: Moment,
+    /// Until when to wait for somebody else to give the lock back.
+    wait_until: Moment,
+    answers: Answers,
+    grace: Duration,
+    interrupt: Option<Interrupt>,
+    bed: OnceCell<Bed>,
+}
+
+/// How long to wait for Redis to answer at all.
+#[derive(Clone, Copy, Debug)]
+enum Answers {
+    By(Moment),
+    /// This long for each question, however long the call has run already.
+    Within(Duration),
+}
+
+/// Made at the first sleep: a call that finds its lock free never needs one.
+#[derive(Debug)]
+struct Bed {
+    waker: Waker,
+    sleeper: Sleeper,
+    _registered: Option<Registered>,
+}
+
+impl Patience {
+    /// Waits at most `wait` for the lock; one command is given `command_timeout` in any case.
+    pub(crate) fn at_most(wait: Duration, command_timeout: Duration) -> Self {
+        let started = Moment::now();
+        Self {
+            started,
+            wait_until: started.after(wait),
+            answers: Answers::By(started.after(wait.max(command_timeout))),
+            grace: GRACE.min(command_timeout),
+            interrupt: None,
+            bed: OnceCell::new(),
+        }
+    }
+
+    /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.
+    pub(crate) fn unless_silent(silence: Duration) -> Self {
+        Self {
+            started: Moment::now(),
+            wait_until: Moment::NEVER,
+            answers: Answers::Within(silence),
+            grace: Duration::ZERO,
+            interrupt: None,
+            bed: OnceCell::new(),
+        }
+    }
+
+    /// Waits for the lock and for answers until it is interrupted.
+    pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
+        Self {
+            interrupt: Some(interrupt.clone()),
+            ..Self::unless_silent(Duration::MAX)
+        }
+    }
+
+    /// Until when the question that is asked now must be answered.
+    pub(crate) fn answer_by(&self) -> Moment {
+        match self.answers {
+            Answers::By(moment) => moment.max(Moment::now().after(self.grace)),
+            Answers::Within(silence) => Moment::now().after(silence),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.wait_until.is_past()
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt
+            .as_ref()
+            .is_some_and(Interrupt::is_interrupted)
+    }
+
+    /// Fails once the call is interrupted.
+    pub(crate) fn check(&self, lock: &str) -> Result<()> {
+        if self.is_interrupted() {
+            return Err(Error::Interrupted { lock: lock.into() });
+        }
+        Ok(())
+    }
+
+    /// How long the call has run.
+    pub(crate) fn waited(&self) -> Duration {
+        Moment::now().since(self.started)
+    }
+
+    /// What ends this thread's sleep.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.bed().waker
+    }
+
+    /// Sleeps until woken, interrupted, out of patience, or for `nap`; true if woken.
+    pub(crate) fn sleep(&self, nap: Duration) -> bool {
+        self.pause(nap.min(self.wait_until.left()))
+    }
+
+    /// As [`sleep`](Self::sleep), but between two attempts to get an answer.
+    pub(crate) fn pause(&self, pause: Duration) -> bool {
+        !pause.is_zero() && self.bed().sleeper.sleep(pause)
+    }
+
+    fn bed(&self) -> &Bed {
+        self.bed.get_or_init(|| {
+            let (waker, sleeper) = wake::pair();
+            let registered = self
+                .interrupt
+                .as_ref()
+                .map(|interrupt| interrupt.register(waker.clone()));
+            Bed {
+                waker,
+                sleeper,
+                _registered: registered,
+            }
+        })
+    }
+}

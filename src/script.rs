@@ -1,0 +1,245 @@
+//! The Lua scripts, how they are called, and what their replies mean.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+
+use crate::error::LostReason;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// A script of `lua/`, whose header says what its keys, arguments and replies are.
+#[derive(Debug)]
+pub(crate) struct Script {
+    source: &'static str,
+    sha: String,
+}
+
+impl Script {
+    fn new(source: &'static str) -> Self {
+        Self {
+            sha: sha1_smol::Sha1::from(source).digest().to_string(),
+            source,
+        }
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        $(static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(include_str!(concat!("../lua/", $file))));)+
+    };
+}
+
+scripts! {
+    ACQUIRE = "acquire.lua",
+    RECOUNT = "recount.lua",
+    RELEASE = "release.lua",
+    RENEW = "renew.lua",
+    INSPECT = "inspect.lua",
+    FORCE_UNLOCK = "force_unlock.lua",
+}
+
+/// One call of a script. Sending it twice does its work once, so it may be repeated at will.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    script: &'static Script,
+    keys: Vec<Box<[u8]>>,
+    args: Vec<Box<[u8]>>,
+}
+
+impl Call {
+    fn new(script: &'static Script) -> Self {
+        Self {
+            script,
+            keys: Vec::with_capacity(2),
+            args: Vec::with_capacity(3),
+        }
+    }
+
+    fn key(mut self, key: &str) -> Self {
+        self.keys.push(key.as_bytes().into());
+        self
+    }
+
+    fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.args.push(arg.as_ref().into());
+        self
+    }
+
+    /// By its hash, as long as the server knows the script.
+    pub(crate) fn by_hash(&self) -> Vec<u8> {
+        self.packed("EVALSHA", &self.script.sha)
+    }
+
+    /// By its source, which also makes the server know it.
+    pub(crate) fn by_source(&self) -> Vec<u8> {
+        self.packed("EVAL", self.script.source)
+    }
+
+    fn packed(&self, command: &str, script: &str) -> Vec<u8> {
+        let mut cmd = Cmd::new();
+        cmd.arg(command).arg(script).arg(self.keys.len());
+        for part in self.keys.iter().chain(&self.args) {
+            cmd.arg(&part[..]);
+        }
+        cmd.get_packed_command()
+    }
+}
+
+/// What one attempt at a lock found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Taken,
+    /// Somebody else holds it, for so many milliseconds more; `None`: it never expires.
+    Held(Option<u64>),
+}
+
+pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+    Call::new(&ACQUIRE)
+        .key(key.key())
+        .arg(owner.as_str())
+        .arg(millis.to_string())
+}
+
+pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
+    match reply {
+        Value::Nil => Ok(Attempt::Taken),
+        Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
+        other => Err(unexpected(other)),
+    }
+}
+
+pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> Call {
+    Call::new(&RECOUNT)
+        .key(key.key())
+        .arg(owner.as_str())
+        .arg(count.to_string())
+        .arg(millis.to_string())
+}
+
+pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
+    Call::new(&RELEASE)
+        .key(key.key())
+        .key(key.channel())
+        .arg(owner.as_str())
+}
+
+/// What Redis says of a hold that was believed to stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It stood, and what was asked is done.
+    Done,
+    Lost(LostReason),
+}
+
+pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
+    match reply {
+        Value::Int(1) => Ok(Verdict::Done),
+        Value::Int(0) => Ok(Verdict::Lost(LostReason::Deleted)),
+        Value::Int(-1) => Ok(Verdict::Lost(LostReason::Taken)),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// One lock of a renewal.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    pub(crate) key: LockKey,
+    pub(crate) owner: Owner,
+    pub(crate) millis: u64,
+}
+
+pub(crate) fn renew<'a>(renewals: impl IntoIterator<Item = &'a Renewal>) -> Call {
+    renewals
+        .into_iter()
+        .fold(Call::new(&RENEW), |call, renewal| {
+            call.key(renewal.key.key())
+                .arg(renewal.owner.as_str())
+                .arg(renewal.millis.to_string())
+        })
+}
+
+/// The verdict on the one lock of a call.
+pub(crate) fn only_verdict(reply: &Value) -> RedisResult<Verdict> {
+    verdicts(reply, 1).map(|verdicts| verdicts[0])
+}
+
+/// One verdict for each of the `count` locks asked for.
+pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
+    match reply {
+        Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Who holds a lock, as Redis tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspected {
+    /// `None`: it never expires.
+    pub(crate) millis_left: Option<u64>,
+    pub(crate) owner: String,
+    pub(crate) hold_count: u32,
+}
+
+pub(crate) fn inspect(key: &LockKey) -> Call {
+    Call::new(&INSPECT).key(key.key())
+}
+
+pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
+    let found: Option<(i64, String, u32)> = redis::from_redis_value(reply)?;
+    Ok(found.map(|(pttl, owner, hold_count)| Inspected {
+        millis_left: u64::try_from(pttl).ok(),
+        owner,
+        hold_count,
+    }))
+}
+
+pub(crate) fn force_unlock(key: &LockKey) -> Call {
+    Call::new(&FORCE_UNLOCK).key(key.key()).key(key.channel())
+}
+
+/// Whether there was a hold to break.
+pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
+    verdict(reply).map(|verdict| verdict == Verdict::Done)
+}
+
+fn unexpected(reply: &Value) -> RedisError {
+    RedisError::from((
+        ErrorKind::UnexpectedReturnType,
+        "a lock script gave a reply of another form than it is written to",
+        format!("{reply:?}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reply_of_a_script_has_its_meaning() {
+        assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken);
+        assert_eq!(attempt(&Value::Int(250)).unwrap(), Attempt::Held(Some(250)));
+        assert_eq!(attempt(&Value::Int(-1)).unwrap(), Attempt::Held(None));
+        assert_eq!(verdict(&Value::Int(1)).unwrap(), Verdict::Done);
+        assert_eq!(
+            verdict(&Value::Int(0)).unwrap(),
+            Verdict::Lost(LostReason::Deleted)
+        );
+        assert_eq!(
+            verdict(&Value::Int(-1)).unwrap(),
+            Verdict::Lost(LostReason::Taken)
+        );
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_an_error_never_an_answer() {
+        for odd in [Value::Okay, Value::Int(7), Value::Array(vec![])] {
+            assert!(verdict(&odd).is_err(), "{odd:?}");
+            assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
+        }
+        assert!(attempt(&Value::Okay).is_err());
+        // Fewer verdicts than locks: which lock is missing cannot be told.
+        assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! The listening loop: connect, subscribe what is wanted, read, wake; on any failure begin anew.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Msg, RedisError, RedisResult, Value};
+
+use super::Shared;
+use crate::clock::Moment;
+use crate::conn::{Advice, Node, Wire};
+use crate::observe::LockEvent;
+use crate::wake::Waker;
+
+/// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
+const TICK: Duration = Duration::from_secs(1);
+
+/// After so long without a word from the server it is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(5);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Between attempts where the server does not allow us to subscribe at all.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    node: Arc<Node>,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+}
+
+impl Worker {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        node: Arc<Node>,
+        connect_timeout: Duration,
+        command_timeout: Duration,
+    ) -> Self {
+        Self {
+            shared,
+            node,
+            connect_timeout,
+            command_timeout,
+        }
+    }
+
+    pub(super) fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        let mut failures = 0_u32;
+        loop {
+            let result = self.node.open(self.connect_timeout).and_then(|mut wire| {
+                self.subscribe(&mut wire, &self.shared.control)?;
+                if failures > 0 {
+                    self.shared.observer.reconnects.add(1);
+                    self.shared.observer.emit(&LockEvent::Reconnected {
+                        node: self.node.name().into(),
+                    });
+                }
+                failures = 0;
+                pause = FIRST_PAUSE;
+                self.listen(&mut wire)
+            });
+            let Err(error) = result else {
+                return;
+            };
+            // Whatever was published since the failure is missed.
+            let woken = {
+                let mut state = self.shared.state.lock();
+                state.reading = false;
+                state.registry.disconnected()
+            };
+            woken.iter().for_each(Waker::wake);
+
+            let refused = Advice::on(&error) == Advice::Refuse;
+            if failures == 0 {
+                tracing::warn!(
+                    node = self.node.name(),
+                    %error,
+                    "no subscription; locks are polled until there is one"
+                );
+            }
+            failures = failures.saturating_add(1);
+            if self.pause(if refused { REFUSED_PAUSE } else { pause }) {
+                return;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// True if the client is gone.
+    fn pause(&self, pause: Duration) -> bool {
+        let end = Moment::now().after(pause);
+        let mut state = self.shared.state.lock();
+        while !state.stop && !end.is_past() {
+            self.shared.stopped.wait_for(&mut state, end.left());
+        }
+        state.stop
+    }
+
+    /// Serves one connection; `Ok`: the client is gone.
+    fn listen(&self, wire: &mut Wire) -> RedisResult<()> {
+        let mut heard = Moment::now();
+        loop {
+            let expired = {
+                let mut state = self.shared.state.lock();
+                if state.stop {
+                    return Ok(());
+                }
+                state.registry.expire(Moment::now())
+            };
+            for channel in expired {
+                self.exchange(wire, "UNSUBSCRIBE", &channel)?;
+            }
+            while let Some(channel) = self.next_wanted() {
+                self.subscribe_one(wire, &channel)?;
+            }
+            if heard.after(SILENCE).is_past() {
+                self.exchange(wire, "PING", "")?;
+                heard = Moment::now();
+            }
+            if !self.about_to_read() {
+                continue;
+            }
+            wire.limit(TICK)?;
+            // Its drop would unsubscribe everything and wait for the replies.
+            let message = ManuallyDrop::new(wire.connection().as_pubsub()).get_message();
+            self.shared.state.lock().reading = false;
+            match message {
+                Ok(message) => {
+                    heard = Moment::now();
+                    self.wake(&message);
+                }
+                Err(error) if error.is_timeout() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn next_wanted(&self) -> Option<Arc<str>> {
+        self.shared.state.lock().registry.next_wanted()
+    }
+
+    /// False if there is something to do first.
+    fn about_to_read(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        state.reading = !state.stop && !state.registry.has_wanted();
+        state.reading
+    }
+
+    fn subscribe_one(&self, wire: &mut Wire, channel: &Arc<str>) -> RedisResult<()> {
+        match self.subscribe(wire, channel) {
+            Ok(()) => {
+                let woken = self.shared.state.lock().registry.confirmed(channel);
+                woken.iter().for_each(Waker::wake);
+                Ok(())
+            }
+            Err(error) if Advice::on(&error) == Advice::Refuse => {
+                tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled");
+                self.shared.state.lock().registry.refused(channel);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn subscribe(&self, wire: &mut Wire, channel: &str) -> RedisResult<()> {
+        self.exchange(wire, "SUBSCRIBE", channel)
+    }
+
+    /// Sends one command and waits for its reply; messages that come before it are delivered.
+    ///
+    /// `redis`'s own `PubSub::subscribe` takes an error reply for a confirmation, and after a
+    /// time-out its next reply for this one. Here the first is an error, and after the second the
+    /// connection is never used again.
+    fn exchange(&self, wire: &mut Wire, command: &str, argument: &str) -> RedisResult<()> {
+        wire.limit(self.command_timeout)?;
+        let mut request = redis::cmd(command);
+        if !argument.is_empty() {
+            request.arg(argument);
+        }
+        wire.send(&request.get_packed_command())?;
+        loop {
+            let reply = wire.receive()?;
+            match Msg::from_value(&reply) {
+                Some(message) => self.wake(&message),
+                None if answers(&reply, command) => return Ok(()),
+                None => {
+                    return Err(RedisError::from((
+                        redis::ErrorKind::Parse,
+                        "a reply that was not asked for",
+                    )));
+                }
+            }
+        }
+    }
+
+    fn wake(&self, message: &Msg) {
+        let waker = {
+            let mut state = self.shared.state.lock();
+            state.registry.message(message.get_channel_name())
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// `["subscribe", channel, count]`, `["pong", ""]` and the like.
+fn answers(reply: &Value, command: &str) -> bool {
+    let kind = match command {
+        "PING" => "pong",
+        other => other,
+    };
+    match reply {
+        Value::Array(parts) => matches!(
+            parts.first(),
+            Some(Value::BulkString(name)) if name.eq_ignore_ascii_case(kind.as_bytes())
+        ),
+        _ => false,
+    }
+}

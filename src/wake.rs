@@ -1,0 +1,36 @@
+//! How one thread ends another's sleep. A wake-up that comes too early is kept, never lost.
+
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// Ends the sleep of one [`Sleeper`], now or the next time it begins one.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Sender<()>);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        // Full means that a wake-up is waiting already, and one is as good as two.
+        let _ = self.0.try_send(());
+    }
+
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+}
+
+/// The sleeping end.
+#[derive(Debug)]
+pub(crate) struct Sleeper(Receiver<()>);
+
+impl Sleeper {
+    /// Sleeps for at most `timeout`; true if a [`Waker`] ended it.
+    pub(crate) fn sleep(&self, timeout: Duration) -> bool {
+        self.0.recv_timeout(timeout).is_ok()
+    }
+}
+
+pub(crate) fn pair() -> (Waker, Sleeper) {
+    let (sender, receiver) = bounded(1);
+    (Waker(sender), Sleeper(receiver))
+}

@@ -1,0 +1,167 @@
+//! Renewal: one thread keeps the leases of all locks that a client holds, and tells the holder of a
+//! lock that is gone.
+
+mod registry;
+mod thread;
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+pub(crate) use registry::{Id, Schedule, slack};
+
+use crate::clock::Moment;
+use crate::conn::Node;
+use crate::error::LostReason;
+use crate::key::LockKey;
+use crate::observe::Observer;
+use crate::owner::Owner;
+use crate::script::Renewal;
+use registry::Registry;
+
+/// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
+/// mutex then; a panic in one call is logged and hurts nobody else.
+pub(crate) trait Renew: Send + Sync + fmt::Debug {
+    /// What is to be done at `now`.
+    fn step(&self, now: Moment) -> Step;
+    /// Redis confirmed a renewal for `millis` that was sent after `asked`.
+    fn renewed(&self, asked: Moment, millis: u64) -> Schedule;
+    /// A renewal got no clear answer, which says nothing about the lock.
+    fn not_renewed(&self, cause: &str) -> Schedule;
+    /// Redis answered that the lock is gone.
+    fn lost(&self, reason: LostReason);
+}
+
+#[derive(Debug)]
+pub(crate) enum Step {
+    Renew(Renewal),
+    Wait(Schedule),
+    /// Nothing more, ever.
+    Over,
+}
+
+/// The face of the renewal thread.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Its mutex protects: what is registered is looked at no later than when it is due, because the
+/// thread decides how long to sleep and an insertion decides whether to end that sleep under it.
+#[derive(Debug)]
+struct State {
+    registry: Registry<Arc<dyn Renew>>,
+    withdrawals: Vec<Withdrawal>,
+    /// The thread looks again at this time by itself.
+    asleep_until: Moment,
+    stop: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            registry: Registry::default(),
+            withdrawals: Vec::new(),
+            asleep_until: Moment::NEVER,
+            stop: false,
+        }
+    }
+}
+
+/// A hold that may stand in Redis although nobody here holds it, to be released in the background.
+#[derive(Clone, Debug)]
+struct Withdrawal {
+    key: LockKey,
+    owner: Owner,
+    due: Moment,
+    pause: Duration,
+    /// From then on the lease has ended it.
+    until: Moment,
+}
+
+impl Watchdog {
+    pub(crate) fn start(
+        node: Arc<Node>,
+        observer: Arc<Observer>,
+        command_timeout: Duration,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let worker = thread::Worker::new(Arc::clone(&shared), node, observer, command_timeout);
+        let thread = std::thread::Builder::new()
+            .name("leasehold-watchdog".into())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Watches `target` from now on.
+    pub(crate) fn watch(&self, id: Id, target: Arc<dyn Renew>, schedule: Schedule) {
+        let mut state = self.shared.state.lock();
+        state.registry.insert(id, target, schedule);
+        self.shared.look_by(state, schedule.due);
+    }
+
+    /// Looks at the target at another time; nothing if it is not watched any more.
+    pub(crate) fn reschedule(&self, id: Id, schedule: Schedule) {
+        let mut state = self.shared.state.lock();
+        if state.registry.reschedule(id, schedule) {
+            self.shared.look_by(state, schedule.due);
+        }
+    }
+
+    /// Forgets the target, without waiting for a renewal under way: that can touch only this
+    /// owner's own field, and its result is ignored.
+    pub(crate) fn forget(&self, id: Id) {
+        let forgotten = self.shared.state.lock().registry.remove(id);
+        drop(forgotten);
+    }
+
+    /// Releases, in the background and until Redis answers or the lease is over, what this owner
+    /// may hold unknowingly. The owner must never be used again.
+    pub(crate) fn withdraw(&self, key: LockKey, owner: Owner, lease: Duration) {
+        let now = Moment::now();
+        let mut state = self.shared.state.lock();
+        state.withdrawals.push(Withdrawal {
+            key,
+            owner,
+            due: now,
+            pause: Duration::from_millis(10),
+            until: now.after(lease),
+        });
+        self.shared.look_by(state, now);
+    }
+}
+
+impl Shared {
+    /// Has the thread look no later than `due`.
+    fn look_by(&self, state: parking_lot::MutexGuard<'_, State>, due: Moment) {
+        let wake = due < state.asleep_until;
+        drop(state);
+        if wake {
+            self.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.shared.state.lock().stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

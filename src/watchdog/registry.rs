@@ -1,0 +1,202 @@
+//! When each watched lock wants attention. Pure: no clock, no I/O, no lock.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// When a target wants attention, and by how much too early it may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    pub(crate) due: Moment,
+    /// The lease that is renewed; `None` if only the end of a lease is waited for.
+    pub(crate) lease: Option<Duration>,
+}
+
+/// How early a renewal may be, so that many are made at once: a few hundredths of the lease, but no
+/// more than a second.
+pub(crate) fn slack(lease: Duration) -> Duration {
+    (lease / 32).min(Duration::from_secs(1))
+}
+
+/// Identifies one hold, for ever: never a name or a thread, whose next hold is another matter.
+pub(crate) type Id = u64;
+
+#[derive(Debug)]
+pub(crate) struct Registry<T> {
+    targets: HashMap<Id, Entry<T>>,
+    agenda: BTreeSet<(Moment, Id)>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    target: T,
+    schedule: Schedule,
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self {
+            targets: HashMap::new(),
+            agenda: BTreeSet::new(),
+        }
+    }
+}
+
+impl<T: Clone> Registry<T> {
+    pub(crate) fn insert(&mut self, id: Id, target: T, schedule: Schedule) {
+        self.agenda.insert((schedule.due, id));
+        self.targets.insert(id, Entry { target, schedule });
+    }
+
+    /// False if it is not there (any more).
+    pub(crate) fn reschedule(&mut self, id: Id, schedule: Schedule) -> bool {
+        let Some(entry) = self.targets.get_mut(&id) else {
+            return false;
+        };
+        self.agenda.remove(&(entry.schedule.due, id));
+        self.agenda.insert((schedule.due, id));
+        entry.schedule = schedule;
+        true
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+        let entry = self.targets.remove(&id)?;
+        self.agenda.remove(&(entry.schedule.due, id));
+        Some(entry.target)
+    }
+
+    /// The earliest due time.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        self.agenda.first().map(|&(due, _)| due)
+    }
+
+    /// All that is due at `now`, and with it what would be due within the slack of the first. Nothing
+    /// is taken out: whoever works on a target may find it removed meanwhile.
+    pub(crate) fn due(&self, now: Moment) -> Vec<(Id, T)> {
+        let Some(&(first, id)) = self.agenda.first() else {
+            return Vec::new();
+        };
+        if first > now {
+            return Vec::new();
+        }
+        let window = self.targets[&id]
+            .schedule
+            .lease
+            .map_or(Duration::ZERO, slack);
+        let until = now.after(window);
+        self.agenda
+            .iter()
+            .take_while(|&&(due, _)| due <= until)
+            .map(|&(_, id)| (id, self.targets[&id].target.clone()))
+            .collect()
+    }
+
+    /// The shortest lease that is renewed.
+    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+        let leases = self.targets.values().filter_map(|e| e.schedule.lease);
+        leases.min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap as Model;
+
+    fn at(millis: u64) -> Moment {
+        Moment::ZERO.after(Duration::from_millis(millis))
+    }
+
+    fn schedule(due: u64) -> Schedule {
+        Schedule {
+            due: at(due),
+            lease: None,
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_due_comes_with_what_is_due() {
+        let lease = Some(Duration::from_secs(30));
+        let mut registry = Registry::default();
+        for (id, due) in [(1, 1000), (2, 1900), (3, 2100)] {
+            registry.insert(
+                id,
+                (),
+                Schedule {
+                    due: at(due),
+                    lease,
+                },
+            );
+        }
+        assert!(registry.due(at(999)).is_empty());
+        let ids: Vec<Id> = registry
+            .due(at(1000))
+            .into_iter()
+            .map(|(id, ())| id)
+            .collect();
+        assert_eq!(ids, [1, 2], "30 s / 32 is 937 ms");
+    }
+
+    #[test]
+    fn the_shortest_lease_is_that_of_a_renewed_lock() {
+        let mut registry = Registry::default();
+        assert_eq!(registry.shortest_lease(), None);
+        for (id, lease) in [(1, None), (2, Some(9)), (3, Some(6))] {
+            let lease = lease.map(Duration::from_secs);
+            registry.insert(id, (), Schedule { due: at(1), lease });
+        }
+        assert_eq!(registry.shortest_lease(), Some(Duration::from_secs(6)));
+        registry.remove(3);
+        assert_eq!(registry.shortest_lease(), Some(Duration::from_secs(9)));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Id, u64),
+        Reschedule(Id, u64),
+        Remove(Id),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..40u64, 0..1000u64).prop_map(|(id, due)| Step::Insert(id, due)),
+            (0..40u64, 0..1000u64).prop_map(|(id, due)| Step::Reschedule(id, due)),
+            (0..40u64).prop_map(Step::Remove),
+        ]
+    }
+
+    proptest! {
+        /// Against a plain map: nothing registered is ever forgotten, nothing removed ever comes back.
+        #[test]
+        fn it_is_a_map_of_due_times(steps in prop::collection::vec(step(), 0..200), now in 0..1000u64) {
+            let mut registry = Registry::default();
+            let mut model: Model<Id, u64> = Model::new();
+            for step in steps {
+                match step {
+                    // An id is never used twice.
+                    Step::Insert(id, _) if model.contains_key(&id) => {}
+                    Step::Insert(id, due) => {
+                        registry.insert(id, (), schedule(due));
+                        model.insert(id, due);
+                    }
+                    Step::Reschedule(id, due) => {
+                        let there = model.get_mut(&id).map(|old| *old = due).is_some();
+                        prop_assert_eq!(registry.reschedule(id, schedule(due)), there);
+                    }
+                    Step::Remove(id) => {
+                        prop_assert_eq!(registry.remove(id).is_some(), model.remove(&id).is_some());
+                    }
+                }
+                prop_assert_eq!(registry.next_due(), model.values().min().map(|&due| at(due)));
+            }
+            let mut due: Vec<Id> = registry.due(at(now)).into_iter().map(|(id, ())| id).collect();
+            let mut expected: Vec<Id> =
+                model.into_iter().filter(|&(_, due)| due <= now).map(|(id, _)| id).collect();
+            due.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(due, expected);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The renewal loop: sleep, collect what is due, ask Redis for all of it at once, tell the results.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisError, RedisResult, Value};
+
+use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
+use crate::clock::Moment;
+use crate::conn::{Advice, Node, Wire};
+use crate::error::LostReason;
+use crate::observe::{LockEvent, Observer};
+use crate::script::{self, Renewal, Verdict};
+
+/// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
+const BATCH: usize = 250;
+
+/// The longest sleep while anything is watched. A sleep does not count the time that the machine
+/// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// After a panic in a target's own code.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    node: Arc<Node>,
+    observer: Arc<Observer>,
+    command_timeout: Duration,
+    wire: Option<Wire>,
+    /// The last attempt to use a connection failed.
+    cut_off: bool,
+}
+
+/// One lock of a pass, and what is asked of Redis for it.
+type Asked = (Id, Arc<dyn Renew>, Renewal);
+
+/// What there is to do.
+struct Work {
+    due: Vec<(Id, Arc<dyn Renew>)>,
+    withdrawals: Vec<Withdrawal>,
+    timeout: Duration,
+}
+
+impl Worker {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        node: Arc<Node>,
+        observer: Arc<Observer>,
+        command_timeout: Duration,
+    ) -> Self {
+        Self {
+            shared,
+            node,
+            observer,
+            command_timeout,
+            wire: None,
+            cut_off: false,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        while let Some(work) = self.next_work() {
+            let renewals = self.step_all(work.due);
+            self.renew(renewals, work.timeout);
+            self.withdraw(work.withdrawals, work.timeout);
+        }
+    }
+
+    /// Sleeps until there is something to do; `None`: stop.
+    fn next_work(&self) -> Option<Work> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if state.stop {
+                return None;
+            }
+            let now = Moment::now();
+            let due = state.registry.due(now);
+            let (withdrawals, later) = std::mem::take(&mut state.withdrawals)
+                .into_iter()
+                .partition::<Vec<_>, _>(|w| w.due <= now);
+            state.withdrawals = later;
+            if !due.is_empty() || !withdrawals.is_empty() {
+                // Busy, not asleep: what comes in meanwhile is seen at the next turn of the loop.
+                state.asleep_until = Moment::ZERO;
+                // A hang must leave time for more than one try.
+                let shortest = state.registry.shortest_lease();
+                let timeout = shortest.map_or(self.command_timeout, |lease| {
+                    self.command_timeout.min(lease / 6)
+                });
+                return Some(Work {
+                    due,
+                    withdrawals,
+                    timeout,
+                });
+            }
+            let next = state.withdrawals.iter().map(|w| w.due);
+            let next = next.chain(state.registry.next_due()).min();
+            state.asleep_until =
+                next.map_or(Moment::NEVER, |due| due.min(now.after(LONGEST_SLEEP)));
+            if state.asleep_until == Moment::NEVER {
+                self.shared.changed.wait(&mut state);
+            } else {
+                let sleep = state.asleep_until.since(now);
+                self.shared.changed.wait_for(&mut state, sleep);
+            }
+        }
+    }
+
+    /// Asks each target what it wants; those that want a renewal come back.
+    fn step_all(&self, due: Vec<(Id, Arc<dyn Renew>)>) -> Vec<Asked> {
+        let now = Moment::now();
+        let mut renewals = Vec::with_capacity(due.len());
+        for (id, target) in due {
+            match guarded(|| target.step(now)) {
+                Some(Step::Renew(renewal)) => renewals.push((id, target, renewal)),
+                Some(Step::Wait(schedule)) => self.reschedule(id, schedule),
+                Some(Step::Over) => drop(self.forget(id)),
+                None => self.reschedule(id, after_panic()),
+            }
+        }
+        renewals
+    }
+
+    /// Renews in batches that are sent together, so that the whole takes one round trip and the
+    /// server's time.
+    fn renew(&mut self, renewals: Vec<Asked>, timeout: Duration) {
+        let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
+        let unknown_scripts = self.renew_batches(&batches, timeout, script::Call::by_hash);
+        if !unknown_scripts.is_empty() {
+            self.renew_batches(&unknown_scripts, timeout, script::Call::by_source);
+        }
+    }
+
+    /// Answers with the batches for which the server did not know the script.
+    fn renew_batches<'a>(
+        &mut self,
+        batches: &[&'a [Asked]],
+        timeout: Duration,
+        packed: fn(&script::Call) -> Vec<u8>,
+    ) -> Vec<&'a [Asked]> {
+        let mut unknown_scripts = Vec::new();
+        if batches.is_empty() {
+            return unknown_scripts;
+        }
+        let requests: Vec<u8> = batches
+            .iter()
+            .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
+            .collect();
+        self.observer.renewal_calls.add(batches.len() as u64);
+        let asked = Moment::now();
+        let mut wire = match self.connect(timeout).and_then(|mut wire| {
+            wire.send(&requests)?;
+            Ok(wire)
+        }) {
+            Ok(wire) => wire,
+            Err(error) => {
+                self.fail(batches, &error);
+                return unknown_scripts;
+            }
+        };
+        for (place, &batch) in batches.iter().enumerate() {
+            match wire.receive() {
+                Ok(reply) => self.settle(batch, &reply, asked),
+                Err(error) => match Advice::on(&error) {
+                    Advice::SendSource => unknown_scripts.push(batch),
+                    Advice::Reconnect | Advice::Forget => {
+                        // The replies after a broken one cannot be told apart any more.
+                        self.fail(&batches[place..], &error);
+                        return unknown_scripts;
+                    }
+                    _ => self.fail_batch(batch, &error),
+                },
+            }
+        }
+        self.keep(wire);
+        unknown_scripts
+    }
+
+    /// Tells each lock of a batch what Redis says of it.
+    fn settle(&self, batch: &[Asked], reply: &Value, asked: Moment) {
+        let verdicts = match script::verdicts(reply, batch.len()) {
+            Ok(verdicts) => verdicts,
+            Err(error) => return self.fail_batch(batch, &error),
+        };
+        for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
+            match verdict {
+                Verdict::Done => {
+                    self.observer.renewals.add(1);
+                    let schedule = guarded(|| target.renewed(asked, renewal.millis));
+                    self.reschedule(*id, schedule.unwrap_or_else(after_panic));
+                }
+                Verdict::Lost(reason) => self.lose(*id, reason),
+            }
+        }
+    }
+
+    /// A lock that was forgotten meanwhile was released by its holder: then it is no loss that
+    /// Redis does not have it.
+    fn lose(&self, id: Id, reason: LostReason) {
+        if let Some(target) = self.forget(id) {
+            guarded(|| target.lost(reason));
+        }
+    }
+
+    fn fail(&mut self, batches: &[&[Asked]], error: &RedisError) {
+        self.cut_off = true;
+        for batch in batches {
+            self.fail_batch(batch, error);
+        }
+    }
+
+    fn fail_batch(&self, batch: &[Asked], error: &RedisError) {
+        let cause = error.to_string();
+        self.observer.renewals_failed.add(batch.len() as u64);
+        for (id, target, _) in batch {
+            let schedule = guarded(|| target.not_renewed(&cause));
+            self.reschedule(*id, schedule.unwrap_or_else(after_panic));
+        }
+    }
+
+    /// Withdraws until the first failure: a server that hangs must not cost renewals their time.
+    fn withdraw(&mut self, withdrawals: Vec<Withdrawal>, timeout: Duration) {
+        let mut withdrawals = withdrawals.into_iter();
+        for withdrawal in withdrawals.by_ref() {
+            let call = script::release(&withdrawal.key, &withdrawal.owner);
+            let done = match self.connect(timeout) {
+                Ok(mut wire) => match wire.run(&call).map_err(RedisError::from) {
+                    Ok(_) => {
+                        self.keep(wire);
+                        true
+                    }
+                    // An answer, if not the one hoped for: there is nothing to take back.
+                    Err(error) if Advice::on(&error).keeps_connection() => {
+                        self.keep(wire);
+                        Advice::on(&error) != Advice::Wait
+                    }
+                    Err(_) => false,
+                },
+                Err(_) => false,
+            };
+            if !done {
+                self.cut_off = true;
+                self.put_off(withdrawal);
+                break;
+            }
+        }
+        withdrawals.for_each(|withdrawal| self.put_off(withdrawal));
+    }
+
+    fn put_off(&self, mut withdrawal: Withdrawal) {
+        if withdrawal.until.is_past() {
+            return;
+        }
+        withdrawal.due = Moment::now().after(withdrawal.pause);
+        withdrawal.pause = (withdrawal.pause * 2).min(LONGEST_PAUSE);
+        self.shared.state.lock().withdrawals.push(withdrawal);
+    }
+
+    fn connect(&mut self, timeout: Duration) -> RedisResult<Wire> {
+        let mut wire = match self.wire.take().filter(Wire::is_fresh) {
+            Some(wire) => wire,
+            None => self.node.open(timeout)?,
+        };
+        wire.limit(timeout)?;
+        Ok(wire)
+    }
+
+    /// Keeps a connection whose last exchange was answered.
+    fn keep(&mut self, wire: Wire) {
+        self.wire = Some(wire);
+        if std::mem::take(&mut self.cut_off) {
+            self.observer.reconnects.add(1);
+            self.observer.emit(&LockEvent::Reconnected {
+                node: self.node.name().into(),
+            });
+        }
+    }
+
+    fn reschedule(&self, id: Id, schedule: Schedule) {
+        self.shared.state.lock().registry.reschedule(id, schedule);
+    }
+
+    fn forget(&self, id: Id) -> Option<Arc<dyn Renew>> {
+        self.shared.state.lock().registry.remove(id)
+    }
+}
+
+fn after_panic() -> Schedule {
+    Schedule {
+        due: Moment::now().after(AFTER_PANIC),
+        lease: None,
+    }
+}
+
+/// Runs a target's own code; `None` if it panicked.
+fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(code));
+    if result.is_err() {
+        tracing::error!("a lock panicked while it was renewed; all others go on");
+    }
+    result.ok()
+}
