@@ -41,7 +41,7 @@ pub enum Error {
     /// Redis gave no clear answer within the time that the call may take. What was asked may or
     /// may not have happened; an acquire is undone in the background, a release repeated there.
     #[error(
-        "lock {lock:?}: no clear answer from Redis at {node} within {waited:.1?}; check the server, then try again"
+        "lock {lock:?}: no clear answer from Redis at {node} within {waited:.1?} ({cause}); check the server, then try again"
     )]
     Unavailable {
         /// The name of the lock.

@@ -1,0 +1,175 @@
+//! A flash sale that must not oversell: several processes sell one stock, which is a number in Redis.
+//!
+//! Each sale is a GET, a check and a SET, with a moment of thinking between. That is right only if
+//! nobody else does the same meanwhile, and the strategies are four ways to see to it. The first
+//! sees to nothing, and the second ends at the edge of its process.
+
+#[path = "flash_sale/report.rs"]
+mod report;
+#[path = "flash_sale/stock.rs"]
+mod stock;
+#[path = "flash_sale/strategy.rs"]
+mod strategy;
+#[path = "support/mod.rs"]
+mod support;
+#[path = "flash_sale/worker.rs"]
+mod worker;
+
+use std::{
+    process::ExitCode,
+    sync::mpsc::{self, Receiver, Sender},
+    time::Instant,
+};
+
+use clap::{Parser, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    report::Outcome,
+    stock::{Keys, Stock},
+    strategy::Strategy,
+    support::{Result, Server, Stop},
+    worker::Worker,
+};
+
+/// Sells a stock in Redis with several processes at once, in turn with no lock, a mutex inside each
+/// process, SET NX by hand, and leasehold. Exit status 1 if one of the last two oversold.
+///
+/// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
+#[derive(Parser)]
+struct Args {
+    /// How many articles there are to sell
+    #[arg(long, default_value_t = 500)]
+    stock: u32,
+    /// How many processes sell them
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    processes: u16,
+    /// How many threads sell in each process
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// What keeps the sellers apart; several with commas between [default: all, in this order]
+    #[arg(long, value_enum, value_delimiter = ',', hide_default_value = true, default_values_t = Strategy::value_variants().to_vec())]
+    strategy: Vec<Strategy>,
+    /// Print one JSON object a strategy instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Be a worker, in the sale whose keys begin so
+    #[arg(long, hide = true)]
+    worker: Option<String>,
+}
+
+/// What happens to the one who runs the sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Ready,
+    Sold,
+    Done,
+    WorkerDied,
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    support::exit_code(match &args.worker {
+        Some(prefix) => worker::work(&Keys::with_prefix(prefix), args.strategy[0], args.threads)
+            .map(|()| ExitCode::SUCCESS),
+        None => hold_sales(&args),
+    })
+}
+
+fn hold_sales(args: &Args) -> Result<ExitCode> {
+    let (sender, events) = mpsc::channel();
+    let interrupted = sender.clone();
+    ctrlc::set_handler(move || {
+        let _ = interrupted.send(Event::Interrupted);
+    })?;
+    let server = Server::find_or_start()?;
+    let mut outcomes = Vec::new();
+    for &strategy in &args.strategy {
+        let outcome = hold_sale(args, strategy, server.url(), &sender, &events)?;
+        if args.json {
+            report::print_json(&outcome)?;
+        }
+        outcomes.push(outcome);
+    }
+    if !args.json {
+        report::print_table(args, &outcomes)?;
+    }
+    Ok(verdict(&outcomes))
+}
+
+fn hold_sale(
+    args: &Args,
+    strategy: Strategy,
+    url: &str,
+    sender: &Sender<Event>,
+    events: &Receiver<Event>,
+) -> Result<Outcome> {
+    let mut stock = Stock::lay_in(url, args.stock)?;
+    let mut workers = (0..args.processes)
+        .map(|_| Worker::hire(url, &stock.keys, strategy, args.threads, sender.clone()))
+        .collect::<Result<Vec<_>>>()?;
+    let bar = progress_bar(args.stock, strategy);
+    await_all(args.processes, Event::Ready, events, &bar)?;
+    let start = Instant::now();
+    workers.iter_mut().try_for_each(Worker::start)?;
+    let sold = await_all(args.processes, Event::Done, events, &bar)?;
+    let elapsed = start.elapsed();
+    workers.iter_mut().try_for_each(Worker::leave)?;
+    bar.finish_and_clear();
+    Ok(Outcome {
+        strategy,
+        stock: args.stock,
+        sold,
+        left: stock.left()?,
+        elapsed,
+    })
+}
+
+/// Waits until each worker has said so, and counts the sales meanwhile.
+fn await_all(
+    workers: u16,
+    said: Event,
+    events: &Receiver<Event>,
+    bar: &ProgressBar,
+) -> Result<u32> {
+    let (mut sold, mut pending) = (0, workers);
+    while pending > 0 {
+        match events.recv()? {
+            Event::Interrupted => return Err(Stop::Interrupted.into()),
+            Event::WorkerDied => return Err("a worker died".into()),
+            Event::Sold => {
+                sold += 1;
+                bar.inc(1);
+            }
+            event => pending -= u16::from(event == said),
+        }
+    }
+    Ok(sold)
+}
+
+/// Drawn on a terminal, and nowhere else.
+fn progress_bar(stock: u32, strategy: Strategy) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:10} {bar:40.green} {pos} sold of {len}")
+        .expect("it is valid");
+    ProgressBar::new(stock.into())
+        .with_style(style)
+        .with_message(strategy.name())
+}
+
+fn verdict(outcomes: &[Outcome]) -> ExitCode {
+    let mut exit_code = ExitCode::SUCCESS;
+    for outcome in outcomes
+        .iter()
+        .filter(|outcome| outcome.strategy.must_be_exact() && !outcome.is_exact())
+    {
+        eprintln!(
+            "{} sold {} of {}",
+            outcome.strategy.name(),
+            outcome.sold,
+            outcome.stock
+        );
+        exit_code = ExitCode::FAILURE;
+    }
+    exit_code
+}

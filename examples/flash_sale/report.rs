@@ -1,0 +1,90 @@
+//! How the sales went, as a table for people or as JSON lines for programs.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use comfy_table::{Cell, CellAlignment, Color, Table, presets::UTF8_FULL_CONDENSED};
+
+use crate::{Args, strategy::Strategy, support::Result};
+
+const COLUMNS: [&str; 8] = [
+    "strategy",
+    "processes x threads",
+    "stock",
+    "sold",
+    "oversold",
+    "stock left",
+    "seconds",
+    "sales per second",
+];
+
+/// How one sale went.
+pub struct Outcome {
+    pub strategy: Strategy,
+    pub stock: u32,
+    pub sold: u32,
+    pub left: i64,
+    pub elapsed: Duration,
+}
+
+impl Outcome {
+    pub fn is_exact(&self) -> bool {
+        self.sold == self.stock && self.left == 0
+    }
+
+    fn oversold(&self) -> u32 {
+        self.sold.saturating_sub(self.stock)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64()
+    }
+
+    fn sales_per_second(&self) -> f64 {
+        f64::from(self.sold) / self.seconds()
+    }
+}
+
+/// Numbers and a known name: nothing in them needs escaping.
+pub fn print_json(outcome: &Outcome) -> Result<()> {
+    Ok(writeln!(
+        io::stdout(),
+        r#"{{"strategy":"{}","sold":{},"oversold":{},"left":{},"seconds":{:.3}}}"#,
+        outcome.strategy.name(),
+        outcome.sold,
+        outcome.oversold(),
+        outcome.left,
+        outcome.seconds(),
+    )?)
+}
+
+pub fn print_table(args: &Args, outcomes: &[Outcome]) -> Result<()> {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(COLUMNS);
+    for outcome in outcomes {
+        table.add_row(row(args, outcome));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    Ok(writeln!(io::stdout(), "{table}")?)
+}
+
+fn row(args: &Args, outcome: &Outcome) -> [Cell; COLUMNS.len()] {
+    [
+        Cell::new(outcome.strategy.name()),
+        Cell::new(format!("{} x {}", args.processes, args.threads)),
+        Cell::new(outcome.stock),
+        Cell::new(outcome.sold),
+        Cell::new(outcome.oversold()).fg(if outcome.oversold() == 0 {
+            Color::Green
+        } else {
+            Color::Red
+        }),
+        Cell::new(outcome.left),
+        Cell::new(format!("{:.2}", outcome.seconds())),
+        Cell::new(format!("{:.0}", outcome.sales_per_second())),
+    ]
+}

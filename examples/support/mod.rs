@@ -1,0 +1,195 @@
+//! What the examples share: a Redis server to talk to, and the ways to end early.
+
+use std::{
+    env, error, fmt, fs,
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, TcpListener},
+    process::{Child, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redis::Connection;
+use tempfile::TempDir;
+
+/// As valkey-server is a drop-in replacement, some systems have that one only.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// Another program can take a free port before the server does, though hardly three times.
+const START_ATTEMPTS: u32 = 3;
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub type Result<T> = std::result::Result<T, Box<dyn error::Error + Send + Sync>>;
+
+/// Why an example ends early though nothing in it failed.
+#[derive(Debug)]
+pub enum Stop {
+    NoServer,
+    Interrupted,
+}
+
+impl Stop {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::NoServer => ExitCode::from(2),
+            Self::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoServer => {
+                "no Redis server: set REDIS_URL, or install redis-server \
+                 (package redis-server on Debian, valkey on Arch, redis elsewhere)"
+            }
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+impl error::Error for Stop {}
+
+/// The exit status that says how the example went. An error is told on the way.
+pub fn exit_code(outcome: Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        error
+            .downcast_ref()
+            .map_or(ExitCode::FAILURE, Stop::exit_code)
+    })
+}
+
+/// The server at `REDIS_URL`, or a private one that ends with this value.
+pub struct Server {
+    url: String,
+    _private: Option<PrivateServer>,
+}
+
+impl Server {
+    pub fn find_or_start() -> Result<Self> {
+        if let Some(url) = env::var("REDIS_URL").ok().filter(|url| !url.is_empty()) {
+            connect(&url).map_err(|error| format!("the server at REDIS_URL: {error}"))?;
+            return Ok(Self {
+                url,
+                _private: None,
+            });
+        }
+        let private = PrivateServer::start()?;
+        Ok(Self {
+            url: private.url(),
+            _private: Some(private),
+        })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// A connection that never waits for ever.
+pub fn connect(url: &str) -> Result<Connection> {
+    let connection = redis::Client::open(url)?.get_connection_with_timeout(CONNECT_TIMEOUT)?;
+    connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    connection.set_write_timeout(Some(REPLY_TIMEOUT))?;
+    Ok(connection)
+}
+
+/// Keeps Ctrl-C in the terminal from a child, which its parent ends in its own order.
+pub fn shield_from_terminal(command: &mut Command) -> &mut Command {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    command
+}
+
+struct PrivateServer {
+    process: Child,
+    port: u16,
+    directory: TempDir,
+}
+
+impl PrivateServer {
+    fn start() -> Result<Self> {
+        let mut last_words = String::new();
+        for _ in 0..START_ATTEMPTS {
+            let mut server = Self::spawn(free_port()?)?;
+            if server.comes_up()? {
+                return Ok(server);
+            }
+            last_words = server.last_words();
+        }
+        Err(format!("the Redis server does not start: {last_words}").into())
+    }
+
+    fn spawn(port: u16) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        for program in PROGRAMS {
+            let mut command = Command::new(program);
+            command
+                .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+                .args([
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                    "--logfile",
+                    "log",
+                    "--dir",
+                ])
+                .arg(directory.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            match shield_from_terminal(&mut command).spawn() {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(format!("cannot run {program}: {error}").into()),
+                Ok(process) => {
+                    return Ok(Self {
+                        process,
+                        port,
+                        directory,
+                    });
+                }
+            }
+        }
+        Err(Stop::NoServer.into())
+    }
+
+    fn comes_up(&mut self) -> io::Result<bool> {
+        let start = Instant::now();
+        while self.process.try_wait()?.is_none() && start.elapsed() < START_TIMEOUT {
+            if connect(&self.url())
+                .is_ok_and(|mut connection| redis::cmd("PING").exec(&mut connection).is_ok())
+            {
+                return Ok(true);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(false)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        log.lines().last().unwrap_or("it says nothing").to_owned()
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
