@@ -70,6 +70,21 @@ impl LockClient {
 
     /// Who holds the lock of this name, as Redis knows it.
     ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Lock, LockClient};
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// let guard = client.reentrant_lock("order:pay").acquire()?;
+    /// let status = client.inspect("order:pay")?;
+    /// assert_eq!(status.hold_count, 1);
+    /// println!("held by {:?} for {:?} more", status.owner, status.time_to_live);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis); `Unavailable`
@@ -104,6 +119,26 @@ impl LockClient {
     /// What happens to this client's locks and connections from now on. Every call makes a receiver
     /// of its own, which is forgotten when it is dropped. One that is more than 1,024 events behind
     /// misses the next ones ([`Stats::events_dropped`]); it never holds up anybody.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Lock, LockClient, LockEvent};
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// let events = client.events();
+    /// let guard = client.reentrant_lock("order:pay").acquire()?;
+    /// client.force_unlock("order:pay")?;
+    /// match events.recv() {
+    ///     Ok(LockEvent::Lost { lock, reason }) => println!("{lock} is lost: {reason}"),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// assert!(guard.check().is_err());
+    /// assert_eq!(client.stats().lost, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn events(&self) -> Receiver<LockEvent> {
         self.core.observer.events()

@@ -1,12 +1,14 @@
 //! Distributed locks on Redis for blocking Rust: `java.util.concurrent.locks.Lock` for threads of
 //! different processes and machines.
 //!
-//! ```no_run
+//! ```
 //! # fn main() -> leasehold::Result<()> {
+//! # let server = redis_test::server::RedisServer::new();
+//! # let url = &format!("redis://{}", server.addr);
 //! use std::time::Duration;
 //! use leasehold::{Lease, Lock, LockClient};
 //!
-//! let client = LockClient::connect("redis://127.0.0.1:6379")?;
+//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"
 //! let lock = client.reentrant_lock("order:pay");
 //!
 //! let guard = lock.acquire()?;    // waits; nobody else, on any machine, holds the lock now
@@ -137,3 +139,8 @@ pub use interrupt::Interrupt;
 pub use lease::Lease;
 pub use lock::{Lock, LockGuard, ReentrantLock};
 pub use observe::{LockEvent, Stats};
+
+/// The README's program is compiled, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

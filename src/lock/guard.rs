@@ -28,11 +28,13 @@ use crate::patience::Patience;
 /// The explicit release beside the silent drop follows `rusqlite`'s `Transaction`; the loss that
 /// can be waited for follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.
 ///
-/// ```no_run
+/// ```
 /// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
 /// use leasehold::{Lock, LockClient};
 ///
-/// let client = LockClient::connect("redis://127.0.0.1:6379")?;
+/// let client = LockClient::connect(url)?;
 /// let lock = client.reentrant_lock("order:pay");
 /// let guard = lock.acquire()?;
 /// for step in ["read", "compute", "write"] {

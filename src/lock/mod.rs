@@ -72,6 +72,27 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// As [`lock_with`](Self::lock_with), until `interrupt` is raised. While Redis does not answer
     /// this goes on asking, without end; the interrupt is noticed within one command time-out.
     ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Error, Interrupt, Lease, Lock, LockClient};
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// let lock = client.reentrant_lock("order:pay");
+    /// let guard = lock.acquire()?;
+    ///
+    /// let interrupt = Interrupt::new();
+    /// let waiter = {
+    ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
+    ///     std::thread::spawn(move || lock.lock_interruptibly(Lease::RENEWED, &interrupt))
+    /// };
+    /// interrupt.interrupt();
+    /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and [`Error::Interrupted`](crate::Error::Interrupted), also if the

@@ -20,11 +20,13 @@ use crate::patience::Patience;
 /// lock. In Redis it is Redisson's `RLock`: a hash of owner to hold count. Threads of one process
 /// get it in the order in which they came; between processes whoever is first after a release has it.
 ///
-/// ```no_run
+/// ```
 /// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
 /// use leasehold::{Lock, LockClient};
 ///
-/// let client = LockClient::connect("redis://127.0.0.1:6379")?;
+/// let client = LockClient::connect(url)?;
 /// let lock = client.reentrant_lock("order:pay");
 /// lock.lock()?;
 /// lock.lock()?;
