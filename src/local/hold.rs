@@ -1,17 +1,19 @@
 //! One hold of one lock by one thread: its levels, its lease by the local clock, its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
+use super::bell::Bell;
+use super::levels::{LevelId, Levels};
 use super::queue::LocalQueue;
 use crate::clock::{LatestMoment, Moment};
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
-use crate::lease::{Renewals, Terms};
+use crate::lease::Terms;
 use crate::observe::{LockEvent, Observer};
 use crate::owner::{Owner, ThreadId};
 use crate::script::Renewal;
@@ -30,41 +32,22 @@ pub(crate) struct Hold {
     /// When the lease may be over on the server, by the local clock.
     expires: LatestMoment,
     state: Mutex<State>,
-    /// Made when somebody asks for it: most holds end well and are never listened to.
-    bell: OnceLock<Bell>,
+    bell: Bell,
     queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
 }
 
-/// Its mutex protects: a hold ends once, and has at least one level until then.
+/// Its mutex protects: a hold ends once, and no level is given up twice.
 #[derive(Debug)]
 struct State {
-    levels: Vec<Level>,
-    next_level: LevelId,
+    levels: Levels,
     end: Option<End>,
-}
-
-/// Tells one level from another: guards may be dropped in any order.
-pub(crate) type LevelId = u32;
-
-#[derive(Debug)]
-struct Level {
-    id: LevelId,
-    terms: Terms,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Lost(LostReason),
     Released,
-}
-
-/// Where the holder listens for the loss. The sender is dropped with the message, and with the
-/// hold, so that nobody listens for ever.
-#[derive(Debug)]
-struct Bell {
-    sender: Mutex<Option<Sender<LostReason>>>,
-    receiver: Receiver<LostReason>,
 }
 
 /// What giving up a level leaves.
@@ -84,7 +67,7 @@ pub(crate) enum Popped {
 }
 
 impl Hold {
-    pub(crate) const FIRST_LEVEL: LevelId = 0;
+    pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
 
     /// The calling thread's, for a request that was sent after `asked`.
     pub(crate) fn new(
@@ -102,14 +85,10 @@ impl Hold {
             thread: ThreadId::current(),
             expires: LatestMoment::new(asked.after(Duration::from_millis(terms.millis))),
             state: Mutex::new(State {
-                levels: vec![Level {
-                    id: Self::FIRST_LEVEL,
-                    terms,
-                }],
-                next_level: Self::FIRST_LEVEL + 1,
+                levels: Levels::new(terms),
                 end: None,
             }),
-            bell: OnceLock::new(),
+            bell: Bell::default(),
             queue: Arc::downgrade(queue),
             observer,
         }
@@ -166,21 +145,12 @@ impl Hold {
         if self.check().is_err() {
             return 0;
         }
-        u32::try_from(self.state.lock().levels.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The longest lease that any level asks for, in milliseconds.
-    pub(crate) fn lease_millis(&self) -> u64 {
-        self.state.lock().lease_millis()
+        self.state.lock().levels.count()
     }
 
     /// Adds a level, for a request that was sent after `asked`.
     pub(crate) fn push(&self, terms: Terms, asked: Moment) -> LevelId {
-        let mut state = self.state.lock();
-        let id = state.next_level;
-        state.next_level += 1;
-        state.levels.push(Level { id, terms });
-        drop(state);
+        let id = self.state.lock().levels.push(terms);
         self.extended(asked, terms.millis);
         id
     }
@@ -188,21 +158,14 @@ impl Hold {
     /// Gives up one level: the newest, or the one that is named.
     pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
         let mut state = self.state.lock();
-        let place = match level {
-            None => state.levels.len().checked_sub(1),
-            Some(id) => state.levels.iter().position(|level| level.id == id),
-        };
-        let Some(place) = place else {
-            return Popped::Nothing;
-        };
-        state.levels.remove(place);
-        match (state.end, u32::try_from(state.levels.len())) {
-            (Some(End::Lost(reason)), left) => Popped::Lost {
+        match (state.levels.pop(level), state.end) {
+            (None, _) => Popped::Nothing,
+            (Some(left), Some(End::Lost(reason))) => Popped::Lost {
                 reason,
-                last: left == Ok(0),
+                last: left == 0,
             },
-            (_, Ok(0)) => Popped::Last,
-            (_, left) => Popped::Inner(left.unwrap_or(u32::MAX)),
+            (Some(0), _) => Popped::Last,
+            (Some(left), _) => Popped::Inner(left),
         }
     }
 
@@ -228,7 +191,7 @@ impl Hold {
             state.end = Some(End::Lost(reason));
         }
         tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
-        self.ring();
+        self.bell.ring(reason);
         self.observer.lost.add(1);
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
@@ -242,25 +205,10 @@ impl Hold {
 
     /// Where the loss is told.
     pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        let bell = self.bell.get_or_init(|| {
-            let (sender, receiver) = bounded(1);
-            Bell {
-                sender: Mutex::new(Some(sender)),
-                receiver,
-            }
-        });
-        // Whoever ends the hold before the bell is there does not ring it.
-        self.ring();
-        &bell.receiver
-    }
-
-    fn ring(&self) {
-        if let (Some(End::Lost(reason)), Some(bell)) = (self.end(), self.bell.get())
-            && let Some(sender) = bell.sender.lock().take()
-        {
-            // Room for one, and only this one is ever sent.
-            let _ = sender.try_send(reason);
-        }
+        self.bell.listen(|| match self.end() {
+            Some(End::Lost(reason)) => Some(reason),
+            _ => None,
+        })
     }
 
     fn end(&self) -> Option<End> {
@@ -269,42 +217,19 @@ impl Hold {
 
     /// When the watchdog is to look at this hold again.
     pub(crate) fn schedule(&self) -> Schedule {
-        let state = self.state.lock();
         let expires = self.expires();
-        if state.is_fixed() {
+        let state = self.state.lock();
+        if state.levels.are_fixed() {
             return Schedule {
                 due: expires,
                 lease: None,
             };
         }
-        let lease = Duration::from_millis(state.lease_millis());
+        let lease = state.levels.lease();
         Schedule {
             due: expires.before(lease / 3 + slack(lease)),
             lease: Some(lease),
         }
-    }
-}
-
-impl State {
-    fn lease_millis(&self) -> u64 {
-        let longest = self.levels.iter().map(|level| level.terms.millis).max();
-        longest.unwrap_or(0)
-    }
-
-    /// No level asked for renewal.
-    fn is_fixed(&self) -> bool {
-        self.all(|renewals| renewals == Renewals::None)
-    }
-
-    /// No level may be renewed any more.
-    fn is_used_up(&self) -> bool {
-        self.all(|renewals| matches!(renewals, Renewals::None | Renewals::Left(0)))
-    }
-
-    fn all(&self, mut condition: impl FnMut(Renewals) -> bool) -> bool {
-        self.levels
-            .iter()
-            .all(|level| condition(level.terms.renewals))
     }
 }
 
@@ -314,14 +239,14 @@ impl Renew for Hold {
             self.lose(LostReason::Expired);
         }
         let schedule = self.schedule();
-        let (ended, used_up) = {
+        let (ended, used_up, lease) = {
             let state = self.state.lock();
-            (state.end.is_some(), state.is_used_up())
+            let levels = &state.levels;
+            (state.end.is_some(), levels.are_used_up(), levels.lease())
         };
-        let early = schedule.lease.map_or(Duration::ZERO, slack);
         if ended {
             Step::Over
-        } else if schedule.due > now.after(early) || schedule.lease.is_none() {
+        } else if schedule.lease.is_none() || schedule.due > now.after(slack(lease)) {
             Step::Wait(schedule)
         } else if used_up {
             self.lose(LostReason::RenewalLimit);
@@ -330,17 +255,13 @@ impl Renew for Hold {
             Step::Renew(Renewal {
                 key: self.key.clone(),
                 owner: self.owner.clone(),
-                millis: self.lease_millis(),
+                millis: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
             })
         }
     }
 
     fn renewed(&self, asked: Moment, millis: u64) -> Schedule {
-        for level in &mut self.state.lock().levels {
-            if let Renewals::Left(n) = &mut level.terms.renewals {
-                *n = n.saturating_sub(1);
-            }
-        }
+        self.state.lock().levels.renewed();
         self.extended(asked, millis);
         self.schedule()
     }
@@ -358,7 +279,7 @@ impl Renew for Hold {
             cause: cause.into(),
             lease_left,
         });
-        let lease = Duration::from_millis(self.lease_millis());
+        let lease = self.state.lock().levels.lease();
         let pause = slack(lease).max(Duration::from_millis(2));
         Schedule {
             due: Moment::now().after(pause).min(self.expires()),
@@ -374,7 +295,7 @@ impl Renew for Hold {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::lease::Renewals;
 
     const LEASE: u64 = 3000;
 
@@ -479,49 +400,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_bell_rings_once_whether_it_is_there_before_the_loss_or_after() {
-        for early in [true, false] {
-            let (hold, _) = taken(LEASE, Renewals::Unlimited);
-            if early {
-                assert!(hold.bell().is_empty());
-            }
-            hold.lose(LostReason::Deleted);
-            assert_eq!(hold.bell().try_recv(), Ok(LostReason::Deleted));
-            assert!(hold.bell().recv().is_err(), "disconnected, not silent");
-        }
-    }
-
-    #[test]
-    fn the_bell_is_disconnected_when_the_hold_is_gone() {
+    fn a_loss_is_heard_by_those_who_listen_before_and_after() {
         let (hold, _) = taken(LEASE, Renewals::Unlimited);
-        let bell = hold.bell().clone();
-        hold.released();
-        drop(hold);
-        assert!(bell.recv().is_err());
+        let early = hold.bell().clone();
+        hold.lose(LostReason::Deleted);
+        assert_eq!(early.try_recv(), Ok(LostReason::Deleted));
+        let (hold, _) = taken(LEASE, Renewals::Unlimited);
+        hold.lose(LostReason::Deleted);
+        assert_eq!(hold.bell().try_recv(), Ok(LostReason::Deleted));
     }
 
     #[test]
     fn an_inner_level_that_ends_takes_nothing_from_the_outer() {
         let (hold, asked) = taken(LEASE, Renewals::Unlimited);
+        let before = hold.schedule();
         hold.push(terms(10, Renewals::None), asked);
-        assert_eq!(hold.lease_millis(), LEASE, "re-entry never shortens");
         assert_eq!(hold.pop(None), Popped::Inner(1));
-        assert!(
-            hold.schedule().lease.is_some(),
-            "and the outer level is still renewed"
-        );
-    }
-
-    #[test]
-    fn a_fixed_hold_is_renewed_just_as_long_as_a_level_asks_for_it() {
-        let (hold, asked) = taken(LEASE, Renewals::None);
-        let level = hold.push(terms(LEASE, Renewals::Unlimited), asked);
-        assert!(hold.schedule().lease.is_some());
-        // Guards may be dropped in any order: it is the named level that goes.
-        hold.push(terms(LEASE, Renewals::None), asked);
-        assert_eq!(hold.pop(Some(level)), Popped::Inner(2));
-        assert!(hold.schedule().lease.is_none());
-        assert_eq!(hold.pop(Some(level)), Popped::Nothing, "and goes once");
+        assert_eq!(hold.schedule(), before);
+        assert_eq!(hold.expires(), asked.after(millis(LEASE)));
     }
 
     #[test]
@@ -540,31 +436,5 @@ pub(super) mod tests {
         );
         assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
         assert_eq!(hold.pop(None), Popped::Nothing);
-    }
-
-    proptest! {
-        /// Whatever levels come and go, the hold is due before it expires, its lease is the longest
-        /// asked for, and its end by the local clock never moves back.
-        #[test]
-        fn levels_come_and_go(steps in prop::collection::vec((any::<bool>(), 1000..100_000u64, 0..3u8), 1..30)) {
-            let (hold, asked) = taken(LEASE, Renewals::Unlimited);
-            let mut levels = vec![LEASE];
-            let mut expires = hold.expires();
-            for (push, length, kind) in steps {
-                if push || levels.len() == 1 {
-                    let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][kind as usize];
-                    hold.push(terms(length, renewals), asked);
-                    levels.push(length);
-                } else {
-                    levels.pop();
-                    prop_assert_eq!(hold.pop(None), Popped::Inner(levels.len() as u32));
-                }
-                prop_assert_eq!(hold.count() as usize, levels.len());
-                prop_assert_eq!(hold.lease_millis(), *levels.iter().max().unwrap());
-                prop_assert!(hold.schedule().due < hold.expires());
-                prop_assert!(hold.expires() >= expires);
-                expires = hold.expires();
-            }
-        }
     }
 }

@@ -1,7 +1,10 @@
 //! What this process holds, and who waits for it at home.
 
+mod bell;
 mod hold;
+mod levels;
 mod queue;
 
-pub(crate) use hold::{Hold, LevelId, Popped};
+pub(crate) use hold::{Hold, Popped};
+pub(crate) use levels::LevelId;
 pub(crate) use queue::{LocalQueue, Place, Turn};
