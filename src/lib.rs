@@ -11,11 +11,12 @@
 //! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"
 //! let lock = client.reentrant_lock("order:pay");
 //!
-//! let guard = lock.acquire()?;    // waits; nobody else, on any machine, holds the lock now
+//! let guard = lock.acquire()?;    // waits until nobody else, on any machine, has it
 //! guard.check()?;                 // still so?
 //! guard.unlock()?;
 //!
-//! if lock.try_lock(Duration::from_secs(10), Lease::fixed(Duration::from_secs(30)))? {
+//! let (wait, lease) = (Duration::from_secs(10), Duration::from_secs(30));
+//! if lock.try_lock(wait, Lease::fixed(lease))? {
 //!     lock.unlock()?;
 //! }
 //! # Ok(())
@@ -57,7 +58,7 @@
 //! # fn next_step() -> Option<()> { None }
 //! fn work(guard: &LockGuard) -> Result<()> {
 //!     while let Some(step) = next_step() {
-//!         guard.check()?;         // Err(Lost) as soon as this process knows; no I/O
+//!         guard.check()?;     // Err(Lost) as soon as it is known; no I/O
 //!         # let () = step;
 //!     }
 //!     Ok(())
@@ -97,7 +98,7 @@
 //!
 //! # Logging
 //!
-//! Losses and failed renewals are logged as warnings by [`tracing`]. No user name, password or URL
+//! Losses and failed renewals are logged as warnings by `tracing`. No user name, password or URL
 //! is ever logged.
 
 #![warn(unreachable_pub)]
