@@ -9,7 +9,12 @@
 -- attempt took the lock, so its count stands and only the lease is brought up to what is asked.
 if redis.call('exists', KEYS[1]) == 0 then
     redis.call('hset', KEYS[1], ARGV[1], 1)
-    redis.call('pexpire', KEYS[1], ARGV[2])
+    -- Where this is refused, no lock may stay behind that never ends.
+    local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
+    if type(granted) == 'table' then
+        redis.call('del', KEYS[1])
+        return granted
+    end
     return nil
 end
 local left = redis.call('pttl', KEYS[1])

@@ -1,15 +1,16 @@
--- Brings the leases of many locks up to what their owners ask.
+-- Brings the leases of many locks up to what their owners ask, and tells which of them still stand.
 --
 -- KEYS[i]      a lock: a hash of owner to hold count
 -- ARGV[2i-1]   its owner
--- ARGV[2i]     lease in milliseconds that must be left at least; never shortens what is left
+-- ARGV[2i]     lease in milliseconds that must be left at least; never shortens what is left; 0: as it is
 -- reply[i]     1: renewed; 0: the lock is gone; -1: somebody else holds it, or it is no lock any more
 --
 -- pcall, because one key of another type must not keep the other locks from being renewed.
 local replies = {}
 for i, lock in ipairs(KEYS) do
     if redis.pcall('hexists', lock, ARGV[2 * i - 1]) == 1 then
-        if redis.call('pttl', lock) < tonumber(ARGV[2 * i]) then
+        local lease = tonumber(ARGV[2 * i])
+        if lease > 0 and redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, ARGV[2 * i])
         end
         replies[i] = 1

@@ -17,8 +17,11 @@ use crate::observe::{LockEvent, Stats};
 /// It has three threads: `leasehold-watchdog` renews, `leasehold-subscriber` (from the first wait
 /// on) listens for releases, `leasehold-pool` keeps the pool's books. It opens up to
 /// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them, and
-/// one for each of the first two threads. When the last client, lock and guard are gone, the threads
-/// end and the connections are closed; locks that are still held then run out with their lease.
+/// one for each of the first two threads; while a server hangs, up to three more for each call whose
+/// request it has not answered. When the last client, lock and guard are gone, the threads end and
+/// the connections are closed; locks that are still held then run out with their lease. That last
+/// drop waits for the first two threads, which takes at most a second or two, and that only while
+/// the server hangs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     core: Arc<Core>,
@@ -117,7 +120,7 @@ impl LockClient {
     }
 
     /// What happens to this client's locks and connections from now on. Every call makes a receiver
-    /// of its own, which is forgotten when it is dropped. One that is more than 1,024 events behind
+    /// of its own; one that is dropped is forgotten. One that is more than 1,024 events behind
     /// misses the next ones ([`Stats::events_dropped`]); it never holds up anybody.
     ///
     /// ```

@@ -3,7 +3,6 @@
 //! A lease runs out on the server while a laptop is shut or a virtual machine is suspended, so a
 //! clock that stops meanwhile (as `std::time::Instant` does on Linux) would call a lost lock held.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A point in time, in nanoseconds of the [clock](self). Sums that overflow mean "never".
@@ -43,24 +42,6 @@ impl Moment {
 
     pub(crate) fn is_past(self) -> bool {
         Self::now() >= self
-    }
-}
-
-/// A moment that many threads read and that only moves forward.
-#[derive(Debug)]
-pub(crate) struct LatestMoment(AtomicU64);
-
-impl LatestMoment {
-    pub(crate) fn new(moment: Moment) -> Self {
-        Self(AtomicU64::new(moment.0))
-    }
-
-    pub(crate) fn get(&self) -> Moment {
-        Moment(self.0.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn advance_to(&self, moment: Moment) {
-        self.0.fetch_max(moment.0, Ordering::AcqRel);
     }
 }
 
@@ -122,15 +103,6 @@ mod tests {
             prop_assert_eq!(start.after(step).since(start), step);
             prop_assert_eq!(start.since(start.after(step)), Duration::ZERO);
             prop_assert_eq!(start.after(step).before(step), start);
-        }
-
-        #[test]
-        fn the_latest_of_many_moments_stands(moments in prop::collection::vec(any::<u64>(), 1..20)) {
-            let latest = LatestMoment::new(Moment(0));
-            for &moment in &moments {
-                latest.advance_to(Moment(moment));
-            }
-            prop_assert_eq!(latest.get(), Moment(*moments.iter().max().unwrap()));
         }
     }
 }

@@ -135,10 +135,12 @@ impl LockClientBuilder {
             });
         }
         let server = self.url.as_str().into_connection_info().map_err(|error| {
-            let scheme = self.url.split_once("://").map_or("none", |(scheme, _)| scheme);
+            // The URL may hold a password, so only its scheme is shown, and only if it is one.
+            let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
+            let scheme = self.url.split_once("://").map(|(scheme, _)| scheme);
+            let scheme = scheme.filter(is_scheme).unwrap_or_default();
             Error::Config {
                 field: "url",
-                // The URL may hold a password, so only its scheme is shown.
                 value: format!("of scheme {scheme:?}"),
                 rule: format!("{error}; it reads redis://[user:password@]host[:port][/database] or redis+unix:///path/to/socket"),
             }

@@ -76,12 +76,17 @@ impl Core {
 
     /// For `unlock`: long enough to outlast a lost reply or two.
     pub(crate) fn patience_to_unlock(&self) -> Patience {
-        Patience::at_most(Duration::ZERO, self.command_timeout * 3)
+        Patience::answered_within(self.command_timeout * 3)
+    }
+
+    /// For calls that ask once.
+    pub(crate) fn patience_for_an_answer(&self) -> Patience {
+        Patience::answered_within(self.command_timeout)
     }
 
     /// What this client adds to a lease that it waits for, so that many processes do not all come
     /// in the same millisecond.
-    pub(crate) fn jitter(&self) -> Duration {
+    pub(crate) fn stagger(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
     }
 }

@@ -19,7 +19,8 @@ const EVENT_BUFFER: usize = 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// A renewal got no clear answer. It is tried again while the lease lasts.
+    /// A renewal, or a look after a fixed lease, got no clear answer. It is tried again while the
+    /// lease lasts.
     RenewalFailed {
         /// The name of the lock.
         lock: Arc<str>,
@@ -60,7 +61,7 @@ pub struct Stats {
     pub reentries: u64,
     /// Locks given back to Redis.
     pub releases: u64,
-    /// Renewals that Redis confirmed, one for each lock and time.
+    /// Renewals that Redis confirmed, one for each lock and time; looks after fixed leases, too.
     pub renewals: u64,
     /// Renewals that got no clear answer, one for each lock and time.
     pub renewals_failed: u64,

@@ -54,6 +54,11 @@ impl Patience {
         }
     }
 
+    /// Waits for nobody, only for answers, and so long at most.
+    pub(crate) fn answered_within(time: Duration) -> Self {
+        Self::at_most(Duration::ZERO, time)
+    }
+
     /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.
     pub(crate) fn unless_silent(silence: Duration) -> Self {
         Self {
@@ -86,6 +91,11 @@ impl Patience {
         self.wait_until.is_past()
     }
 
+    /// What is left of the wait.
+    pub(crate) fn left(&self) -> Duration {
+        self.wait_until.left()
+    }
+
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt
             .as_ref()
@@ -112,12 +122,13 @@ impl Patience {
 
     /// Sleeps until woken, interrupted, out of patience, or for `nap`; true if woken.
     pub(crate) fn sleep(&self, nap: Duration) -> bool {
-        self.pause(nap.min(self.wait_until.left()))
+        self.pause(nap.min(self.left()))
     }
 
     /// As [`sleep`](Self::sleep), but between two attempts to get an answer.
     pub(crate) fn pause(&self, pause: Duration) -> bool {
-        !pause.is_zero() && self.bed().sleeper.sleep(pause)
+        // Looked at here, because the one wake-up of an interrupt may have ended an earlier sleep.
+        !pause.is_zero() && !self.is_interrupted() && self.bed().sleeper.sleep(pause)
     }
 
     fn bed(&self) -> &Bed {

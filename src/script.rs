@@ -40,10 +40,12 @@ scripts! {
     FORCE_UNLOCK = "force_unlock.lua",
 }
 
-/// One call of a script. Sending it twice does its work once, so it may be repeated at will.
+/// One call of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     script: &'static Script,
+    /// Sending it twice does its work once.
+    repeatable: bool,
     keys: Vec<Box<[u8]>>,
     args: Vec<Box<[u8]>>,
 }
@@ -52,6 +54,7 @@ impl Call {
     fn new(script: &'static Script) -> Self {
         Self {
             script,
+            repeatable: true,
             keys: Vec::with_capacity(2),
             args: Vec::with_capacity(3),
         }
@@ -65,6 +68,10 @@ impl Call {
     fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.args.push(arg.as_ref().into());
         self
+    }
+
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.repeatable
     }
 
     /// By its hash, as long as the server knows the script.
@@ -195,8 +202,12 @@ pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     }))
 }
 
+/// Not repeatable: the second copy would break the hold of whoever came after the first.
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
-    Call::new(&FORCE_UNLOCK).key(key.key()).key(key.channel())
+    Call {
+        repeatable: false,
+        ..Call::new(&FORCE_UNLOCK).key(key.key()).key(key.channel())
+    }
 }
 
 /// Whether there was a hold to break.

@@ -61,6 +61,11 @@ impl Advice {
         }
     }
 
+    /// Whether the server gave this error in reply to a request, which is then settled.
+    pub(crate) fn is_reply(error: &RedisError) -> bool {
+        matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+    }
+
     pub(crate) fn keeps_connection(self) -> bool {
         !matches!(self, Self::Reconnect | Self::Forget)
     }
@@ -98,6 +103,17 @@ mod tests {
         ] {
             assert_eq!(on(code), advice, "{code}");
         }
+    }
+
+    #[test]
+    fn what_breaks_is_no_reply() {
+        let reply = redis::parse_redis_value(b"-READONLY now\r\n").unwrap();
+        assert!(Advice::is_reply(&reply.extract_error().unwrap_err()));
+        let broken = redis::parse_redis_value(b"?what\r\n").unwrap_err();
+        assert!(!Advice::is_reply(&broken));
+        assert!(!Advice::is_reply(
+            &io::Error::from(io::ErrorKind::TimedOut).into()
+        ));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod advice;
 mod pool;
 mod wire;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::clock::Moment;
 use crate::config::Config;
 use crate::error::{Cause, Error, Result};
 use crate::key::LockKey;
+use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
 use pool::{Pool, Slot};
@@ -35,33 +37,52 @@ pub(crate) struct Connections {
     command_timeout: Duration,
 }
 
+/// Requests without a reply whose connections are kept; of more, only the last.
+const KEPT: usize = 3;
+
 /// A clear answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) reply: Value,
     /// Before the request was sent that this answers: leases count from here.
     pub(crate) asked: Moment,
-    /// An earlier copy of the request was sent and got no answer. It may be done already, or be
-    /// done later.
-    pub(crate) repeated: bool,
+    /// Earlier copies of the request.
+    pub(crate) in_vain: InVain,
 }
 
 /// No clear answer, for the reason that `error` tells.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
     pub(crate) error: Error,
-    /// The connections on which a whole request went out and no reply came back. What is sent on
-    /// them now is done after that request, if it is done at all.
-    pub(crate) unanswered: Vec<Wire>,
-    /// A request was sent and may be done.
-    pub(crate) ambiguous: bool,
+    pub(crate) in_vain: InVain,
 }
 
-/// Requests of one question that were sent in vain so far.
+/// Copies of a request that were sent and got no clear answer.
 #[derive(Debug, Default)]
-struct InVain {
-    ambiguous: bool,
-    unanswered: Vec<Wire>,
+pub(crate) struct InVain {
+    /// There is one. It may be done already, or be done later.
+    pub(crate) ambiguous: bool,
+    /// Where a whole copy went out and no reply came back.
+    unanswered: VecDeque<Wire>,
+}
+
+impl InVain {
+    /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
+    /// when it reads on, however much later, and does this right after it.
+    pub(crate) fn follow_up(self, call: &Call) {
+        let packed = call.by_source();
+        for mut wire in self.unanswered {
+            let _ = wire.send(&packed);
+        }
+    }
+
+    fn sent_in_vain(&mut self, wire: Option<Wire>) {
+        self.ambiguous = true;
+        self.unanswered.extend(wire);
+        if self.unanswered.len() > KEPT {
+            self.unanswered.pop_front();
+        }
+    }
 }
 
 impl Connections {
@@ -76,45 +97,58 @@ impl Connections {
     }
 
     /// Runs `call` until Redis gives a clear answer, for as long as `patience` has for it.
+    ///
+    /// The calling thread's owner name is retired if a copy of the call may still be under way: the
+    /// copy may carry that name.
     pub(crate) fn ask(
         &self,
         lock: &LockKey,
         call: &Call,
         patience: &Patience,
     ) -> Result<Answer, NoAnswer> {
-        let answer_by = patience.answer_by();
         let mut in_vain = InVain::default();
+        let result = self.ask_until_answered(lock, call, patience, &mut in_vain);
+        if in_vain.ambiguous {
+            owner::retire();
+        }
+        match result {
+            Ok((reply, asked)) => Ok(Answer {
+                reply,
+                asked,
+                in_vain,
+            }),
+            Err(error) => Err(NoAnswer { error, in_vain }),
+        }
+    }
+
+    fn ask_until_answered(
+        &self,
+        lock: &LockKey,
+        call: &Call,
+        patience: &Patience,
+        in_vain: &mut InVain,
+    ) -> Result<(Value, Moment)> {
+        let answer_by = patience.answer_by();
         let mut pause = Duration::ZERO;
         loop {
-            let asked = Moment::now();
-            let cause: Cause = match self.attempt(call, answer_by, &mut in_vain) {
-                Ok(reply) => {
-                    return Ok(Answer {
-                        reply,
-                        asked,
-                        repeated: in_vain.ambiguous,
-                    });
-                }
+            let cause: Cause = match self.attempt(call, answer_by, in_vain) {
+                Ok(answer) => return Ok(answer),
                 Err(Failure::NoSlot(error)) => Box::new(error),
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
                     Advice::Reconnect | Advice::Wait => Box::new(error),
-                    _ => return Err(in_vain.end(self.refusal(lock, error))),
+                    _ => return Err(self.refusal(lock, error)),
                 },
             };
-            if patience.is_interrupted() {
-                return Err(in_vain.end(Error::Interrupted {
-                    lock: lock.name().into(),
-                }));
-            }
-            if answer_by.is_past() {
-                return Err(in_vain.end(Error::Unavailable {
+            patience.pause(pause.min(answer_by.left()));
+            patience.check(lock.name())?;
+            if answer_by.is_past() || (in_vain.ambiguous && !call.is_repeatable()) {
+                return Err(Error::Unavailable {
                     lock: lock.name().into(),
                     node: self.node.name().into(),
                     waited: patience.waited(),
                     cause,
-                }));
+                });
             }
-            patience.pause(pause.min(answer_by.left()));
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }
     }
@@ -132,71 +166,65 @@ impl Connections {
         }
     }
 
-    /// One attempt on one connection.
+    /// One attempt on one connection; the reply, and when it was asked for.
     fn attempt(
         &self,
         call: &Call,
         answer_by: Moment,
         in_vain: &mut InVain,
-    ) -> Result<Value, Failure> {
+    ) -> Result<(Value, Moment), Failure> {
         let (mut slot, mut wire) = self.checkout(answer_by)?;
-        match wire.run(call) {
+        let asked = Moment::now();
+        let time = || self.command_timeout.min(answer_by.left());
+        let error = match wire.run(call, time) {
             Ok(reply) => {
                 slot.put(wire);
-                Ok(reply)
+                return Ok((reply, asked));
             }
-            Err(Broken::Sending(error)) => {
-                in_vain.ambiguous = true;
-                Err(error.into())
-            }
-            Err(Broken::Receiving(error)) if error.is_io_error() => {
-                in_vain.ambiguous = true;
-                in_vain.unanswered.push(wire);
-                Err(error.into())
-            }
-            Err(Broken::Receiving(error)) => {
+            Err(Broken::Receiving(error)) if Advice::is_reply(&error) => {
                 if Advice::on(&error).keeps_connection() {
                     slot.put(wire);
                 }
-                Err(error.into())
+                error
             }
-        }
+            Err(Broken::Receiving(error)) => {
+                in_vain.sent_in_vain(Some(wire));
+                error
+            }
+            // What follows half a request would be taken for the rest of it.
+            Err(Broken::Sending(error)) => {
+                in_vain.sent_in_vain(None);
+                error
+            }
+        };
+        Err(Failure::Redis(error))
     }
 
     /// Publishes an empty hint, once and within `time`.
     pub(crate) fn publish(&self, channel: &str, time: Duration) -> Result<(), Failure> {
-        let (mut slot, mut wire) = self.checkout(Moment::now().after(time))?;
+        let answer_by = Moment::now().after(time);
+        let (mut slot, mut wire) = self.checkout(answer_by)?;
         let hint = redis::cmd("PUBLISH")
             .arg(channel)
             .arg("")
             .get_packed_command();
+        wire.limit(self.command_timeout.min(answer_by.left()))?;
         wire.send(&hint).and_then(|()| wire.receive())?;
         slot.put(wire);
         Ok(())
     }
 
-    /// A connection whose reads and writes end by `answer_by`, and the slot to put it back into.
+    /// A connection, and the slot to put it back into.
     fn checkout(&self, answer_by: Moment) -> Result<(Slot, Wire), Failure> {
         let mut slot = self
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(Failure::NoSlot)?;
-        let mut wire = match slot.take() {
+        let wire = match slot.take() {
             Some(wire) => wire,
             None => self.node.open(self.connect_timeout.min(answer_by.left()))?,
         };
-        wire.limit(self.command_timeout.min(answer_by.left()))?;
         Ok((slot, wire))
-    }
-}
-
-impl InVain {
-    fn end(self, error: Error) -> NoAnswer {
-        NoAnswer {
-            error,
-            unanswered: self.unanswered,
-            ambiguous: self.ambiguous,
-        }
     }
 }
 

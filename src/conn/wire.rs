@@ -124,17 +124,23 @@ impl Wire {
         reply.extract_error()
     }
 
-    /// Runs a script by its hash, and by its source if the server does not know it.
-    pub(crate) fn run(&mut self, call: &Call) -> Result<Value, Broken> {
-        match self.exchange(&call.by_hash()) {
+    /// Runs a script by its hash, and by its source if the server does not know it. Each of the two
+    /// may take what `time` gives it then.
+    pub(crate) fn run(
+        &mut self,
+        call: &Call,
+        time: impl Fn() -> Duration,
+    ) -> Result<Value, Broken> {
+        match self.exchange(&call.by_hash(), time()) {
             Err(Broken::Receiving(error)) if Advice::on(&error) == Advice::SendSource => {
-                self.exchange(&call.by_source())
+                self.exchange(&call.by_source(), time())
             }
             reply => reply,
         }
     }
 
-    fn exchange(&mut self, packed: &[u8]) -> Result<Value, Broken> {
+    fn exchange(&mut self, packed: &[u8], time: Duration) -> Result<Value, Broken> {
+        self.limit(time).map_err(Broken::Sending)?;
         self.send(packed).map_err(Broken::Sending)?;
         self.receive().map_err(Broken::Receiving)
     }
@@ -154,12 +160,4 @@ impl Wire {
 pub(crate) enum Broken {
     Sending(RedisError),
     Receiving(RedisError),
-}
-
-impl From<Broken> for RedisError {
-    fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::Sending(error) | Broken::Receiving(error) => error,
-        }
-    }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::bell::Bell;
 use super::levels::{LevelId, Levels};
 use super::queue::LocalQueue;
-use crate::clock::{LatestMoment, Moment};
+use crate::clock::Moment;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::Terms;
@@ -29,24 +29,27 @@ pub(crate) struct Hold {
     /// Who took the lock from Redis. Apart from `thread`, which holds it here.
     owner: Owner,
     thread: ThreadId,
-    /// When the lease may be over on the server, by the local clock.
-    expires: LatestMoment,
     state: Mutex<State>,
     bell: Bell,
     queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
 }
 
-/// Its mutex protects: a hold ends once, and no level is given up twice.
+/// Its mutex protects: a hold ends once, and after its end neither its levels nor its lease grow.
 #[derive(Debug)]
 struct State {
     levels: Levels,
+    /// When Redis was last asked, of what it has answered, whether the hold stands.
+    confirmed: Moment,
+    /// When the lease may be over on the server, by the local clock.
+    expires: Moment,
     end: Option<End>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Lost(LostReason),
+    /// The last level was given up, and its release is under way or done.
     Released,
 }
 
@@ -83,9 +86,10 @@ impl Hold {
             key,
             owner,
             thread: ThreadId::current(),
-            expires: LatestMoment::new(asked.after(Duration::from_millis(terms.millis))),
             state: Mutex::new(State {
                 levels: Levels::new(terms),
+                confirmed: asked,
+                expires: asked.after(Duration::from_millis(terms.millis)),
                 end: None,
             }),
             bell: Bell::default(),
@@ -115,29 +119,36 @@ impl Hold {
     }
 
     pub(crate) fn expires(&self) -> Moment {
-        self.expires.get()
+        self.state.lock().expires
     }
 
     /// Fails unless the hold stands. It stands no longer than its lease by the local clock: once
-    /// that has run out, no late renewal brings the hold back.
+    /// that has run out, no late answer brings the hold back.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.end().is_none() && self.expires().is_past() {
-            self.lose(LostReason::Expired);
-        }
-        match self.end() {
+        let (end, expires) = {
+            let state = self.state.lock();
+            (state.end, state.expires)
+        };
+        match end {
+            Some(end) => Err(self.error(end)),
+            None if expires.is_past() => {
+                self.lose(LostReason::Expired);
+                self.check()
+            }
             None => Ok(()),
-            Some(End::Lost(reason)) => Err(self.lost_error(reason)),
-            Some(End::Released) => Err(Error::NotHeld {
-                lock: self.key.name().into(),
-            }),
+        }
+    }
+
+    fn error(&self, end: End) -> Error {
+        let lock = self.key.name().into();
+        match end {
+            End::Lost(reason) => Error::Lost { lock, reason },
+            End::Released => Error::NotHeld { lock },
         }
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        Error::Lost {
-            lock: self.key.name().into(),
-            reason,
-        }
+        self.error(End::Lost(reason))
     }
 
     /// The levels that are held; none once the hold has ended.
@@ -148,45 +159,67 @@ impl Hold {
         self.state.lock().levels.count()
     }
 
-    /// Adds a level, for a request that was sent after `asked`.
-    pub(crate) fn push(&self, terms: Terms, asked: Moment) -> LevelId {
-        let id = self.state.lock().levels.push(terms);
-        self.extended(asked, terms.millis);
-        id
-    }
-
-    /// Gives up one level: the newest, or the one that is named.
-    pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
+    /// Adds a level, for a request that was sent after `asked` and that Redis granted.
+    pub(crate) fn push(&self, terms: Terms, asked: Moment) -> Result<LevelId> {
+        self.extended(asked, terms.millis)?;
         let mut state = self.state.lock();
-        match (state.levels.pop(level), state.end) {
-            (None, _) => Popped::Nothing,
-            (Some(left), Some(End::Lost(reason))) => Popped::Lost {
-                reason,
-                last: left == 0,
-            },
-            (Some(0), _) => Popped::Last,
-            (Some(left), _) => Popped::Inner(left),
+        match state.end {
+            None => Ok(state.levels.push(terms)),
+            Some(end) => Err(self.error(end)),
         }
     }
 
-    /// The last level was released; nothing that happens later is a loss.
-    pub(crate) fn released(&self) {
-        self.state.lock().end.get_or_insert(End::Released);
+    /// From here on a guard gives up this level.
+    pub(crate) fn guard(&self, level: LevelId) {
+        self.state.lock().levels.guard(level);
     }
 
-    /// Redis granted `millis` more to a request that was sent after `asked`.
-    pub(crate) fn extended(&self, asked: Moment, millis: u64) {
-        self.expires
-            .advance_to(asked.after(Duration::from_millis(millis)));
+    /// Gives up one level: the one that is named, or the newest that no guard gives up.
+    pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
+        let mut state = self.state.lock();
+        let Some(left) = state.levels.pop(level) else {
+            return Popped::Nothing;
+        };
+        match state.end {
+            Some(End::Lost(reason)) => Popped::Lost {
+                reason,
+                last: left == 0,
+            },
+            _ if left == 0 => {
+                state.end = Some(End::Released);
+                Popped::Last
+            }
+            _ => Popped::Inner(left),
+        }
     }
 
-    /// Ends the hold as lost, once, and tells everybody: the holder, the operator, and the threads
-    /// at home that wait for it. False if it had ended already.
-    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+    /// Redis granted `millis` more to a request that was sent after `asked`; 0: it only confirmed
+    /// that the hold stands.
+    pub(crate) fn extended(&self, asked: Moment, millis: u64) -> Result<()> {
+        self.check()?;
+        let mut state = self.state.lock();
+        let expires = asked.after(Duration::from_millis(millis));
+        state.expires = state.expires.max(expires);
+        state.confirmed = state.confirmed.max(asked);
+        Ok(())
+    }
+
+    /// Ends a hold that stands as lost, and tells everybody: the holder, the operator, and the
+    /// threads at home that wait for it.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        self.lose_from(None, reason);
+    }
+
+    /// As [`lose`](Self::lose), where it is the release that finds the lock gone.
+    pub(crate) fn lose_on_release(&self, reason: LostReason) {
+        self.lose_from(Some(End::Released), reason);
+    }
+
+    fn lose_from(&self, before: Option<End>, reason: LostReason) {
         {
             let mut state = self.state.lock();
-            if state.end.is_some() {
-                return false;
+            if state.end != before {
+                return;
             }
             state.end = Some(End::Lost(reason));
         }
@@ -200,90 +233,125 @@ impl Hold {
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
         }
-        true
     }
 
     /// Where the loss is told.
     pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        self.bell.listen(|| match self.end() {
+        self.bell.listen(|| match self.state.lock().end {
             Some(End::Lost(reason)) => Some(reason),
             _ => None,
         })
     }
 
-    fn end(&self) -> Option<End> {
-        self.state.lock().end
-    }
-
     /// When the watchdog is to look at this hold again.
     pub(crate) fn schedule(&self) -> Schedule {
-        let expires = self.expires();
-        let state = self.state.lock();
-        if state.levels.are_fixed() {
+        self.state.lock().schedule()
+    }
+}
+
+impl State {
+    /// Before the last third of the lease begins, and no later than two thirds of it after Redis was
+    /// last asked: a lease that was extended by hand is no reason to look away for so long.
+    fn schedule(&self) -> Schedule {
+        let look = self.look_again();
+        if self.levels.are_fixed() {
             return Schedule {
-                due: expires,
+                due: look.min(self.expires),
                 lease: None,
             };
         }
-        let lease = state.levels.lease();
+        let pace = self.levels.pace();
+        let renew = self.expires.before(pace / 3 + slack(pace));
         Schedule {
-            due: expires.before(lease / 3 + slack(lease)),
-            lease: Some(lease),
+            due: look.min(renew),
+            lease: Some(pace),
+        }
+    }
+
+    fn look_again(&self) -> Moment {
+        let pace = self.levels.pace();
+        self.confirmed.after(pace / 3 * 2).before(slack(pace))
+    }
+
+    /// What a hold that stands wants at `now`.
+    fn wants(&self, now: Moment) -> Want {
+        let soon = now.after(slack(self.levels.pace()));
+        if self.levels.are_fixed() {
+            // Nothing renews it, but its holder is to know if it is gone.
+            let asks = self.look_again().min(self.expires) < self.expires;
+            return if asks && self.look_again() <= soon {
+                Want::Millis(0)
+            } else {
+                Want::Nothing
+            };
+        }
+        if self.schedule().due > soon {
+            Want::Nothing
+        } else if self.levels.are_used_up() {
+            Want::Limit
+        } else {
+            Want::Millis(self.levels.lease_millis())
         }
     }
 }
 
+enum Want {
+    Nothing,
+    /// A renewal; 0: no more than to know whether the hold stands.
+    Millis(u64),
+    /// To be told that there is no renewal left.
+    Limit,
+}
+
 impl Renew for Hold {
     fn step(&self, now: Moment) -> Step {
-        if now >= self.expires() {
-            self.lose(LostReason::Expired);
-        }
-        let schedule = self.schedule();
-        let (ended, used_up, lease) = {
+        let (ended, expires, want, schedule) = {
             let state = self.state.lock();
-            let levels = &state.levels;
-            (state.end.is_some(), levels.are_used_up(), levels.lease())
+            let ended = state.end.is_some();
+            (ended, state.expires, state.wants(now), state.schedule())
         };
         if ended {
-            Step::Over
-        } else if schedule.lease.is_none() || schedule.due > now.after(slack(lease)) {
-            Step::Wait(schedule)
-        } else if used_up {
-            self.lose(LostReason::RenewalLimit);
-            Step::Over
-        } else {
-            Step::Renew(Renewal {
+            return Step::Over;
+        }
+        if now >= expires {
+            self.lose(LostReason::Expired);
+            return Step::Over;
+        }
+        match want {
+            Want::Nothing => Step::Wait(schedule),
+            Want::Limit => {
+                self.lose(LostReason::RenewalLimit);
+                Step::Over
+            }
+            Want::Millis(millis) => Step::Renew(Renewal {
                 key: self.key.clone(),
                 owner: self.owner.clone(),
-                millis: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
-            })
+                millis,
+            }),
         }
     }
 
     fn renewed(&self, asked: Moment, millis: u64) -> Schedule {
         self.state.lock().levels.renewed();
-        self.extended(asked, millis);
+        // A hold that is over by now will say so when it is looked at next.
+        let _ = self.extended(asked, millis);
         self.schedule()
     }
 
     fn not_renewed(&self, cause: &str) -> Schedule {
-        let lease_left = self.expires().left();
-        tracing::warn!(
-            lock = self.key.name(),
-            cause,
-            ?lease_left,
-            "a renewal got no clear answer; it is tried again"
-        );
+        let (pace, expires, schedule) = {
+            let state = self.state.lock();
+            (state.levels.pace(), state.expires, state.schedule())
+        };
         self.observer.emit(&LockEvent::RenewalFailed {
             lock: self.key.shared_name(),
             cause: cause.into(),
-            lease_left,
+            lease_left: expires.left(),
         });
-        let lease = self.state.lock().levels.lease();
-        let pause = slack(lease).max(Duration::from_millis(2));
+        let pause = slack(pace).max(Duration::from_millis(2));
         Schedule {
-            due: Moment::now().after(pause).min(self.expires()),
-            lease: Some(lease),
+            due: Moment::now().after(pause).min(expires),
+            ..schedule
         }
     }
 
@@ -360,7 +428,14 @@ pub(super) mod tests {
     #[test]
     fn a_fixed_lease_is_never_renewed_and_ends_on_time() {
         let (hold, asked) = taken(LEASE, Renewals::None);
-        assert_eq!(hold.schedule().due, asked.after(millis(LEASE)));
+        // It is looked at once, so that its holder knows if it is gone.
+        let look = hold.schedule().due;
+        assert!(look <= asked.after(millis(LEASE * 2 / 3)));
+        let Step::Renew(renewal) = hold.step(look) else {
+            panic!("it is not looked at")
+        };
+        assert_eq!(renewal.millis, 0);
+        assert_eq!(hold.renewed(look, 0).due, asked.after(millis(LEASE)));
         assert!(matches!(
             hold.step(asked.after(millis(LEASE - 1))),
             Step::Wait(_)
@@ -396,7 +471,8 @@ pub(super) mod tests {
         assert_eq!(reason(&hold), Some(LostReason::Expired));
         hold.renewed(asked, 60_000);
         assert_eq!(reason(&hold), Some(LostReason::Expired));
-        assert!(!hold.lose(LostReason::Taken), "and is lost once");
+        hold.lose(LostReason::Taken);
+        assert_eq!(reason(&hold), Some(LostReason::Expired), "and is lost once");
     }
 
     #[test]
@@ -414,7 +490,7 @@ pub(super) mod tests {
     fn an_inner_level_that_ends_takes_nothing_from_the_outer() {
         let (hold, asked) = taken(LEASE, Renewals::Unlimited);
         let before = hold.schedule();
-        hold.push(terms(10, Renewals::None), asked);
+        hold.push(terms(10, Renewals::None), asked).unwrap();
         assert_eq!(hold.pop(None), Popped::Inner(1));
         assert_eq!(hold.schedule(), before);
         assert_eq!(hold.expires(), asked.after(millis(LEASE)));
@@ -423,7 +499,7 @@ pub(super) mod tests {
     #[test]
     fn a_lost_hold_is_unlocked_level_by_level() {
         let (hold, asked) = taken(LEASE, Renewals::Unlimited);
-        hold.push(terms(LEASE, Renewals::Unlimited), asked);
+        hold.push(terms(LEASE, Renewals::Unlimited), asked).unwrap();
         let reason = LostReason::Taken;
         hold.lose(reason);
         assert_eq!(hold.count(), 0);
@@ -436,5 +512,31 @@ pub(super) mod tests {
         );
         assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
         assert_eq!(hold.pop(None), Popped::Nothing);
+    }
+    #[test]
+    fn a_lease_that_was_extended_is_looked_at_as_often_as_before() {
+        let (hold, asked) = taken(LEASE, Renewals::Unlimited);
+        hold.extended(asked, 3_600_000).unwrap();
+        hold.push(terms(3_600_000, Renewals::None), asked).unwrap();
+        assert!(hold.schedule().due <= asked.after(millis(LEASE * 2 / 3)));
+    }
+
+    #[test]
+    fn no_level_is_added_to_a_hold_that_is_lost() {
+        let (hold, asked) = taken(LEASE, Renewals::Unlimited);
+        hold.lose(LostReason::Taken);
+        assert!(hold.push(terms(LEASE, Renewals::Unlimited), asked).is_err());
+        assert!(hold.extended(asked, 60_000).is_err());
+    }
+
+    #[test]
+    fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
+        let (hold, _) = taken(LEASE, Renewals::Unlimited);
+        assert_eq!(hold.pop(None), Popped::Last);
+        assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+        hold.lose(LostReason::Deleted);
+        assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+        hold.lose_on_release(LostReason::Deleted);
+        assert_eq!(reason(&hold), Some(LostReason::Deleted));
     }
 }

@@ -10,32 +10,56 @@ pub(crate) type LevelId = u32;
 /// What every acquire of the hold that was not given up yet asked for.
 #[derive(Debug)]
 pub(super) struct Levels {
-    held: Vec<(LevelId, Terms)>,
+    held: Vec<Level>,
     next: LevelId,
+}
+
+#[derive(Debug)]
+struct Level {
+    id: LevelId,
+    terms: Terms,
+    /// A guard gives it up, and nobody else should.
+    guarded: bool,
 }
 
 impl Levels {
     pub(super) const FIRST: LevelId = 0;
 
     pub(super) fn new(terms: Terms) -> Self {
-        Self {
-            held: vec![(Self::FIRST, terms)],
-            next: Self::FIRST + 1,
-        }
+        let mut levels = Self {
+            held: Vec::new(),
+            next: Self::FIRST,
+        };
+        levels.push(terms);
+        levels
     }
 
     pub(super) fn push(&mut self, terms: Terms) -> LevelId {
         let id = self.next;
         self.next += 1;
-        self.held.push((id, terms));
+        self.held.push(Level {
+            id,
+            terms,
+            guarded: false,
+        });
         id
     }
 
-    /// Gives up the newest level or the one that is named; how many stay, or `None` if it is not there.
+    pub(super) fn guard(&mut self, id: LevelId) {
+        for level in self.held.iter_mut().filter(|level| level.id == id) {
+            level.guarded = true;
+        }
+    }
+
+    /// Gives up the level that is named, or else the newest without a guard, or else the newest; how
+    /// many stay, or `None` if it is not there.
     pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
         let place = match level {
-            None => self.held.len().checked_sub(1)?,
-            Some(id) => self.held.iter().position(|&(held, _)| held == id)?,
+            Some(id) => self.held.iter().position(|level| level.id == id)?,
+            None => match self.held.iter().rposition(|level| !level.guarded) {
+                Some(place) => place,
+                None => self.held.len().checked_sub(1)?,
+            },
         };
         self.held.remove(place);
         Some(self.count())
@@ -45,10 +69,23 @@ impl Levels {
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
     }
 
-    /// The longest lease that any level asks for.
-    pub(super) fn lease(&self) -> Duration {
-        let longest = self.held.iter().map(|(_, terms)| terms.millis).max();
-        Duration::from_millis(longest.unwrap_or(0))
+    /// The longest lease that any level asks for, in milliseconds.
+    pub(super) fn lease_millis(&self) -> u64 {
+        self.longest(|_| true)
+    }
+
+    /// The lease that sets the pace: the longest of those that are renewed, if there are any.
+    pub(super) fn pace(&self) -> Duration {
+        Duration::from_millis(match self.longest(|renewals| renewals != Renewals::None) {
+            0 => self.lease_millis(),
+            renewed => renewed,
+        })
+    }
+
+    fn longest(&self, condition: impl Fn(Renewals) -> bool) -> u64 {
+        let levels = self.held.iter().map(|level| level.terms);
+        let levels = levels.filter(|terms| condition(terms.renewals));
+        levels.map(|terms| terms.millis).max().unwrap_or(0)
     }
 
     /// No level asked for renewal.
@@ -62,15 +99,17 @@ impl Levels {
     }
 
     pub(super) fn renewed(&mut self) {
-        for (_, terms) in &mut self.held {
-            if let Renewals::Left(n) = &mut terms.renewals {
+        for level in &mut self.held {
+            if let Renewals::Left(n) = &mut level.terms.renewals {
                 *n = n.saturating_sub(1);
             }
         }
     }
 
-    fn all(&self, mut condition: impl FnMut(Renewals) -> bool) -> bool {
-        self.held.iter().all(|(_, terms)| condition(terms.renewals))
+    fn all(&self, condition: impl Fn(Renewals) -> bool) -> bool {
+        self.held
+            .iter()
+            .all(|level| condition(level.terms.renewals))
     }
 }
 
@@ -87,11 +126,31 @@ mod tests {
     fn the_longest_lease_counts_as_long_as_its_level_is_held() {
         let mut levels = Levels::new(terms(3000, Renewals::Unlimited));
         levels.push(terms(10, Renewals::None));
-        assert_eq!(levels.lease(), Duration::from_secs(3), "never shortened");
+        assert_eq!(levels.lease_millis(), 3000, "never shortened");
         let long = levels.push(terms(9000, Renewals::None));
-        assert_eq!(levels.lease(), Duration::from_secs(9));
+        assert_eq!(levels.lease_millis(), 9000);
+        assert_eq!(levels.pace(), Duration::from_secs(3), "that is renewed");
         assert_eq!(levels.pop(Some(long)), Some(2));
-        assert_eq!(levels.lease(), Duration::from_secs(3));
+        assert_eq!(levels.lease_millis(), 3000);
+    }
+
+    #[test]
+    fn an_unlock_by_hand_leaves_the_levels_of_guards_alone_while_there_are_others() {
+        let mut levels = Levels::new(terms(1000, Renewals::None));
+        let guarded = levels.push(terms(2000, Renewals::None));
+        levels.guard(guarded);
+        assert_eq!(levels.pop(None), Some(1));
+        assert_eq!(
+            levels.lease_millis(),
+            2000,
+            "the guard's level is the one that stays"
+        );
+        assert_eq!(
+            levels.pop(None),
+            Some(0),
+            "but is no more than the last to go"
+        );
+        assert_eq!(levels.pop(Some(guarded)), None);
     }
 
     #[test]
@@ -140,7 +199,7 @@ mod tests {
                 }
                 prop_assert_eq!(levels.count() as usize, model.len());
                 let longest = model.iter().max().copied().unwrap_or(0);
-                prop_assert_eq!(levels.lease(), Duration::from_millis(longest));
+                prop_assert_eq!(levels.lease_millis(), longest);
             }
         }
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::standing;
-use crate::conn::NoAnswer;
+use crate::conn::InVain;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key::LockKey;
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, LevelId, Place, Turn};
@@ -88,7 +88,7 @@ fn take(
     let mut poll = FIRST_POLL;
     loop {
         let left = match attempt(core, key, terms, patience)? {
-            Ok(hold) => {
+            Found::Taken(hold) => {
                 turn.keep(Arc::clone(&hold));
                 core.observer.acquisitions.add(1);
                 let schedule = hold.schedule();
@@ -96,13 +96,15 @@ fn take(
                     .watch(hold.id(), Arc::clone(&hold) as _, schedule);
                 return Ok(Some((hold, Hold::FIRST_LEVEL)));
             }
-            Err(left) => left.map_or(LONGEST_POLL, Duration::from_millis) + core.jitter(),
+            Found::Held(left) => left + core.stagger(),
         };
         if patience.is_over() {
             return Ok(None);
         }
-        let listener =
-            listener.get_or_insert_with(|| core.subscriber.listen(key.channel(), patience.waker()));
+        let listener = listener.get_or_insert_with(|| {
+            core.subscriber
+                .listen(key.channel(), patience.waker(), patience.left())
+        });
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
         let nap = if listener.is_live() {
             left
@@ -119,28 +121,33 @@ fn take(
     }
 }
 
-/// Somebody else's hold, with the milliseconds that it lasts; `None`: it never expires.
-type Busy = Option<u64>;
+/// What one try found.
+enum Found {
+    Taken(Arc<Hold>),
+    /// Somebody else holds it, for so long at least.
+    Held(Duration),
+}
 
-/// One clear answer to one try.
-fn attempt(
-    core: &Core,
-    key: &LockKey,
-    terms: Terms,
-    patience: &Patience,
-) -> Result<Result<Arc<Hold>, Busy>> {
+/// One try, to a clear answer.
+fn attempt(core: &Core, key: &LockKey, terms: Terms, patience: &Patience) -> Result<Found> {
     let owner = Owner::current(&core.id);
     let request = script::acquire(key, &owner, terms.millis);
     let answer = match core.connections.ask(key, &request, patience) {
         Ok(answer) => answer,
-        Err(no_answer) => return Err(withdraw(core, key, owner, terms, no_answer)),
+        Err(no_answer) => {
+            take_back(core, key, owner, terms, no_answer.in_vain);
+            return Err(no_answer.error);
+        }
     };
-    if answer.repeated {
-        owner::retire();
-    }
     let found = script::attempt(&answer.reply);
     match found.map_err(|error| core.connections.refusal(key, error))? {
-        Attempt::Held(left) => Ok(Err(left)),
+        Attempt::Held(millis) => {
+            take_back(core, key, owner, terms, answer.in_vain);
+            // What never expires can still be deleted without a word.
+            Ok(Found::Held(
+                millis.map_or(LONGEST_POLL, Duration::from_millis),
+            ))
+        }
         Attempt::Taken => {
             let hold = Hold::new(
                 key.clone(),
@@ -151,33 +158,26 @@ fn attempt(
                 Arc::clone(&core.observer),
             );
             if !hold.expires().is_past() {
-                return Ok(Ok(Arc::new(hold)));
+                return Ok(Found::Taken(Arc::new(hold)));
             }
             // The answer took longer than the lease: nobody can say whether the lock is still held.
             owner::retire();
-            give_up(core, key, hold.into_owner(), terms);
-            Ok(Err(Some(0)))
+            withdraw(core, key, hold.into_owner(), terms);
+            Ok(Found::Held(Duration::ZERO))
         }
     }
 }
 
-/// Takes back an acquire that got no clear answer, so that no lock is left without a holder.
-fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms, no_answer: NoAnswer) -> Error {
-    if no_answer.ambiguous {
-        owner::retire();
-        // A request that a server has not read yet is done when it reads on, however much later. A
-        // release behind it on the same connection is done right after it.
-        let release = script::release(key, &owner).by_source();
-        for mut wire in no_answer.unanswered {
-            let _ = wire.send(&release);
-        }
-        give_up(core, key, owner, terms);
+/// Takes back the copies of an acquire that got no clear answer, so that no lock is left without a
+/// holder. `owner` is no more.
+fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
+    if in_vain.ambiguous {
+        in_vain.follow_up(&script::release(key, &owner));
+        withdraw(core, key, owner, terms);
     }
-    no_answer.error
 }
 
-/// Releases in the background what `owner`, who is no more, may hold.
-fn give_up(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
+fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
     let lease = Duration::from_millis(terms.millis);
     core.watchdog.withdraw(key.clone(), owner, lease);
 }
@@ -187,7 +187,7 @@ fn reenter(core: &Core, hold: Arc<Hold>, terms: Terms, patience: &Patience) -> R
     hold.check()?;
     let count = hold.count() + 1;
     let asked = standing::recount(core, &hold, count, terms.millis, patience)?;
-    let level = hold.push(terms, asked);
+    let level = hold.push(terms, asked)?;
     core.observer.reentries.add(1);
     core.watchdog.reschedule(hold.id(), hold.schedule());
     Ok((hold, level))

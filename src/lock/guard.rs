@@ -58,6 +58,7 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(super) fn new(core: &Arc<Core>, (hold, level): Held) -> Self {
+        hold.guard(level);
         Self {
             core: Arc::clone(core),
             hold,
@@ -76,8 +77,8 @@ impl LockGuard {
     /// Fails as soon as this process knows that the lock is lost. Asks nobody: no I/O.
     ///
     /// It is known when Redis says so, which is asked at every renewal, and at the latest when the
-    /// lease may be over by the local clock. A lock that was deleted behind the holder's back is
-    /// noticed within two thirds of its lease.
+    /// lease may be over by the local clock. Redis is asked of fixed leases, too, once, so that a lock
+    /// that was deleted behind its holder's back is noticed within two thirds of its lease.
     ///
     /// # Errors
     ///
@@ -96,8 +97,9 @@ impl LockGuard {
     /// listened to on other threads, where all but one see only that the channel is disconnected.
     /// It is disconnected, too, when the hold ends well and its last guard is gone.
     ///
-    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, and while
-    /// Redis hangs it can come later than `check` fails, by a sixth of the shortest renewed lease.
+    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog. While Redis
+    /// hangs it can come later than `check` fails, by what the attempts under way take: up to four
+    /// times a sixth of the shortest renewed lease, or four command time-outs if none is renewed.
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         self.hold.bell()
@@ -114,7 +116,7 @@ impl LockGuard {
     }
 
     /// Brings what is left of the lease up to `duration` from now, once; never shortens it. It
-    /// changes nothing about who renews the lock, and when it is due.
+    /// changes nothing about who renews the lock, and how often Redis is asked whether it stands.
     ///
     /// Bounds: 1 ms to 2^53 ms.
     ///
@@ -148,7 +150,7 @@ impl Drop for LockGuard {
         if self.unlocked {
             return;
         }
-        let patience = Patience::at_most(Duration::ZERO, self.core.command_timeout);
+        let patience = self.core.patience_for_an_answer();
         if let Err(error) = self.finish(&patience) {
             tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
         }

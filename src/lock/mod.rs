@@ -39,7 +39,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
 
     /// Takes the lock with [`Lease::RENEWED`], waiting for as long as somebody else holds it.
     ///
-    /// If this thread holds it already, it is held once more, and must be unlocked once more.
+    /// If this thread holds it already, it is held once more, and must be unlocked once more. A
+    /// thread that ends without unlocking leaves the lock held, and renewed, as long as the client
+    /// lives: prefer [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -70,7 +72,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
 
     /// As [`lock_with`](Self::lock_with), until `interrupt` is raised. While Redis does not answer
-    /// this goes on asking, without end; the interrupt is noticed within one command time-out.
+    /// this goes on asking, without end; the interrupt is noticed when the attempt under way ends,
+    /// within the pool's, the connection's and the command's time-outs together.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -99,7 +102,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt was raised before.
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
 
-    /// Gives back the newest level of this thread's hold; the last one frees the lock.
+    /// Gives back the newest level of this thread's hold that no guard gives back; the last one frees
+    /// the lock.
     ///
     /// Whatever it answers, that level is over: an error tells what became of it, and calling again
     /// gives back the next one.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::standing;
+use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped};
@@ -51,33 +52,41 @@ fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
     let request = script::release(hold.key(), hold.owner());
     let answer = match core.connections.ask(hold.key(), &request, patience) {
         Ok(answer) => answer,
-        Err(no_answer) => {
-            let error = standing::failure(core, hold, no_answer);
-            if !matches!(error, Error::Lost { .. }) {
-                // The owner may have answers under way, so the release goes on under its name only
-                // where that name is never used again.
-                owner::retire();
-                let left = hold.expires().left();
-                core.watchdog
-                    .withdraw(hold.key().clone(), hold.owner().clone(), left);
-                hold.released();
-            }
-            return Err(error);
-        }
+        Err(no_answer) => return Err(not_given_back(core, hold, no_answer.error)),
     };
-    if answer.repeated {
-        owner::retire();
-    }
     let verdict = script::verdict(&answer.reply);
     match verdict.map_err(|error| core.connections.refusal(hold.key(), error))? {
         // Not ours any more: an earlier copy of this very request has released it.
-        Verdict::Lost(_) if answer.repeated => {}
-        Verdict::Lost(reason) => return Err(standing::lose(core, hold, reason)),
+        Verdict::Lost(_) if answer.in_vain.ambiguous => {}
+        Verdict::Lost(reason) => return Err(lost(hold, reason)),
         Verdict::Done => {}
     }
     core.observer.releases.add(1);
-    hold.released();
     Ok(())
+}
+
+/// What remains to be done after a release without a clear answer.
+fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
+    if matches!(error, Error::WrongType { .. }) {
+        return lost(hold, LostReason::Taken);
+    }
+    // It goes on in the background, under a name that nobody uses any more.
+    owner::retire();
+    let (key, owner) = (hold.key().clone(), hold.owner().clone());
+    core.watchdog.withdraw(key, owner, hold.expires().left());
+    error
+}
+
+/// Redis says that the lock was gone before this release of it. After the lease that is no more than
+/// what was to be expected, whoever did it.
+fn lost(hold: &Hold, reason: LostReason) -> Error {
+    let reason = if hold.expires().is_past() {
+        LostReason::Expired
+    } else {
+        reason
+    };
+    hold.lose_on_release(reason);
+    hold.lost_error(reason)
 }
 
 /// A hold that is lost to us may still stand in Redis: nobody else should wait for it.
@@ -86,18 +95,15 @@ fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience)
         return;
     }
     let request = script::release(hold.key(), hold.owner());
-    match core.connections.ask(hold.key(), &request, patience) {
-        Ok(answer) if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) => {
-            let late_by = crate::clock::Moment::now().since(hold.expires());
-            if late_by > Duration::ZERO {
-                core.observer.emit(&LockEvent::ReleasedLate {
-                    lock: hold.key().shared_name(),
-                    late_by,
-                });
-            }
-        }
-        Ok(_) => {}
-        // The lease ends it at the latest.
-        Err(_) => owner::retire(),
+    // Without an answer the lease ends it.
+    let Ok(answer) = core.connections.ask(hold.key(), &request, patience) else {
+        return;
+    };
+    let late_by = Moment::now().since(hold.expires());
+    if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) && late_by > Duration::ZERO {
+        core.observer.emit(&LockEvent::ReleasedLate {
+            lock: hold.key().shared_name(),
+            late_by,
+        });
     }
 }

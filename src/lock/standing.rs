@@ -5,13 +5,11 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use crate::clock::Moment;
-use crate::conn::NoAnswer;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::whole_millis;
 use crate::local::Hold;
-use crate::owner;
 use crate::patience::Patience;
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
@@ -29,14 +27,13 @@ pub(super) fn recount(
 }
 
 /// As [`recount`], but leaves the levels as they are.
-fn renew(core: &Core, hold: &Hold, millis: u64) -> Result<Moment> {
+fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<Moment> {
     let request = script::renew(&[Renewal {
         key: hold.key().clone(),
         owner: hold.owner().clone(),
         millis,
     }]);
-    let patience = Patience::at_most(Duration::ZERO, core.command_timeout);
-    ask(core, hold, &request, script::only_verdict, &patience)
+    ask(core, hold, &request, script::only_verdict, patience)
 }
 
 fn ask(
@@ -48,11 +45,16 @@ fn ask(
 ) -> Result<Moment> {
     let answer = match core.connections.ask(hold.key(), request, patience) {
         Ok(answer) => answer,
-        Err(no_answer) => return Err(failure(core, hold, no_answer)),
+        Err(no_answer) => {
+            // A level that is added by a copy still under way is not held here.
+            let count = hold.count();
+            if count > 0 {
+                let truth = script::recount(hold.key(), hold.owner(), count, 0);
+                no_answer.in_vain.follow_up(&truth);
+            }
+            return Err(failure(core, hold, no_answer.error));
+        }
     };
-    if answer.repeated {
-        owner::retire();
-    }
     match verdict(&answer.reply).map_err(|error| core.connections.refusal(hold.key(), error))? {
         Verdict::Done => Ok(answer.asked),
         Verdict::Lost(reason) => Err(lose(core, hold, reason)),
@@ -60,11 +62,8 @@ fn ask(
 }
 
 /// The error of a request about a hold that got no clear answer.
-pub(super) fn failure(core: &Core, hold: &Hold, no_answer: NoAnswer) -> Error {
-    if no_answer.ambiguous {
-        owner::retire();
-    }
-    match no_answer.error {
+pub(super) fn failure(core: &Core, hold: &Hold, error: Error) -> Error {
+    match error {
         // A value of another type stands where our hold was.
         Error::WrongType { .. } => lose(core, hold, LostReason::Taken),
         error => error,
@@ -88,34 +87,39 @@ pub(super) fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
 pub(super) fn extend(core: &Core, hold: &Hold, duration: Duration) -> Result<()> {
     let millis = whole_millis("lease", duration)?;
     hold.check()?;
-    let asked = renew(core, hold, millis)?;
-    hold.extended(asked, millis);
+    let asked = renew(core, hold, millis, &core.patience_for_an_answer())?;
+    hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id(), hold.schedule());
     Ok(())
 }
 
 /// Who holds a lock, as Redis knows it.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let reply = ask_once(core, key, &script::inspect(key))?;
+    let reply = ask_once(
+        core,
+        key,
+        &script::inspect(key),
+        &core.patience_for_an_answer(),
+    )?;
     script::inspected(reply).map_err(|error| core.connections.refusal(key, error))
 }
 
 /// Deletes a hold, whose ever it is; whether there was one.
 pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
-    let reply = ask_once(core, key, &script::force_unlock(key))?;
+    let patience = core.patience_for_an_answer();
+    let reply = ask_once(core, key, &script::force_unlock(key), &patience)?;
     let forced = script::forced(&reply).map_err(|error| core.connections.refusal(key, error))?;
     if let (true, Some(hold)) = (forced, core.queue.standing_hold(key.key())) {
         // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
         // the watchdog will ask.
-        let _ = renew(core, &hold, 0);
+        let _ = renew(core, &hold, 0, &patience);
     }
     Ok(forced)
 }
 
-fn ask_once(core: &Core, key: &LockKey, request: &Call) -> Result<Value> {
+fn ask_once(core: &Core, key: &LockKey, request: &Call, patience: &Patience) -> Result<Value> {
     key.check()?;
-    let patience = Patience::at_most(Duration::ZERO, core.command_timeout);
-    match core.connections.ask(key, request, &patience) {
+    match core.connections.ask(key, request, patience) {
         Ok(answer) => Ok(answer.reply),
         Err(no_answer) => Err(no_answer.error),
     }

@@ -99,15 +99,16 @@ impl Subscriber {
         if !state.registry.is_live(channel) {
             return None;
         }
-        let waker = waker().clone();
+        let waker = waker();
         state.registry.add(channel, waker.clone());
         drop(state);
         Some(self.listener(channel, waker))
     }
 
     /// Has `waker` woken by each message on the channel that falls to it, and once the subscription
-    /// is confirmed: what was published before is not heard, so the lock is to be tried then.
-    pub(crate) fn listen(&self, channel: &Arc<str>, waker: &Waker) -> Listener {
+    /// is confirmed: what was published before is not heard, so the lock is to be tried then. Takes
+    /// no more than `time`.
+    pub(crate) fn listen(&self, channel: &Arc<str>, waker: &Waker, time: Duration) -> Listener {
         self.start();
         let interrupt = {
             let mut state = self.shared.state.lock();
@@ -118,22 +119,22 @@ impl Subscriber {
             wanted && std::mem::take(&mut state.reading)
         };
         if interrupt {
-            self.interrupt_read();
+            self.interrupt_read(time.min(HINT_TIMEOUT));
         }
-        self.listener(channel, waker.clone())
+        self.listener(channel, waker)
     }
 
-    fn listener(&self, channel: &Arc<str>, waker: Waker) -> Listener {
+    fn listener(&self, channel: &Arc<str>, waker: &Waker) -> Listener {
         Listener {
             shared: Arc::clone(&self.shared),
             channel: Arc::clone(channel),
-            waker,
+            waker: waker.clone(),
         }
     }
 
     /// Without this the thread looks up by itself, a little later.
-    fn interrupt_read(&self) {
-        if let Err(error) = self.connections.publish(&self.shared.control, HINT_TIMEOUT) {
+    fn interrupt_read(&self, time: Duration) {
+        if let Err(error) = self.connections.publish(&self.shared.control, time) {
             tracing::debug!(?error, "the subscriber could not be told of a new channel");
         }
     }
@@ -177,7 +178,7 @@ impl Drop for Subscriber {
         let thread = self.thread.get_mut().take();
         if let Some(thread) = thread {
             if interrupt {
-                self.interrupt_read();
+                self.interrupt_read(HINT_TIMEOUT);
             }
             // A thread that panicked has nothing more to say.
             let _ = thread.join();

@@ -51,13 +51,17 @@ impl Registry {
         entry.state == State::Wanted
     }
 
-    /// The listener removed, to be dropped by the caller.
+    /// The listener removed, to be dropped by the caller. A channel that has none left lingers if it
+    /// is subscribed, and is forgotten otherwise.
     pub(crate) fn remove(&mut self, channel: &str, listener: &Waker, now: Moment) -> Option<Waker> {
         let entry = self.channels.get_mut(channel)?;
         let at = entry.listeners.iter().position(|l| l.same_as(listener))?;
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.deserted = Some(now);
+            if entry.state != State::Live {
+                self.channels.remove(channel);
+            }
         }
         Some(removed)
     }
@@ -86,31 +90,24 @@ impl Registry {
     }
 
     /// Redis confirmed the subscription. Those who listen try once more, because what was published
-    /// before it is not heard.
-    pub(crate) fn confirmed(&mut self, channel: &str) -> Vec<Waker> {
-        self.settle(channel, State::Live)
+    /// before it is not heard. `None` if nobody wants it any more.
+    pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Waker>> {
+        let entry = self.channels.get_mut(channel)?;
+        entry.state = State::Live;
+        Some(entry.listeners.clone())
     }
 
     pub(crate) fn refused(&mut self, channel: &str) {
-        self.settle(channel, State::Refused);
-    }
-
-    fn settle(&mut self, channel: &str, state: State) -> Vec<Waker> {
-        let Some(entry) = self.channels.get_mut(channel) else {
-            return Vec::new();
-        };
-        entry.state = state;
-        entry.listeners.clone()
-    }
-
-    /// The one who is to try after a message: the longest waiting, who goes to the end.
-    pub(crate) fn message(&mut self, channel: &str) -> Option<Waker> {
-        let listeners = &mut self.channels.get_mut(channel)?.listeners;
-        if listeners.is_empty() {
-            return None;
+        if let Some(entry) = self.channels.get_mut(channel) {
+            entry.state = State::Refused;
         }
-        listeners.rotate_left(1);
-        listeners.last().cloned()
+    }
+
+    /// Those who are to try after a message. Each stands for another lock: of all threads that want
+    /// one lock only the one with the turn listens, but locks can share a channel, as `a` and `{a}` do.
+    pub(crate) fn message(&self, channel: &str) -> &[Waker] {
+        let entry = self.channels.get(channel);
+        entry.map_or(&[], |entry| entry.listeners.as_slice())
     }
 
     /// The connection is gone, and with it every subscription. Everybody must try, because nobody
@@ -165,7 +162,8 @@ mod tests {
         assert_eq!(registry.next_wanted(), Some(channel()));
         assert_eq!(registry.next_wanted(), None);
         assert!(!registry.is_live("channel"));
-        registry.confirmed("channel").iter().for_each(Waker::wake);
+        let listeners = registry.confirmed("channel").unwrap();
+        listeners.iter().for_each(Waker::wake);
         assert!(registry.is_live("channel"));
         assert!(woken(&sleeper), "a confirmation is worth another try");
         let (two, _sleeper) = pair();
@@ -173,17 +171,27 @@ mod tests {
     }
 
     #[test]
-    fn one_message_wakes_one_listener_and_they_take_turns() {
+    fn a_message_wakes_those_of_all_locks_that_share_its_channel() {
         let mut registry = Registry::default();
         let (one, first) = pair();
         let (two, second) = pair();
         registry.add(&channel(), one);
         registry.add(&channel(), two);
-        registry.message("channel").unwrap().wake();
-        assert!(woken(&first) && !woken(&second));
-        registry.message("channel").unwrap().wake();
-        assert!(!woken(&first) && woken(&second));
-        assert!(registry.message("another").is_none());
+        registry.message("channel").iter().for_each(Waker::wake);
+        assert!(woken(&first) && woken(&second));
+        assert!(registry.message("another").is_empty());
+    }
+
+    #[test]
+    fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
+        let mut registry = Registry::default();
+        let (one, _sleeper) = pair();
+        registry.add(&channel(), one.clone());
+        // Its subscription is under way when nobody wants it any more.
+        assert_eq!(registry.next_wanted(), Some(channel()));
+        registry.remove("channel", &one, Moment::ZERO);
+        assert!(registry.channels.is_empty());
+        assert!(registry.confirmed("channel").is_none());
     }
 
     #[test]

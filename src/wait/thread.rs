@@ -151,7 +151,10 @@ impl Worker {
     fn subscribe_one(&self, wire: &mut Wire, channel: &Arc<str>) -> RedisResult<()> {
         match self.subscribe(wire, channel) {
             Ok(()) => {
-                let woken = self.shared.state.lock().registry.confirmed(channel);
+                let confirmed = self.shared.state.lock().registry.confirmed(channel);
+                let Some(woken) = confirmed else {
+                    return self.exchange(wire, "UNSUBSCRIBE", channel);
+                };
                 woken.iter().for_each(Waker::wake);
                 Ok(())
             }
@@ -196,13 +199,11 @@ impl Worker {
     }
 
     fn wake(&self, message: &Msg) {
-        let waker = {
-            let mut state = self.shared.state.lock();
-            state.registry.message(message.get_channel_name())
+        let woken = {
+            let state = self.shared.state.lock();
+            state.registry.message(message.get_channel_name()).to_vec()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        woken.iter().for_each(Waker::wake);
     }
 }
 

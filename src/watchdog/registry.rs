@@ -66,6 +66,10 @@ impl<T: Clone> Registry<T> {
         Some(entry.target)
     }
 
+    pub(crate) fn contains(&self, id: Id) -> bool {
+        self.targets.contains_key(&id)
+    }
+
     /// The earliest due time.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.agenda.first().map(|&(due, _)| due)

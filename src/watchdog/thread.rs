@@ -16,6 +16,9 @@ use crate::script::{self, Renewal, Verdict};
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
 const BATCH: usize = 250;
 
+/// Withdrawals between two looks at what is due.
+const WITHDRAWALS: usize = 50;
+
 /// The longest sleep while anything is watched. A sleep does not count the time that the machine
 /// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -65,7 +68,7 @@ impl Worker {
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
             let renewals = self.step_all(work.due);
-            self.renew(renewals, work.timeout);
+            self.renew(&renewals, work.timeout);
             self.withdraw(work.withdrawals, work.timeout);
         }
     }
@@ -79,10 +82,14 @@ impl Worker {
             }
             let now = Moment::now();
             let due = state.registry.due(now);
-            let (withdrawals, later) = std::mem::take(&mut state.withdrawals)
-                .into_iter()
-                .partition::<Vec<_>, _>(|w| w.due <= now);
-            state.withdrawals = later;
+            let mut withdrawals = Vec::new();
+            state.withdrawals.retain(|withdrawal| {
+                let later = withdrawal.due > now || withdrawals.len() == WITHDRAWALS;
+                if !later {
+                    withdrawals.push(withdrawal.clone());
+                }
+                later
+            });
             if !due.is_empty() || !withdrawals.is_empty() {
                 // Busy, not asleep: what comes in meanwhile is seen at the next turn of the loop.
                 state.asleep_until = Moment::ZERO;
@@ -127,64 +134,65 @@ impl Worker {
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
     /// server's time.
-    fn renew(&mut self, renewals: Vec<Asked>, timeout: Duration) {
+    fn renew(&mut self, renewals: &[Asked], timeout: Duration) {
         let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
-        let unknown_scripts = self.renew_batches(&batches, timeout, script::Call::by_hash);
-        if !unknown_scripts.is_empty() {
-            self.renew_batches(&unknown_scripts, timeout, script::Call::by_source);
-        }
+        let again = self.renew_batches(&batches, timeout, script::Call::by_hash);
+        self.renew_batches(&again, timeout, script::Call::by_source);
     }
 
-    /// Answers with the batches for which the server did not know the script.
+    /// Answers with the batches that are worth another attempt at once: those whose script the
+    /// server does not know, and each lock alone of those that were refused because of one of them.
     fn renew_batches<'a>(
         &mut self,
         batches: &[&'a [Asked]],
         timeout: Duration,
         packed: fn(&script::Call) -> Vec<u8>,
     ) -> Vec<&'a [Asked]> {
-        let mut unknown_scripts = Vec::new();
+        let mut again = Vec::new();
         if batches.is_empty() {
-            return unknown_scripts;
+            return again;
         }
         let requests: Vec<u8> = batches
             .iter()
             .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
             .collect();
         self.observer.renewal_calls.add(batches.len() as u64);
-        let asked = Moment::now();
-        let mut wire = match self.connect(timeout).and_then(|mut wire| {
+        let sent = self.connect(timeout).and_then(|mut wire| {
+            let asked = Moment::now();
             wire.send(&requests)?;
-            Ok(wire)
-        }) {
-            Ok(wire) => wire,
+            Ok((wire, asked))
+        });
+        let (mut wire, asked) = match sent {
+            Ok(sent) => sent,
             Err(error) => {
                 self.fail(batches, &error);
-                return unknown_scripts;
+                return again;
             }
         };
         for (place, &batch) in batches.iter().enumerate() {
             match wire.receive() {
                 Ok(reply) => self.settle(batch, &reply, asked),
                 Err(error) => match Advice::on(&error) {
-                    Advice::SendSource => unknown_scripts.push(batch),
+                    Advice::SendSource => again.push(batch),
+                    Advice::Refuse if batch.len() > 1 => again.extend(batch.chunks(1)),
                     Advice::Reconnect | Advice::Forget => {
                         // The replies after a broken one cannot be told apart any more.
                         self.fail(&batches[place..], &error);
-                        return unknown_scripts;
+                        return again;
                     }
-                    _ => self.fail_batch(batch, &error),
+                    _ => self.fail(&[batch], &error),
                 },
             }
         }
         self.keep(wire);
-        unknown_scripts
+        again
     }
 
     /// Tells each lock of a batch what Redis says of it.
-    fn settle(&self, batch: &[Asked], reply: &Value, asked: Moment) {
+    fn settle(&mut self, batch: &[Asked], reply: &Value, asked: Moment) {
         let verdicts = match script::verdicts(reply, batch.len()) {
             Ok(verdicts) => verdicts,
-            Err(error) => return self.fail_batch(batch, &error),
+            Err(error) => return self.fail(&[batch], &error),
         };
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
@@ -206,49 +214,56 @@ impl Worker {
         }
     }
 
+    /// No clear answer: that says nothing about the locks, which are asked for again soon.
     fn fail(&mut self, batches: &[&[Asked]], error: &RedisError) {
-        self.cut_off = true;
-        for batch in batches {
-            self.fail_batch(batch, error);
-        }
-    }
-
-    fn fail_batch(&self, batch: &[Asked], error: &RedisError) {
+        self.cut_off |= !Advice::on(error).keeps_connection();
         let cause = error.to_string();
-        self.observer.renewals_failed.add(batch.len() as u64);
-        for (id, target, _) in batch {
+        let mut failed = 0;
+        for (id, target, _) in batches.iter().copied().flatten() {
+            if !self.is_watched(*id) {
+                continue;
+            }
+            failed += 1;
             let schedule = guarded(|| target.not_renewed(&cause));
             self.reschedule(*id, schedule.unwrap_or_else(after_panic));
         }
+        self.observer.renewals_failed.add(failed);
+        tracing::warn!(
+            node = self.node.name(),
+            locks = failed,
+            cause,
+            "renewals got no clear answer; they are tried again"
+        );
     }
 
-    /// Withdraws until the first failure: a server that hangs must not cost renewals their time.
-    fn withdraw(&mut self, withdrawals: Vec<Withdrawal>, timeout: Duration) {
-        let mut withdrawals = withdrawals.into_iter();
-        for withdrawal in withdrawals.by_ref() {
-            let call = script::release(&withdrawal.key, &withdrawal.owner);
-            let done = match self.connect(timeout) {
-                Ok(mut wire) => match wire.run(&call).map_err(RedisError::from) {
-                    Ok(_) => {
-                        self.keep(wire);
-                        true
-                    }
-                    // An answer, if not the one hoped for: there is nothing to take back.
-                    Err(error) if Advice::on(&error).keeps_connection() => {
-                        self.keep(wire);
-                        Advice::on(&error) != Advice::Wait
-                    }
-                    Err(_) => false,
-                },
-                Err(_) => false,
-            };
-            if !done {
-                self.cut_off = true;
-                self.put_off(withdrawal);
-                break;
-            }
+    /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
+    /// server that hangs must not cost them their time.
+    fn withdraw(&mut self, mut withdrawals: Vec<Withdrawal>, timeout: Duration) {
+        if withdrawals.is_empty() {
+            return;
         }
-        withdrawals.for_each(|withdrawal| self.put_off(withdrawal));
+        let requests: Vec<u8> = withdrawals
+            .iter()
+            .flat_map(|w| script::release(&w.key, &w.owner).by_source())
+            .collect();
+        if let Ok(mut wire) = self.connect(timeout)
+            && wire.send(&requests).is_ok()
+        {
+            let mut replies = withdrawals.iter().map(|_| wire.receive());
+            let settled = replies
+                .by_ref()
+                .take_while(|reply| reply.as_ref().err().is_none_or(is_final))
+                .count();
+            drop(replies);
+            if settled == withdrawals.len() {
+                self.keep(wire);
+            }
+            withdrawals.drain(..settled);
+        }
+        self.cut_off |= !withdrawals.is_empty();
+        for withdrawal in withdrawals {
+            self.put_off(withdrawal);
+        }
     }
 
     fn put_off(&self, mut withdrawal: Withdrawal) {
@@ -280,6 +295,10 @@ impl Worker {
         }
     }
 
+    fn is_watched(&self, id: Id) -> bool {
+        self.shared.state.lock().registry.contains(id)
+    }
+
     fn reschedule(&self, id: Id, schedule: Schedule) {
         self.shared.state.lock().registry.reschedule(id, schedule);
     }
@@ -287,6 +306,11 @@ impl Worker {
     fn forget(&self, id: Id) -> Option<Arc<dyn Renew>> {
         self.shared.state.lock().registry.remove(id)
     }
+}
+
+/// An answer, if not the one hoped for: there is nothing to take back.
+fn is_final(error: &RedisError) -> bool {
+    matches!(Advice::on(error), Advice::Refuse | Advice::WrongType)
 }
 
 fn after_panic() -> Schedule {
