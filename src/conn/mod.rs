@@ -133,7 +133,9 @@ impl Connections {
         loop {
             let cause: Cause = match self.attempt(call, answer_by, in_vain) {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::NoSlot(error)) => Box::new(error),
+                Err(Failure::NoSlot(_)) => "all connections of the pool are in use".into(),
+                // What the system calls it says nothing: "resource temporarily unavailable".
+                Err(Failure::Redis(error)) if error.is_timeout() => "no reply in time".into(),
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
                     Advice::Reconnect | Advice::Wait => Box::new(error),
                     _ => return Err(self.refusal(lock, error)),
