@@ -133,7 +133,7 @@ impl Connections {
         loop {
             let cause: Cause = match self.attempt(call, answer_by, in_vain) {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::NoSlot(_)) => "all connections of the pool are in use".into(),
+                Err(Failure::NoSlot) => "all connections of the pool are in use".into(),
                 // What the system calls it says nothing: "resource temporarily unavailable".
                 Err(Failure::Redis(error)) if error.is_timeout() => "no reply in time".into(),
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
@@ -221,7 +221,7 @@ impl Connections {
         let mut slot = self
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
-            .map_err(Failure::NoSlot)?;
+            .map_err(|_| Failure::NoSlot)?;
         let wire = match slot.take() {
             Some(wire) => wire,
             None => self.node.open(self.connect_timeout.min(answer_by.left()))?,
@@ -233,7 +233,7 @@ impl Connections {
 /// Why one attempt gave no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    NoSlot(r2d2::Error),
+    NoSlot,
     Redis(RedisError),
 }
 
