@@ -4,6 +4,7 @@ mod bell;
 mod hold;
 mod levels;
 mod queue;
+mod tenure;
 
 pub(crate) use hold::{Hold, Popped};
 pub(crate) use levels::LevelId;

@@ -1,0 +1,114 @@
+use super::*;
+use crate::lease::Renewals;
+
+const LEASE: u64 = 3000;
+
+/// A hold of `thread`, renewed, that was just taken.
+pub(in crate::local) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
+    let terms = terms(LEASE, Renewals::Unlimited);
+    let mut hold = new(queue, terms, Moment::now());
+    hold.thread = thread;
+    Arc::new(hold)
+}
+
+fn terms(millis: u64, renewals: Renewals) -> Terms {
+    Terms { millis, renewals }
+}
+
+fn new(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Hold {
+    Hold::new(
+        LockKey::new("", "lock"),
+        Owner::current(&uuid::Uuid::new_v4()),
+        terms,
+        asked,
+        queue,
+        Arc::default(),
+    )
+}
+
+fn taken(millis: u64, renewals: Renewals) -> (Hold, Moment) {
+    let asked = Moment::now();
+    (new(&Arc::default(), terms(millis, renewals), asked), asked)
+}
+
+fn reason(hold: &Hold) -> Option<LostReason> {
+    match hold.check() {
+        Err(Error::Lost { reason, .. }) => Some(reason),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
+    let (hold, asked) = taken(1, Renewals::Unlimited);
+    while !hold.expires().is_past() {}
+    assert_eq!(reason(&hold), Some(LostReason::Expired));
+    hold.renewed(asked, 60_000);
+    assert_eq!(reason(&hold), Some(LostReason::Expired));
+    hold.lose(LostReason::Taken);
+    assert_eq!(reason(&hold), Some(LostReason::Expired), "and is lost once");
+}
+
+#[test]
+fn a_loss_is_heard_by_those_who_listen_before_and_after() {
+    let (hold, _) = taken(LEASE, Renewals::Unlimited);
+    let early = hold.bell().clone();
+    hold.lose(LostReason::Deleted);
+    assert_eq!(early.try_recv(), Ok(LostReason::Deleted));
+    let (hold, _) = taken(LEASE, Renewals::Unlimited);
+    hold.lose(LostReason::Deleted);
+    assert_eq!(hold.bell().try_recv(), Ok(LostReason::Deleted));
+}
+
+#[test]
+fn a_lost_hold_is_unlocked_level_by_level() {
+    let (hold, asked) = taken(LEASE, Renewals::Unlimited);
+    hold.push(terms(LEASE, Renewals::Unlimited), asked).unwrap();
+    let reason = LostReason::Taken;
+    hold.lose(reason);
+    assert_eq!(hold.count(), 0);
+    assert_eq!(
+        hold.pop(None),
+        Popped::Lost {
+            reason,
+            last: false
+        }
+    );
+    assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
+    assert_eq!(hold.pop(None), Popped::Nothing);
+}
+#[test]
+fn no_level_is_added_to_a_hold_that_is_lost() {
+    let (hold, asked) = taken(LEASE, Renewals::Unlimited);
+    hold.lose(LostReason::Taken);
+    assert!(hold.push(terms(LEASE, Renewals::Unlimited), asked).is_err());
+    assert!(hold.extended(asked, 60_000).is_err());
+}
+
+#[test]
+fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
+    let (hold, _) = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(None), Popped::Last);
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    hold.lose(LostReason::Deleted);
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    hold.lose_on_release(LostReason::Deleted);
+    assert_eq!(reason(&hold), Some(LostReason::Deleted));
+}
+
+#[test]
+fn the_watchdog_renews_a_hold_ends_it_on_time_and_leaves_it_alone_then() {
+    let (hold, _) = taken(LEASE, Renewals::Unlimited);
+    assert!(matches!(hold.step(Moment::ZERO), Step::Wait(_)));
+    assert!(matches!(hold.step(hold.schedule().due), Step::Renew(_)));
+    assert!(matches!(hold.step(hold.expires()), Step::Over));
+    assert_eq!(reason(&hold), Some(LostReason::Expired));
+    assert!(matches!(hold.step(Moment::ZERO), Step::Over));
+}
+
+#[test]
+fn a_holder_whose_renewals_are_used_up_is_told() {
+    let (hold, _) = taken(LEASE, Renewals::Left(0));
+    assert!(matches!(hold.step(hold.schedule().due), Step::Over));
+    assert_eq!(reason(&hold), Some(LostReason::RenewalLimit));
+}

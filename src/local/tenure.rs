@@ -1,0 +1,244 @@
+//! How long a hold stands, and when it wants something from Redis. Pure: the time is an argument.
+
+use std::time::Duration;
+
+use super::levels::{LevelId, Levels};
+use crate::clock::Moment;
+use crate::lease::Terms;
+use crate::watchdog::{Schedule, slack};
+
+#[derive(Debug)]
+pub(super) struct Tenure {
+    levels: Levels,
+    /// When Redis was last asked, of what it has answered, whether the hold stands.
+    confirmed: Moment,
+    /// When the lease may be over on the server, by the local clock.
+    expires: Moment,
+}
+
+/// What a hold wants of the watchdog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Nothing,
+    /// A renewal for so many milliseconds; 0: no more than to know whether the hold stands.
+    Renewal(u64),
+    /// To be told that no renewal is left.
+    Limit,
+}
+
+impl Tenure {
+    /// Of a lock that Redis granted to a request that was sent after `asked`.
+    pub(super) fn new(terms: Terms, asked: Moment) -> Self {
+        Self {
+            levels: Levels::new(terms),
+            confirmed: asked,
+            expires: asked.after(Duration::from_millis(terms.millis)),
+        }
+    }
+
+    pub(super) fn expires(&self) -> Moment {
+        self.expires
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.levels.count()
+    }
+
+    pub(super) fn push(&mut self, terms: Terms) -> LevelId {
+        self.levels.push(terms)
+    }
+
+    pub(super) fn guard(&mut self, level: LevelId) {
+        self.levels.guard(level);
+    }
+
+    pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
+        self.levels.pop(level)
+    }
+
+    /// Redis granted `millis` more to a request that was sent after `asked`.
+    pub(super) fn granted(&mut self, asked: Moment, millis: u64) {
+        let expires = asked.after(Duration::from_millis(millis));
+        self.expires = self.expires.max(expires);
+        self.confirmed = self.confirmed.max(asked);
+    }
+
+    /// As [`granted`](Self::granted), to a renewal.
+    pub(super) fn renewed(&mut self, asked: Moment, millis: u64) {
+        self.levels.renewed();
+        self.granted(asked, millis);
+    }
+
+    /// When the watchdog is to look: before the last third of the lease begins, and no later than two
+    /// thirds of it after Redis was last asked. That a lease was extended by hand is no reason to
+    /// look away for longer.
+    pub(super) fn schedule(&self) -> Schedule {
+        let pace = self.levels.pace();
+        if self.levels.are_fixed() {
+            return Schedule {
+                due: self.look_again().min(self.expires),
+                lease: None,
+            };
+        }
+        let renew = self.expires.before(pace / 3 + slack(pace));
+        Schedule {
+            due: self.look_again().min(renew),
+            lease: Some(pace),
+        }
+    }
+
+    /// When it is to look after a renewal that failed at `now`.
+    pub(super) fn retry(&self, now: Moment) -> Schedule {
+        let pause = slack(self.levels.pace()).max(Duration::from_millis(2));
+        Schedule {
+            due: now.after(pause).min(self.expires),
+            ..self.schedule()
+        }
+    }
+
+    /// What a hold that stands wants at `now`, or so soon after that it may as well have it now.
+    pub(super) fn wants(&self, now: Moment) -> Want {
+        let soon = now.after(slack(self.levels.pace()));
+        if self.levels.are_fixed() {
+            // Nothing renews it, but its holder is to know if it is gone.
+            return if self.look_again() <= soon && self.look_again() < self.expires {
+                Want::Renewal(0)
+            } else {
+                Want::Nothing
+            };
+        }
+        if self.schedule().due > soon {
+            Want::Nothing
+        } else if self.levels.are_used_up() {
+            Want::Limit
+        } else {
+            Want::Renewal(self.levels.lease_millis())
+        }
+    }
+
+    fn look_again(&self) -> Moment {
+        let pace = self.levels.pace();
+        self.confirmed.after(pace / 3 * 2).before(slack(pace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Renewals;
+    use proptest::prelude::*;
+
+    const LEASE: u64 = 3000;
+    const HOUR: u64 = 3_600_000;
+
+    fn at(millis: u64) -> Moment {
+        Moment::ZERO.after(Duration::from_millis(1_000_000 + millis))
+    }
+
+    fn terms(millis: u64, renewals: Renewals) -> Terms {
+        Terms { millis, renewals }
+    }
+
+    fn taken(renewals: Renewals) -> Tenure {
+        Tenure::new(terms(LEASE, renewals), at(0))
+    }
+
+    #[test]
+    fn a_renewed_hold_is_due_a_little_before_its_last_third() {
+        let tenure = taken(Renewals::Unlimited);
+        let due = tenure.schedule().due;
+        assert!(due <= at(LEASE * 2 / 3) && due >= at(LEASE * 2 / 3 - LEASE / 16));
+        assert_eq!(tenure.wants(at(0)), Want::Nothing);
+        assert_eq!(tenure.wants(due), Want::Renewal(LEASE));
+    }
+
+    #[test]
+    fn a_renewal_counts_from_before_it_was_sent() {
+        let mut tenure = taken(Renewals::Unlimited);
+        tenure.renewed(at(2000), LEASE);
+        assert_eq!(tenure.expires(), at(2000 + LEASE));
+        assert!(tenure.schedule().due > at(2000));
+    }
+
+    #[test]
+    fn a_fixed_lease_is_asked_after_once_and_never_extended() {
+        let mut tenure = taken(Renewals::None);
+        let look = tenure.schedule().due;
+        assert!(look <= at(LEASE * 2 / 3));
+        assert_eq!(tenure.wants(look), Want::Renewal(0));
+        tenure.renewed(look, 0);
+        assert_eq!(tenure.expires(), at(LEASE));
+        assert_eq!(tenure.schedule().due, at(LEASE));
+        assert_eq!(tenure.wants(at(LEASE - 1)), Want::Nothing);
+    }
+
+    #[test]
+    fn used_up_renewals_are_told_while_the_lease_still_runs() {
+        let mut tenure = taken(Renewals::Left(1));
+        let first = tenure.schedule().due;
+        assert_eq!(tenure.wants(first), Want::Renewal(LEASE));
+        tenure.renewed(first, LEASE);
+        let second = tenure.schedule().due;
+        assert_eq!(tenure.wants(second), Want::Limit);
+        assert!(second < tenure.expires());
+    }
+
+    #[test]
+    fn a_failed_renewal_moves_no_deadline_and_is_tried_again_before_it() {
+        let tenure = taken(Renewals::Unlimited);
+        let retry = tenure.retry(at(2000)).due;
+        assert!(retry > at(2000) && retry < tenure.expires());
+        assert_eq!(tenure.retry(at(LEASE - 1)).due, tenure.expires());
+    }
+
+    #[test]
+    fn a_lease_that_was_extended_is_looked_at_as_often_as_before() {
+        let mut tenure = taken(Renewals::Unlimited);
+        tenure.granted(at(0), HOUR);
+        tenure.push(terms(HOUR, Renewals::None));
+        assert!(tenure.schedule().due <= at(LEASE * 2 / 3));
+        assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(HOUR));
+    }
+
+    #[test]
+    fn a_short_inner_level_takes_nothing_from_a_renewed_one() {
+        let mut tenure = taken(Renewals::Unlimited);
+        let before = tenure.schedule();
+        tenure.granted(at(0), 10);
+        tenure.push(terms(10, Renewals::None));
+        tenure.pop(None);
+        assert_eq!(tenure.schedule(), before);
+        assert_eq!(tenure.expires(), at(LEASE));
+    }
+
+    proptest! {
+        /// Whatever levels come and go and whatever is granted when: the watchdog looks before the
+        /// lease is over, within two thirds of the pace, and the end never moves back.
+        #[test]
+        fn the_watchdog_always_looks_in_time(
+            steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
+        ) {
+            let mut tenure = taken(Renewals::Unlimited);
+            let (mut now, mut expires) = (0, tenure.expires());
+            for (kind, renewals, millis, later) in steps {
+                now += later;
+                let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
+                match kind {
+                    0 => {
+                        tenure.granted(at(now), millis);
+                        tenure.push(terms(millis, renewals));
+                    }
+                    1 if tenure.count() > 1 => {
+                        tenure.pop(None);
+                    }
+                    _ => tenure.renewed(at(now), tenure.levels.lease_millis()),
+                }
+                let due = tenure.schedule().due;
+                prop_assert!(due <= tenure.expires());
+                prop_assert!(due <= tenure.confirmed.after(tenure.levels.pace() / 3 * 2));
+                prop_assert!(tenure.expires() >= expires);
+                expires = tenure.expires();
+            }
+        }
+    }
+}
