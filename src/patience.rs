@@ -1,6 +1,6 @@
 //! How long one call may take: its wait for the lock, its time for answers, its interrupt.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -20,6 +20,8 @@ pub(crate) struct Patience {
     wait_until: Moment,
     answers: Answers,
     grace: Duration,
+    /// Since when Redis has been silent towards those before us, whose turn we wait for.
+    silent_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
     bed: OnceCell<Bed>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Patience {
 #[derive(Clone, Copy, Debug)]
 enum Answers {
     By(Moment),
-    /// This long for each question, however long the call has run already.
+    /// This long without any answer, however long the call has run already.
     Within(Duration),
 }
 
@@ -49,6 +51,7 @@ impl Patience {
             wait_until: started.after(wait),
             answers: Answers::By(started.after(wait.max(command_timeout))),
             grace: GRACE.min(command_timeout),
+            silent_since: Cell::new(None),
             interrupt: None,
             bed: OnceCell::new(),
         }
@@ -66,6 +69,7 @@ impl Patience {
             wait_until: Moment::NEVER,
             answers: Answers::Within(silence),
             grace: Duration::ZERO,
+            silent_since: Cell::new(None),
             interrupt: None,
             bed: OnceCell::new(),
         }
@@ -83,7 +87,24 @@ impl Patience {
     pub(crate) fn answer_by(&self) -> Moment {
         match self.answers {
             Answers::By(moment) => moment.max(Moment::now().after(self.grace)),
-            Answers::Within(silence) => Moment::now().after(silence),
+            Answers::Within(silence) => {
+                let since = self.silent_since.get().unwrap_or_else(Moment::now);
+                self.started.max(since).after(silence)
+            }
+        }
+    }
+
+    /// Counts a silence of Redis from `since`, or from the start of this call if that is later.
+    pub(crate) fn silent_since(&self, since: Option<Moment>) {
+        self.silent_since.set(since);
+    }
+
+    /// How often a thread that waits for its turn is to look whether Redis is silent.
+    pub(crate) fn look_up(&self) -> Duration {
+        match self.answers {
+            // The wait for the lock is over before.
+            Answers::By(_) => Duration::MAX,
+            Answers::Within(silence) => silence / 10,
         }
     }
 

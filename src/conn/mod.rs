@@ -144,14 +144,19 @@ impl Connections {
             patience.pause(pause.min(answer_by.left()));
             patience.check(lock.name())?;
             if answer_by.is_past() || (in_vain.ambiguous && !call.is_repeatable()) {
-                return Err(Error::Unavailable {
-                    lock: lock.name().into(),
-                    node: self.node.name().into(),
-                    waited: patience.waited(),
-                    cause,
-                });
+                return Err(self.unavailable(lock, patience, cause));
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        }
+    }
+
+    /// The error of a call that ran out of time for an answer.
+    pub(crate) fn unavailable(&self, lock: &LockKey, patience: &Patience, cause: Cause) -> Error {
+        Error::Unavailable {
+            lock: lock.name().into(),
+            node: self.node.name().into(),
+            waited: patience.waited(),
+            cause,
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::hold::Hold;
+use crate::clock::Moment;
 use crate::owner::ThreadId;
 use crate::wake::Waker;
 
@@ -33,6 +34,18 @@ struct Holder {
     thread: ThreadId,
     /// `None` while the thread asks Redis.
     hold: Option<Arc<Hold>>,
+    /// Since when it, and whoever had the turn before it, has asked in vain.
+    unanswered: Option<Moment>,
+}
+
+impl Holder {
+    fn asking(thread: ThreadId, since: Moment) -> Self {
+        Self {
+            thread,
+            hold: None,
+            unanswered: Some(since),
+        }
+    }
 }
 
 /// What a thread finds when it comes for a lock.
@@ -64,7 +77,7 @@ impl LocalQueue {
         if name.turn.is_some() {
             return Place::Behind;
         }
-        name.turn = Some(Holder { thread, hold: None });
+        name.turn = Some(Holder::asking(thread, Moment::now()));
         Place::Turn(self.turn(key))
     }
 
@@ -79,7 +92,7 @@ impl LocalQueue {
         let mut names = self.0.lock();
         let name = names.entry(Arc::clone(key)).or_default();
         if name.turn.is_none() {
-            name.turn = Some(Holder { thread, hold: None });
+            name.turn = Some(Holder::asking(thread, Moment::now()));
             return Some(self.turn(key));
         }
         name.line.push_back((thread, waker.clone()));
@@ -104,6 +117,11 @@ impl LocalQueue {
         None
     }
 
+    /// Since when the thread with the turn asks Redis in vain; `None` if it has its answer.
+    pub(crate) fn unanswered(&self, key: &str) -> Option<Moment> {
+        self.0.lock().get(key)?.turn.as_ref()?.unanswered
+    }
+
     /// The hold of this thread, lost or not, that it has not unlocked.
     pub(crate) fn hold_of(&self, key: &str, thread: ThreadId) -> Option<Arc<Hold>> {
         self.0.lock().get(key)?.hold_of(thread)
@@ -125,7 +143,7 @@ impl LocalQueue {
         {
             name.lost.push(lost);
         }
-        let next = name.pass_on();
+        let next = name.pass_on(Moment::now());
         drop(names);
         wake(next);
     }
@@ -142,7 +160,7 @@ impl LocalQueue {
             let place = name.lost.iter().position(|lost| lost.id() == hold.id());
             place.map(|at| name.lost.swap_remove(at))
         };
-        let next = name.pass_on();
+        let next = name.pass_on(Moment::now());
         if name.is_empty() {
             names.remove(hold.key().key());
         }
@@ -179,13 +197,14 @@ impl Name {
         standing.is_some_and(|standing| standing.id() == hold.id())
     }
 
-    /// Gives a free turn to the first in line, who is to be woken then.
-    fn pass_on(&mut self) -> Option<Waker> {
+    /// Gives a free turn to the first in line, who is to be woken then. `since` is when the first
+    /// question to Redis that nobody answered yet was asked, or now.
+    fn pass_on(&mut self, since: Moment) -> Option<Waker> {
         if self.turn.is_some() {
             return None;
         }
         let (thread, waker) = self.line.pop_front()?;
-        self.turn = Some(Holder { thread, hold: None });
+        self.turn = Some(Holder::asking(thread, since));
         Some(waker)
     }
 
@@ -195,6 +214,23 @@ impl Name {
 }
 
 impl Turn {
+    /// Begins a question; since when it, or an earlier one, has had no answer.
+    pub(crate) fn ask(&self) -> Moment {
+        let now = Moment::now();
+        self.holder(|holder| *holder.unanswered.get_or_insert(now))
+            .unwrap_or(now)
+    }
+
+    /// Redis answered.
+    pub(crate) fn answered(&self) {
+        self.holder(|holder| holder.unanswered = None);
+    }
+
+    fn holder<T>(&self, act: impl FnOnce(&mut Holder) -> T) -> Option<T> {
+        let mut names = self.queue.0.lock();
+        names.get_mut(&self.key)?.turn.as_mut().map(act)
+    }
+
     /// Keeps the turn for as long as `hold` stands.
     pub(crate) fn keep(mut self, hold: Arc<Hold>) {
         self.kept = true;
@@ -203,6 +239,7 @@ impl Turn {
         name.turn = Some(Holder {
             thread: hold.thread(),
             hold: Some(hold),
+            unanswered: None,
         });
     }
 }
@@ -216,8 +253,9 @@ impl Drop for Turn {
         let Some(name) = names.get_mut(&self.key) else {
             return;
         };
-        name.turn = None;
-        let next = name.pass_on();
+        // Whoever comes next inherits the silence: all who wait have waited through it.
+        let silence = name.turn.take().and_then(|turn| turn.unanswered);
+        let next = name.pass_on(silence.unwrap_or_else(Moment::now));
         if name.is_empty() {
             names.remove(&self.key);
         }
@@ -272,6 +310,27 @@ mod tests {
         assert!(third.sleep(Duration::ZERO));
         drop(queue.take_turn(&key, thread(3)));
         assert!(queue.is_empty(), "nothing is left of a name nobody wants");
+    }
+
+    #[test]
+    fn a_silence_of_redis_is_inherited_until_it_answers() {
+        let queue = Arc::new(LocalQueue::default());
+        let key: Arc<str> = "k".into();
+        let first = turn(&queue, &key, 1);
+        let since = first.ask();
+        let (waker, _sleeper) = pair();
+        assert!(queue.line_up(&key, thread(2), &waker).is_none());
+        assert!(queue.line_up(&key, thread(3), &waker).is_none());
+        assert_eq!(queue.unanswered(&key), Some(since));
+
+        drop(first);
+        let second = queue.take_turn(&key, thread(2)).unwrap();
+        assert_eq!(second.ask(), since);
+        second.answered();
+        assert_eq!(queue.unanswered(&key), None);
+        drop(second);
+        let third = queue.take_turn(&key, thread(3)).unwrap();
+        assert!(third.ask() > since);
     }
 
     #[test]

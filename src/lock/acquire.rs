@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::standing;
+use crate::clock::Moment;
 use crate::conn::InVain;
 use crate::core::Core;
 use crate::error::Result;
@@ -58,10 +59,15 @@ fn queue_up(
         return Ok(turn);
     }
     loop {
-        patience.sleep(Duration::MAX);
-        if let Err(interrupted) = patience.check(key.name()) {
+        patience.sleep(patience.look_up());
+        let unanswered = core.queue.unanswered(key.key());
+        patience.silent_since(unanswered);
+        let given_up = patience
+            .check(key.name())
+            .and_then(|()| silence(core, key, unanswered, patience));
+        if let Err(error) = given_up {
             drop(core.queue.leave(key.key(), thread));
-            return Err(interrupted);
+            return Err(error);
         }
         if let Some(turn) = core.queue.take_turn(key.key(), thread) {
             return Ok(Some(turn));
@@ -70,6 +76,20 @@ fn queue_up(
             return Ok(core.queue.leave(key.key(), thread));
         }
     }
+}
+
+/// Fails once Redis has been silent for too long, towards this thread or the one it waits for.
+fn silence(
+    core: &Core,
+    key: &LockKey,
+    unanswered: Option<Moment>,
+    patience: &Patience,
+) -> Result<()> {
+    if unanswered.is_some() && patience.answer_by().is_past() {
+        let cause = "no reply in time to the thread that asks for all of this process";
+        return Err(core.connections.unavailable(key, patience, cause.into()));
+    }
+    Ok(())
 }
 
 /// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
@@ -87,6 +107,9 @@ fn take(
         .listen_if_live(key.channel(), || patience.waker());
     let mut poll = FIRST_POLL;
     loop {
+        let unanswered = Some(turn.ask());
+        patience.silent_since(unanswered);
+        silence(core, key, unanswered, patience)?;
         let left = match attempt(core, key, terms, patience)? {
             Found::Taken(hold) => {
                 turn.keep(Arc::clone(&hold));
@@ -98,6 +121,7 @@ fn take(
             }
             Found::Held(left) => left + core.stagger(),
         };
+        turn.answered();
         if patience.is_over() {
             return Ok(None);
         }

@@ -1,0 +1,105 @@
+//! The floor: the very scripts of the crate, sent by hand on one plain connection.
+
+use redis::{Cmd, Connection, Value, cmd};
+
+use super::Server;
+
+/// The lease of the default client.
+pub const LEASE_MILLIS: u64 = 30_000;
+
+const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
+
+/// Locks in one renewal, as the watchdog has it.
+const BATCH: usize = 250;
+
+/// A connection and the hashes of the scripts that it has loaded.
+pub struct ByHand {
+    connection: Connection,
+    owner: String,
+    acquire: String,
+    recount: String,
+    release: String,
+    renew: String,
+}
+
+impl ByHand {
+    pub fn new(server: &Server) -> Self {
+        Self::on(server.connection(), OWNER)
+    }
+
+    pub fn on(mut connection: Connection, owner: &str) -> Self {
+        let mut load = |source: &str| -> String {
+            let mut load = cmd("SCRIPT");
+            load.arg("LOAD").arg(source);
+            load.query(&mut connection).expect("the script compiles")
+        };
+        Self {
+            acquire: load(include_str!("../../lua/acquire.lua")),
+            recount: load(include_str!("../../lua/recount.lua")),
+            release: load(include_str!("../../lua/release.lua")),
+            renew: load(include_str!("../../lua/renew.lua")),
+            owner: owner.into(),
+            connection,
+        }
+    }
+
+    /// Whether the lock was free.
+    pub fn acquire(&mut self, key: &str) -> bool {
+        self.acquire_for(key, LEASE_MILLIS)
+    }
+
+    pub fn acquire_for(&mut self, key: &str, millis: u64) -> bool {
+        let mut call = call(&self.acquire, &[key]);
+        let reply: Value = call
+            .arg(&self.owner)
+            .arg(millis)
+            .query(&mut self.connection)
+            .expect("a reply");
+        reply == Value::Nil
+    }
+
+    pub fn recount(&mut self, key: &str, count: u32, millis: u64) {
+        let mut call = call(&self.recount, &[key]);
+        call.arg(&self.owner).arg(count).arg(millis);
+        self.must(&call);
+    }
+
+    pub fn release(&mut self, key: &str) {
+        let mut call = call(&self.release, &[key, &channel(key)]);
+        call.arg(&self.owner);
+        self.must(&call);
+    }
+
+    /// Renews all locks in pipelined batches.
+    pub fn renew(&mut self, keys: &[String], millis: u64) {
+        let mut pipeline = redis::pipe();
+        for batch in keys.chunks(BATCH) {
+            let mut call = call(&self.renew, batch);
+            for _ in batch {
+                call.arg(&self.owner).arg(millis);
+            }
+            pipeline.add_command(call);
+        }
+        let replies: Vec<Vec<i64>> = pipeline.query(&mut self.connection).expect("replies");
+        assert!(replies.iter().flatten().all(|&reply| reply == 1));
+    }
+
+    fn must(&mut self, call: &Cmd) {
+        let reply: i64 = call.query(&mut self.connection).expect("a reply");
+        assert_eq!(reply, 1, "the lock is ours");
+    }
+}
+
+/// Where releases of a lock are announced.
+pub fn channel(key: &str) -> String {
+    format!("redisson_lock__channel:{{{key}}}")
+}
+
+fn call(hash: &str, keys: &[impl AsRef<str>]) -> Cmd {
+    let mut call = cmd("EVALSHA");
+    call.arg(hash).arg(keys.len());
+    for key in keys {
+        call.arg(key.as_ref());
+    }
+    call
+}

@@ -1,0 +1,81 @@
+//! What users can name, and what the compiler keeps them from.
+
+use std::path::Path;
+
+use leasehold::{
+    Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LockStatus,
+    ReentrantLock, Stats,
+};
+
+/// Every public name. A change here is a change for every user.
+const PUBLIC: &[&str] = &[
+    "Cause",
+    "Error",
+    "Interrupt",
+    "Lease",
+    "Lock",
+    "LockClient",
+    "LockClientBuilder",
+    "LockEvent",
+    "LockGuard",
+    "LockStatus",
+    "LostReason",
+    "ReentrantLock",
+    "Result",
+    "Stats",
+];
+
+#[test]
+fn the_public_names_are_these() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lib = std::fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let mut public = Vec::new();
+    for statement in lib.split(';') {
+        let Some((_, path)) = statement.split_once("pub use ") else {
+            continue;
+        };
+        let (_, names) = path.split_once("::").expect("a path");
+        let names = names.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
+        public.extend(
+            names
+                .split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty()),
+        );
+    }
+    public.sort_unstable();
+    assert_eq!(public, PUBLIC);
+    let modules = lib.lines().filter(|line| line.starts_with("pub mod"));
+    assert_eq!(modules.count(), 0, "modules are private");
+}
+
+#[test]
+fn what_is_shared_can_be_shared() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn cloned<T: Clone + std::fmt::Debug>() {}
+    shared::<LockClient>();
+    shared::<LockClientBuilder>();
+    shared::<ReentrantLock>();
+    shared::<Box<dyn Lock>>();
+    shared::<Interrupt>();
+    shared::<Error>();
+    shared::<LockEvent>();
+    cloned::<LockClient>();
+    cloned::<LockClientBuilder>();
+    cloned::<ReentrantLock>();
+    cloned::<Interrupt>();
+    cloned::<Lease>();
+    cloned::<LockEvent>();
+    cloned::<LockStatus>();
+    cloned::<Stats>();
+}
+
+/// Not `Send`, but `Sync`.
+#[test]
+fn a_guard_can_be_looked_at_but_not_moved() {
+    fn shared<T: Sync>() {}
+    shared::<LockGuard>();
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/compile_fail/guard_is_watched_by_other_threads.rs");
+    cases.compile_fail("tests/compile_fail/guard_is_not_send.rs");
+}

@@ -1,0 +1,120 @@
+//! One holder at a time.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease};
+
+use super::Stage;
+use crate::support::elsewhere;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, within};
+
+pub fn another_thread_is_kept_out(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    elsewhere(|| {
+        assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+        assert!(!lock.is_held_by_current_thread());
+        assert_eq!(lock.hold_count(), 0);
+    });
+    assert!(lock.is_held_by_current_thread());
+    lock.unlock().unwrap();
+    elsewhere(|| {
+        assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+        lock.unlock().unwrap();
+    });
+}
+
+pub fn another_client_is_kept_out(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    ours.lock().unwrap();
+    // On the same thread: a hold belongs to the client, too.
+    assert!(!theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    assert!(!theirs.is_held_by_current_thread());
+    ours.unlock().unwrap();
+    assert!(theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    assert!(!ours.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    theirs.unlock().unwrap();
+}
+
+pub fn two_handles_of_one_client_are_one_lock(stage: &Stage) {
+    let client = stage.client();
+    let (one, other) = (stage.lock_of(&client), stage.lock_of(&client.clone()));
+    one.lock().unwrap();
+    assert_eq!(other.hold_count(), 1);
+    other.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn an_attempt_without_patience_is_one_attempt(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
+    for held_elsewhere in [true, false] {
+        let lock = if held_elsewhere { &theirs } else { &ours };
+        elsewhere(|| {
+            let took = within(SLIP.get() * 4, "one attempt", || {
+                lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()
+            });
+            assert!(!took);
+        });
+    }
+    ours.unlock().unwrap();
+}
+
+pub fn patience_that_ends_first_is_false_in_time(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
+    for held_elsewhere in [true, false] {
+        let lock = if held_elsewhere { &theirs } else { &ours };
+        elsewhere(|| {
+            let start = std::time::Instant::now();
+            let took = within(A_WHILE.get() + SLIP.get() * 4, "the attempt", || {
+                lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap()
+            });
+            assert!(!took);
+            assert!(start.elapsed() >= A_WHILE.get(), "gave up too early");
+            assert!(
+                lock.try_acquire(SLIP.get(), Lease::RENEWED)
+                    .unwrap()
+                    .is_none()
+            );
+        });
+    }
+    ours.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn only_the_holder_unlocks(stage: &Stage) {
+    let client = stage.client();
+    let (lock, clone) = (stage.lock_of(&client), stage.lock_of(&client));
+    let not_held = |result| matches!(result, Err(Error::NotHeld { lock }) if lock == stage.name());
+
+    assert!(not_held(lock.unlock()), "never taken");
+    lock.lock().unwrap();
+    let held = stage.holders();
+    assert!(not_held(elsewhere(|| lock.unlock())), "another thread");
+    assert!(
+        not_held(elsewhere(|| clone.unlock())),
+        "with another handle"
+    );
+    assert!(not_held(stage.lock().unlock()), "another client");
+    assert_eq!(stage.holders(), held, "nothing has changed");
+    assert_eq!(lock.hold_count(), 1);
+
+    lock.unlock().unwrap();
+    assert!(not_held(lock.unlock()), "given back already");
+    elsewhere(|| lock.lock()).unwrap();
+    assert!(not_held(lock.unlock()), "held by a thread that is gone");
+    assert_eq!(stage.count(), 1);
+}
+
+pub fn what_redis_says_of_the_lock_is_told(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    assert!(!theirs.is_locked().unwrap());
+    assert_eq!(theirs.remaining_lease().unwrap(), None);
+    ours.lock().unwrap();
+    assert!(theirs.is_locked().unwrap());
+    let left = theirs.remaining_lease().unwrap().expect("it is held");
+    assert!(left > Duration::ZERO && left <= LEASE.get(), "{left:?}");
+    ours.unlock().unwrap();
+    assert!(!theirs.is_locked().unwrap());
+}

@@ -1,0 +1,121 @@
+//! Leases that end.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, LostReason};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+
+fn is_expired(result: leasehold::Result<()>) -> bool {
+    matches!(
+        result,
+        Err(Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        })
+    )
+}
+
+pub fn the_time_to_live_is_the_lease(stage: &Stage) {
+    let lock = stage.lock();
+    let odd = Duration::from_millis(54_321);
+    for (lease, length) in [(Lease::RENEWED, LEASE.get()), (Lease::fixed(odd), odd)] {
+        let before = Instant::now();
+        lock.lock_with(lease).unwrap();
+        let left = stage.time_to_live().expect("it is held");
+        let passed = before.elapsed();
+        assert!(left <= length, "{left:?} of {length:?}");
+        // Redis counts in whole milliseconds.
+        let rounding = Duration::from_millis(2);
+        assert!(left + passed + rounding >= length, "{left:?} of {length:?}");
+        lock.unlock().unwrap();
+    }
+}
+
+pub fn a_fixed_lease_ends_for_those_who_wait(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    let lease = A_WHILE.get();
+    ours.lock_with(Lease::fixed(lease)).unwrap();
+    let start = Instant::now();
+    theirs.lock().unwrap();
+    let took = start.elapsed();
+    // Redis may end it up to a millisecond before our own clock began to count.
+    assert!(took + SLIP.get() >= lease, "too early: {took:?}");
+    assert!(took <= lease + millis(200), "too late: {took:?}");
+    theirs.unlock().unwrap();
+}
+
+pub fn a_fixed_lease_ends_for_those_who_wait_at_home(stage: &Stage) {
+    let lock = stage.lock();
+    let lease = A_WHILE.get();
+    lock.lock_with(Lease::fixed(lease)).unwrap();
+    crate::support::elsewhere(|| {
+        let start = Instant::now();
+        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+        let took = start.elapsed();
+        assert!(took <= lease + millis(200), "too late: {took:?}");
+        lock.unlock().unwrap();
+    });
+    assert!(is_expired(lock.unlock()));
+}
+
+pub fn a_fixed_lease_is_not_renewed(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
+    within(LEASE.get() + SLIP.get(), "the lease", || {
+        eventually("its end", || stage.count() == 0);
+    });
+    assert!(!lock.is_held_by_current_thread());
+    assert!(is_expired(lock.unlock()));
+}
+
+/// The clock of the holder is enough: nobody has to tell.
+pub fn the_holder_knows_that_its_lease_is_over(stage: &Stage) {
+    let lock = stage.lock();
+    let lease = A_WHILE.get();
+    let before = Instant::now();
+    let guard = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(lease))
+        .unwrap();
+    let guard = guard.expect("it is free");
+    let taken = Instant::now();
+    assert!(guard.remaining() <= lease);
+    guard.check().unwrap();
+    eventually("the end of the lease", || guard.is_lost());
+    assert!(before.elapsed() >= lease, "told too early");
+    assert!(taken.elapsed() <= lease + SLIP.get(), "told too late");
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(guard.lost().recv(), Ok(LostReason::Expired));
+    assert!(is_expired(guard.check()));
+    assert!(is_expired(guard.unlock()));
+}
+
+/// A handle that outlived its lease must not free what somebody else has by now.
+pub fn a_stale_holder_frees_nobody_elses_hold(stage: &Stage) {
+    let (stale, next) = (stage.lock(), stage.lock());
+    stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    next.lock().unwrap();
+    let held = stage.holders();
+    assert!(is_expired(stale.unlock()), "inner level");
+    assert!(is_expired(stale.unlock()), "outer level");
+    assert!(matches!(stale.unlock(), Err(Error::NotHeld { .. })));
+    assert_eq!(stage.holders(), held);
+    assert_eq!(next.hold_count(), 1);
+    next.unlock().unwrap();
+}
+
+/// As [`a_stale_holder_frees_nobody_elses_hold`], but both are threads of one client.
+pub fn a_stale_thread_frees_nobody_elses_hold(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
+        .unwrap();
+    assert!(crate::support::elsewhere(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap());
+    let held = stage.holders();
+    drop(guard);
+    assert_eq!(stage.holders(), held);
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_eq!(stage.holders(), held);
+}

@@ -1,0 +1,177 @@
+//! Guards unlock, whatever happens.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, LockGuard, LostReason};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, LEASE, eventually, millis, throughout};
+
+pub fn a_dropped_guard_unlocks(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    assert_eq!(guard.name(), stage.name());
+    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+    drop(guard);
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+}
+
+pub fn an_unlocked_guard_is_done(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    lock.acquire().unwrap().unlock().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (1, 1), "unlocked once");
+    lock.unlock().unwrap();
+}
+
+pub fn an_unlock_by_hand_leaves_the_levels_of_guards_alone(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    let guard = lock.acquire().unwrap();
+    lock.unlock().unwrap();
+    guard.check().unwrap();
+    drop(guard);
+    assert_eq!(
+        (lock.hold_count(), stage.count()),
+        (0, 0),
+        "and nothing is left"
+    );
+}
+
+pub fn a_guard_after_an_unlock_by_hand_is_of_no_effect(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    lock.unlock().unwrap();
+    assert!(matches!(guard.check(), Err(Error::NotHeld { .. })));
+    assert!(!guard.is_lost());
+    lock.lock().unwrap();
+    assert!(matches!(guard.unlock(), Err(Error::NotHeld { .. })));
+    assert_eq!(
+        (lock.hold_count(), stage.count()),
+        (1, 1),
+        "the new hold stands"
+    );
+    lock.unlock().unwrap();
+}
+
+pub fn a_panic_unlocks(stage: &Stage) {
+    let lock = stage.lock();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _outer = lock.acquire().unwrap();
+        let _inner = lock.acquire().unwrap();
+        assert_eq!(stage.count(), 2);
+        // Without the panic hook's report, which would look like a failure.
+        resume_unwind(Box::new("on purpose"));
+    }));
+    assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+}
+
+pub fn a_guard_of_a_lost_lock_drops_quietly(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    drop(guard);
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = guard;
+        resume_unwind(Box::new("on purpose"));
+    }));
+    assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+/// It is dropped when other thread-locals may be gone already.
+pub fn a_guard_in_a_thread_local_unlocks_at_the_threads_end(stage: &Stage) {
+    thread_local! {
+        static KEPT: RefCell<Vec<LockGuard>> = const { RefCell::new(Vec::new()) };
+    }
+    let lock = stage.lock();
+    let worker = lock.clone();
+    let thread = thread::spawn(move || {
+        // Before the first use of anything in the library.
+        KEPT.with_borrow(Vec::is_empty);
+        let guards = [worker.acquire().unwrap(), worker.acquire().unwrap()];
+        KEPT.with_borrow_mut(|kept| kept.extend(guards));
+    });
+    thread.join().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn a_forgotten_guard_leaves_the_lock_to_its_thread(stage: &Stage) {
+    let lock = stage.lock();
+    std::mem::forget(lock.acquire().unwrap());
+    throughout(LEASE.get() + A_WHILE.get(), "held, and renewed", || {
+        stage.count() == 1 && lock.hold_count() == 1
+    });
+    lock.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn a_lease_can_be_extended(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
+        .unwrap();
+    let guard = guard.expect("it is free");
+    let long = LEASE.get() * 20;
+    guard.extend(long).unwrap();
+    let enough = long - millis(1000);
+    assert!(guard.remaining() > enough && guard.remaining() <= long);
+    assert!(stage.time_to_live().unwrap() > enough);
+    guard.extend(A_WHILE.get()).unwrap();
+    assert!(guard.remaining() > enough, "never shortened");
+    assert!(stage.time_to_live().unwrap() > enough, "never shortened");
+    throughout(A_WHILE.get() * 2, "held beyond its first lease", || {
+        guard.check().is_ok() && stage.count() == 1
+    });
+    guard.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn a_lost_lock_cannot_be_extended(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    let extended = guard.extend(LEASE.get());
+    assert!(
+        matches!(
+            extended,
+            Err(Error::Lost {
+                reason: LostReason::Deleted,
+                ..
+            })
+        ),
+        "{extended:?}"
+    );
+    assert!(guard.is_lost());
+    assert_eq!(stage.count(), 0);
+}
+
+/// Whoever listens for the loss on another thread does not listen for ever.
+pub fn a_good_end_disconnects_who_listens_for_the_loss(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    let lost = guard.lost().clone();
+    let listener = thread::spawn(move || lost.recv());
+    guard.unlock().unwrap();
+    eventually("the listener to end", || listener.is_finished());
+    assert!(listener.join().unwrap().is_err(), "nothing was lost");
+}
+
+pub fn another_thread_can_watch_a_guard(stage: &Stage) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            guard.check().unwrap();
+            guard.lost().recv()
+        });
+        stage.delete();
+        assert_eq!(watcher.join().unwrap(), Ok(LostReason::Deleted));
+    });
+}

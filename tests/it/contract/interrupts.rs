@@ -1,0 +1,92 @@
+//! Ending a wait from outside.
+
+use std::thread;
+
+use leasehold::{Error, Interrupt, Lease, Lock};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, SLIP, SOON, throughout, within};
+
+/// `waiter` waits, is interrupted, and leaves nothing behind.
+fn is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock) {
+    holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let held = stage.holders();
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let result = waiter.lock_interruptibly(Lease::RENEWED, &interrupt);
+            assert_eq!(waiter.hold_count(), 0);
+            result
+        });
+        throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
+        let result = within(SLIP.get() * 4, "the interrupt", || {
+            interrupt.clone().interrupt();
+            waiting.join().unwrap()
+        });
+        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == stage.name()));
+    });
+    assert_eq!(stage.holders(), held);
+    holder.unlock().unwrap();
+    // Its place in the queue is gone with it: nobody waits behind a thread that left.
+    crate::support::elsewhere(|| {
+        assert!(waiter.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+        waiter.unlock().unwrap();
+    });
+}
+
+pub fn a_wait_at_home_is_interrupted(stage: &Stage) {
+    let lock = stage.lock();
+    is_interrupted(stage, &*lock, &*lock);
+}
+
+pub fn a_wait_for_another_client_is_interrupted(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    is_interrupted(stage, &*ours, &*theirs);
+}
+
+/// Also where the lock is free: an interrupt cannot fall between two calls.
+pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
+    let lock = stage.lock();
+    let interrupt = Interrupt::new();
+    interrupt.interrupt();
+    for _ in 0..2 {
+        let result = lock.lock_interruptibly(Lease::RENEWED, &interrupt);
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+    }
+}
+
+pub fn without_an_interrupt_it_is_a_lock(stage: &Stage) {
+    let lock = stage.lock();
+    let interrupt = Interrupt::new();
+    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
+    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (2, 2));
+    interrupt.interrupt();
+    lock.unlock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(stage.count(), 0);
+}
+
+/// A thread that leaves the line does not take the turn of those behind it along.
+pub fn those_behind_an_interrupted_thread_go_on(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        throughout(A_WHILE.get(), "it waits", || !first.is_finished());
+        let second = scope.spawn(|| lock.acquire().and_then(leasehold::LockGuard::unlock));
+        throughout(A_WHILE.get(), "it waits", || !second.is_finished());
+        // At the same moment as the turn comes to it.
+        interrupt.interrupt();
+        lock.unlock().unwrap();
+        let interrupted = first.join().unwrap();
+        assert!(
+            matches!(interrupted, Err(Error::Interrupted { .. })),
+            "{interrupted:?}"
+        );
+        second.join().unwrap().unwrap();
+    });
+    assert_eq!(stage.count(), 0);
+}

@@ -1,0 +1,156 @@
+//! A holder that lost its lock is told, and can do no harm.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, LostReason};
+
+use super::Stage;
+use crate::support::elsewhere;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
+
+const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+
+fn is_lost(result: leasehold::Result<()>, expected: LostReason) -> bool {
+    matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
+}
+
+/// Both ways to know, in time, after `loss` happened to the lock.
+fn is_told(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
+    let lock = stage.lock();
+    let guard = lock.acquire().unwrap();
+    guard.check().unwrap();
+    assert!(guard.lost().is_empty());
+    let start = Instant::now();
+    loss();
+    let told = guard.lost().recv_timeout(SOON.get());
+    let took = start.elapsed();
+    assert_eq!(told, Ok(expected));
+    assert!(
+        took <= LEASE.get() * 2 / 3 + SLIP.get(),
+        "told after {took:?}"
+    );
+    assert!(is_lost(guard.check(), expected) && guard.is_lost());
+    assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
+    assert!(!lock.is_held_by_current_thread());
+    assert!(guard.lost().recv().is_err(), "told once, then disconnected");
+    assert!(is_lost(guard.unlock(), expected));
+}
+
+pub fn a_deleted_lock_is_told(stage: &Stage) {
+    is_told(stage, || stage.delete(), LostReason::Deleted);
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn a_lock_that_was_taken_over_is_told(stage: &Stage) {
+    let lease = SOON.get();
+    is_told(
+        stage,
+        || stage.take_over(STRANGER, lease),
+        LostReason::Taken,
+    );
+    assert_eq!(stage.holders(), [(STRANGER.to_owned(), 1)]);
+}
+
+pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
+    let replace = || {
+        stage
+            .server()
+            .ask::<()>(redis::cmd("SET").arg(stage.key()).arg("x"));
+    };
+    is_told(stage, replace, LostReason::Taken);
+    let kept: String = stage.server().ask(redis::cmd("GET").arg(stage.key()));
+    assert_eq!(kept, "x");
+}
+
+/// Nothing is taken anew silently while a part of the program believes to hold it.
+pub fn a_lost_lock_is_unlocked_before_it_is_taken_anew(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    lock.lock().unwrap();
+    stage.delete();
+    // Not known yet, so it is this call that finds out.
+    assert!(is_lost(lock.lock(), LostReason::Deleted));
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+    for _ in 0..2 {
+        assert!(is_lost(lock.lock(), LostReason::Deleted));
+        let attempt = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+        assert!(is_lost(attempt.map(drop), LostReason::Deleted));
+        assert!(
+            is_lost(lock.unlock(), LostReason::Deleted),
+            "once for each level"
+        );
+    }
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+
+    lock.lock().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+    lock.unlock().unwrap();
+}
+
+pub fn an_unlock_finds_out(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    lock.lock().unwrap();
+    stage.delete();
+    assert!(is_lost(lock.unlock(), LostReason::Deleted));
+    lock.lock().unwrap();
+    stage.take_over(STRANGER, SOON.get());
+    assert!(is_lost(lock.unlock(), LostReason::Taken));
+    assert_eq!(stage.holders(), [(STRANGER.to_owned(), 1)]);
+    assert_eq!(client.stats().lost, 2);
+}
+
+pub fn an_inner_unlock_finds_out(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    assert!(is_lost(guard.unlock(), LostReason::Deleted));
+    assert!(is_lost(lock.unlock(), LostReason::Deleted));
+    assert_eq!(
+        stage.count(),
+        0,
+        "nothing was written to a lock that was gone"
+    );
+}
+
+/// The threads at home that wait for a lost hold need not wait for its holder to notice.
+pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    let (started, start) = crossbeam_channel::bounded(1);
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| {
+            started.send(()).unwrap();
+            // Not without end, so that a turn that never comes is a failure, not a hang.
+            assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+            assert_eq!(stage.count(), 1);
+            lock.unlock().unwrap();
+        });
+        start.recv().unwrap();
+        stage.delete();
+        eventually("the next thread to have it", || next.is_finished());
+        next.join().unwrap();
+    });
+    assert!(is_lost(lock.unlock(), LostReason::Deleted));
+    elsewhere(|| lock.acquire().unwrap().unlock()).unwrap();
+}
+
+/// What a thread that lost its lock still does to it never touches the next holder.
+pub fn a_lost_hold_does_not_touch_the_next(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    let other = stage.lock();
+    other.lock().unwrap();
+    eventually("the loss to be known", || guard.is_lost());
+    let held = stage.holders();
+    assert!(is_lost(
+        guard.extend(SOON.get()),
+        guard.lost().recv().unwrap()
+    ));
+    drop(guard);
+    throughout(LEASE.get(), "the next hold", || stage.holders() == held);
+    other.unlock().unwrap();
+}

@@ -1,0 +1,188 @@
+//! Which scenario runs for which lock in which environment: all of them, or ignored by name.
+
+/// The scenarios of a group, each as a test. The groups are the modules of this directory.
+macro_rules! group {
+    (exclusion $stage:tt) => { tests! { $stage exclusion:
+        another_thread_is_kept_out, another_client_is_kept_out, two_handles_of_one_client_are_one_lock,
+        an_attempt_without_patience_is_one_attempt, patience_that_ends_first_is_false_in_time,
+        only_the_holder_unlocks, what_redis_says_of_the_lock_is_told,
+    } };
+    (reentrancy $stage:tt) => { tests! { $stage reentrancy:
+        counts_agree_at_every_level, every_way_in_takes_a_level, only_the_last_unlock_frees_it,
+    } };
+    (waiting $stage:tt) => { tests! { $stage waiting:
+        a_thread_at_home_gets_it_on_release, another_client_gets_it_on_release,
+        patience_is_rewarded_at_home, patience_is_rewarded_elsewhere, patience_without_end_is_possible,
+        a_wake_up_is_quick_and_cheap, everybody_gets_it,
+    } };
+    (expiry $stage:tt) => { tests! { $stage expiry:
+        the_time_to_live_is_the_lease, a_fixed_lease_ends_for_those_who_wait,
+        a_fixed_lease_ends_for_those_who_wait_at_home, a_fixed_lease_is_not_renewed,
+        the_holder_knows_that_its_lease_is_over, a_stale_holder_frees_nobody_elses_hold,
+        a_stale_thread_frees_nobody_elses_hold,
+    } };
+    (renewal $stage:tt) => { tests! { $stage renewal:
+        a_renewed_lease_outlives_itself, a_renewal_comes_in_the_last_third,
+        nothing_renews_what_was_given_back, a_limit_of_renewals_is_told_in_time,
+        a_limit_of_no_renewals_is_a_lease_with_a_warning,
+    } };
+    (nesting $stage:tt) => { tests! { $stage nesting:
+        a_nested_lease_never_shortens, the_longest_lease_counts, an_inner_unlock_stops_no_renewal,
+        an_inner_renewal_lasts_as_long_as_its_level, guards_go_in_any_order, a_renewal_goes_with_its_guard,
+    } };
+    (loss $stage:tt) => { tests! { $stage loss:
+        a_deleted_lock_is_told, a_lock_that_was_taken_over_is_told,
+        a_lock_that_gave_way_to_another_type_is_told, a_lost_lock_is_unlocked_before_it_is_taken_anew,
+        an_unlock_finds_out, an_inner_unlock_finds_out, the_next_thread_at_home_gets_a_lost_lock,
+        a_lost_hold_does_not_touch_the_next,
+    } };
+    (guards $stage:tt) => { tests! { $stage guards:
+        a_dropped_guard_unlocks, an_unlocked_guard_is_done, an_unlock_by_hand_leaves_the_levels_of_guards_alone,
+            a_guard_after_an_unlock_by_hand_is_of_no_effect,
+        a_panic_unlocks, a_guard_of_a_lost_lock_drops_quietly,
+        a_guard_in_a_thread_local_unlocks_at_the_threads_end, a_forgotten_guard_leaves_the_lock_to_its_thread,
+        a_lease_can_be_extended, a_lost_lock_cannot_be_extended,
+        a_good_end_disconnects_who_listens_for_the_loss, another_thread_can_watch_a_guard,
+    } };
+    (interrupts $stage:tt) => { tests! { $stage interrupts:
+        a_wait_at_home_is_interrupted, a_wait_for_another_client_is_interrupted,
+        an_interrupt_before_the_call_is_not_lost, without_an_interrupt_it_is_a_lock,
+        those_behind_an_interrupted_thread_go_on,
+    } };
+    (operator $stage:tt) => { tests! { $stage operator:
+        inspect_tells_what_redis_has, force_unlock_frees_and_wakes, the_holder_is_told_of_a_force_unlock,
+        stats_count_what_happened, a_loss_is_an_event, a_late_release_is_an_event,
+    } };
+    (refusal $stage:tt) => { tests! { $stage refusal:
+        a_key_of_another_type_is_left_alone, a_lease_outside_its_bounds_is_refused,
+        a_lease_at_its_bounds_is_taken,
+    } };
+}
+
+macro_rules! tests {
+    ($stage:tt $group:ident: $($scenario:ident,)+) => {
+        mod $group {
+            $(test! { $stage $group $scenario })+
+        }
+    };
+}
+
+macro_rules! test {
+    (($subject:ident $environment:ident $(#[$ignored:meta])?) $group:ident $scenario:ident) => {
+        #[test]
+        $(#[$ignored])?
+        fn $scenario() {
+            use crate::contract::*;
+            let stage = Stage::of::<$subject, $environment>(stringify!($scenario));
+            $group::$scenario(&stage);
+        }
+    };
+}
+
+/// One kind of lock in one environment. A capability that the lock lacks stands as the group that
+/// needs it, after `lacks` and with the reason.
+macro_rules! combination {
+    (
+        $name:ident: $subject:ident in $environment:ident can $($group:ident)+
+        $(lacks $($missing:ident = $why:literal)+)?
+    ) => {
+        mod $name {
+            $(group! { $group ($subject $environment) })+
+            $($(group! { $missing ($subject $environment #[ignore = $why]) })+)?
+        }
+    };
+}
+
+combination! { reentrant_in_one_server: Reentrant in OneServer
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_namespaced: Reentrant in Namespaced
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_unix_socket: Reentrant in UnixSocket
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_one_server: Wrapped in OneServer
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_namespaced: Wrapped in Namespaced
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_unix_socket: Wrapped in UnixSocket
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+
+/// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
+mod completeness {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn source(module: &str) -> String {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/contract");
+        std::fs::read_to_string(directory.join(module).with_extension("rs")).unwrap()
+    }
+
+    /// `OneServer` of `impl Environment for OneServer`, as a part of a module's name.
+    fn implementors(module: &str, of: &str) -> Vec<String> {
+        let source = source(module);
+        let before = format!("impl {of} for ");
+        let names = source.lines().filter_map(|line| line.strip_prefix(&before));
+        names
+            .map(|name| snake_case(name.trim_end_matches(" {")))
+            .collect()
+    }
+
+    fn snake_case(name: &str) -> String {
+        let mut snake = String::new();
+        for (at, letter) in name.chars().enumerate() {
+            if letter.is_uppercase() && at > 0 {
+                snake.push('_');
+            }
+            snake.extend(letter.to_lowercase());
+        }
+        snake
+    }
+
+    /// `group::scenario` for every `pub fn scenario(stage: &Stage)`.
+    fn scenarios() -> Vec<String> {
+        let root = source("mod");
+        let modules = root
+            .lines()
+            .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        let mut found = Vec::new();
+        for module in modules.filter(|module| *module != "matrix") {
+            let source = source(module);
+            let names = source.lines().filter_map(|line| {
+                line.strip_prefix("pub fn ")?
+                    .strip_suffix("(stage: &Stage) {")
+            });
+            found.extend(names.map(|name| format!("{module}::{name}")));
+        }
+        found
+    }
+
+    #[test]
+    fn every_scenario_runs_for_every_lock_in_every_environment() {
+        let listed = Command::new(std::env::current_exe().unwrap())
+            .args(["contract::matrix::", "--list"])
+            .output()
+            .unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let tests: BTreeSet<&str> = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .collect();
+        let mut missing = Vec::new();
+        let (locks, places) = (
+            implementors("subjects", "Subject"),
+            implementors("environments", "Environment"),
+        );
+        assert!(locks.len() >= 2 && places.len() >= 3 && scenarios().len() >= 60);
+        for lock in &locks {
+            for place in &places {
+                for scenario in scenarios() {
+                    let name = format!("contract::matrix::{lock}_in_{place}::{scenario}");
+                    if !tests.contains(name.as_str()) {
+                        missing.push(name);
+                    }
+                }
+            }
+        }
+        assert!(missing.is_empty(), "not in matrix.rs: {missing:#?}");
+    }
+}

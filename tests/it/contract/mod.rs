@@ -1,0 +1,148 @@
+//! What every kind of lock does in every environment, written once.
+//!
+//! A scenario is a function of a [`Stage`]. `matrix.rs` makes a test of each scenario for each
+//! [`Subject`] in each [`Environment`], and fails if one is missing.
+
+#[macro_use]
+mod matrix;
+
+mod environments;
+mod exclusion;
+mod expiry;
+mod guards;
+mod interrupts;
+mod loss;
+mod nesting;
+mod operator;
+mod reentrancy;
+mod refusal;
+mod renewal;
+mod subjects;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Lock, LockClient, LockClientBuilder};
+use redis::Connection;
+
+use crate::support::server::Server;
+use crate::support::{builder, unique};
+
+pub use environments::{Namespaced, OneServer, UnixSocket};
+pub use subjects::{Reentrant, Wrapped};
+
+/// What makes a lock.
+pub trait Subject {
+    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock>;
+}
+
+/// Where the locks are.
+pub trait Environment {
+    fn start() -> Site;
+}
+
+/// An environment that runs.
+pub struct Site {
+    server: Server,
+    url: String,
+    namespace: &'static str,
+}
+
+/// One lock's name in one environment, and who uses it.
+pub struct Stage {
+    site: Site,
+    name: String,
+    make: fn(&LockClient, &str) -> Arc<dyn Lock>,
+}
+
+/// How a scenario looks at Redis: what another program would see there.
+impl Stage {
+    pub fn of<S: Subject, E: Environment>(scenario: &str) -> Self {
+        Self {
+            site: E::start(),
+            name: unique(scenario),
+            make: S::make,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.site.server
+    }
+
+    pub fn redis(&self) -> Connection {
+        self.site.server.connection()
+    }
+
+    pub fn builder(&self) -> LockClientBuilder {
+        builder(&self.site.url).namespace(self.site.namespace)
+    }
+
+    /// A client of its own, as another process would be.
+    pub fn client(&self) -> LockClient {
+        self.builder().build().expect("the settings are good")
+    }
+
+    /// The stage's lock, from this client.
+    pub fn lock_of(&self, client: &LockClient) -> Arc<dyn Lock> {
+        (self.make)(client, &self.name)
+    }
+
+    /// The stage's lock, from a client of its own.
+    pub fn lock(&self) -> Arc<dyn Lock> {
+        self.lock_of(&self.client())
+    }
+
+    pub fn key(&self) -> String {
+        format!("{}{}", self.site.namespace, self.name)
+    }
+
+    /// Who holds the lock, and how many times.
+    pub fn holders(&self) -> Vec<(String, u32)> {
+        self.server().ask(redis::cmd("HGETALL").arg(self.key()))
+    }
+
+    /// How many times the lock is held; 0 if nobody holds it.
+    pub fn count(&self) -> u32 {
+        self.holders().iter().map(|(_, count)| count).sum()
+    }
+
+    /// What Redis leaves of the lease; `None` without a key.
+    pub fn time_to_live(&self) -> Option<Duration> {
+        let millis: i64 = self.server().ask(redis::cmd("PTTL").arg(self.key()));
+        assert_ne!(millis, -1, "a lock without a time to live");
+        u64::try_from(millis).ok().map(Duration::from_millis)
+    }
+
+    /// Behind the holder's back.
+    pub fn delete(&self) {
+        self.server().ask::<()>(redis::cmd("DEL").arg(self.key()));
+    }
+
+    /// A hold as a foreign client makes it.
+    pub fn hold_as(&self, owner: &str, lease: Duration) {
+        let key = self.key();
+        let mut redis = self.redis();
+        redis::pipe()
+            .atomic()
+            .cmd("HSET")
+            .arg(&key)
+            .arg(owner)
+            .arg(1)
+            .cmd("PEXPIRE")
+            .arg(&key)
+            .arg(u64::try_from(lease.as_millis()).expect("a lease"))
+            .exec(&mut redis)
+            .expect("the server answers");
+    }
+
+    /// Somebody else has the lock, without a word to its holder.
+    pub fn take_over(&self, owner: &str, lease: Duration) {
+        self.delete();
+        self.hold_as(owner, lease);
+    }
+}

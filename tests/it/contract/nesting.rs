@@ -1,0 +1,107 @@
+//! A nested hold takes nothing from the outer one, and gives it no less than it asked for itself.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, LostReason};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout};
+
+pub fn a_nested_lease_never_shortens(stage: &Stage) {
+    let lock = stage.lock();
+    let long = LEASE.get() * 20;
+    let guard = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(long))
+        .unwrap();
+    let guard = guard.expect("it is free");
+    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    let enough = long - millis(1000);
+    assert!(stage.time_to_live().unwrap() > enough);
+    assert!(guard.remaining() > enough);
+    lock.unlock().unwrap();
+    assert!(stage.time_to_live().unwrap() > enough);
+    assert!(guard.remaining() > enough);
+    guard.unlock().unwrap();
+}
+
+pub fn the_longest_lease_counts(stage: &Stage) {
+    let lock = stage.lock();
+    let long = LEASE.get() * 20;
+    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    lock.lock_with(Lease::fixed(long)).unwrap();
+    assert!(stage.time_to_live().unwrap() > long - millis(1000));
+    lock.unlock().unwrap();
+    throughout(
+        A_WHILE.get() * 2,
+        "the outer hold, with all that was granted",
+        || lock.hold_count() == 1,
+    );
+    lock.unlock().unwrap();
+}
+
+pub fn an_inner_unlock_stops_no_renewal(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    lock.unlock().unwrap();
+    throughout(LEASE.get() * 2, "the outer hold", || {
+        lock.hold_count() == 1 && stage.count() == 1
+    });
+    lock.unlock().unwrap();
+}
+
+/// A fixed hold is renewed while a level inside asks for it, and no longer.
+pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
+    lock.lock().unwrap();
+    throughout(LEASE.get() * 2, "both levels", || {
+        lock.hold_count() == 2 && stage.count() == 2
+    });
+    lock.unlock().unwrap();
+    assert_eq!(lock.hold_count(), 1);
+    eventually("the end of the outer lease", || lock.hold_count() == 0);
+    let lost = lock.unlock();
+    assert!(
+        matches!(
+            lost,
+            Err(Error::Lost {
+                reason: LostReason::Expired,
+                ..
+            })
+        ),
+        "{lost:?}"
+    );
+}
+
+/// Whichever guard goes first, the level that is left keeps what it asked for.
+pub fn guards_go_in_any_order(stage: &Stage) {
+    let lock = stage.lock();
+    let renewed = lock.acquire().unwrap();
+    let fixed = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
+        .unwrap();
+    let another = lock.acquire().unwrap();
+    drop(renewed);
+    assert_eq!((lock.hold_count(), stage.count()), (2, 2));
+    drop(fixed);
+    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+    throughout(LEASE.get() + SLIP.get(), "the last level, renewed", || {
+        another.check().is_ok() && stage.count() == 1
+    });
+    another.unlock().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+}
+
+/// The same the other way round: the renewed level goes, and with it the renewal.
+pub fn a_renewal_goes_with_its_guard(stage: &Stage) {
+    let lock = stage.lock();
+    let renewed = lock.acquire().unwrap();
+    let fixed = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
+        .unwrap();
+    drop(renewed);
+    let fixed = fixed.expect("this thread has it");
+    eventually("the end of the fixed lease", || fixed.is_lost());
+    assert_eq!(fixed.lost().recv(), Ok(LostReason::Expired));
+}

@@ -1,0 +1,136 @@
+//! What an operator sees and does.
+
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use leasehold::{Error, Lease, LockEvent, LostReason};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+
+pub fn inspect_tells_what_redis_has(stage: &Stage) {
+    let (client, operator) = (stage.client(), stage.client());
+    let status = operator.inspect(stage.name()).unwrap();
+    assert_eq!(
+        (status.owner, status.hold_count, status.time_to_live),
+        (None, 0, None)
+    );
+    let lock = stage.lock_of(&client);
+    lock.lock().unwrap();
+    lock.lock().unwrap();
+    let status = operator.inspect(stage.name()).unwrap();
+    assert_eq!(status.owner, Some(stage.holders()[0].0.clone()));
+    assert_eq!(status.hold_count, 2);
+    let left = status.time_to_live.expect("it expires");
+    assert!(left > Duration::ZERO && left <= LEASE.get(), "{left:?}");
+    lock.unlock().unwrap();
+    lock.unlock().unwrap();
+}
+
+pub fn force_unlock_frees_and_wakes(stage: &Stage) {
+    let (holder, waiter, operator) = (stage.lock(), stage.lock(), stage.client());
+    holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            waiter.lock().unwrap();
+            waiter.unlock().unwrap();
+        });
+        throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
+        assert!(operator.force_unlock(stage.name()).unwrap());
+        within(millis(500), "the wake-up", || waiting.join().unwrap());
+    });
+    assert!(
+        !operator.force_unlock(stage.name()).unwrap(),
+        "nobody holds it"
+    );
+    assert!(matches!(holder.unlock(), Err(Error::Lost { .. })));
+}
+
+/// Its own client knows at once, another's at its next renewal.
+pub fn the_holder_is_told_of_a_force_unlock(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    for (operator, bound) in [
+        (client.clone(), SLIP.get()),
+        (stage.client(), LEASE.get() * 2 / 3 + SLIP.get()),
+    ] {
+        let guard = lock.acquire().unwrap();
+        assert!(operator.force_unlock(stage.name()).unwrap());
+        let told = within(bound, "the news", || guard.lost().recv());
+        assert_eq!(told, Ok(LostReason::Deleted));
+    }
+}
+
+pub fn stats_count_what_happened(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    for _ in 0..3 {
+        lock.lock().unwrap();
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        lock.unlock().unwrap();
+    }
+    lock.lock().unwrap();
+    stage.delete();
+    assert!(lock.unlock().is_err());
+    let stats = client.stats();
+    assert_eq!((stats.acquisitions, stats.reentries), (4, 3));
+    assert_eq!((stats.releases, stats.lost), (3, 1));
+    assert_eq!(client.clone().stats(), stats, "clones share everything");
+    assert_eq!(stage.client().stats().acquisitions, 0, "clients do not");
+}
+
+fn lost_events(events: &Receiver<LockEvent>) -> Vec<(String, LostReason)> {
+    let lost = events.try_iter().filter_map(|event| match event {
+        LockEvent::Lost { lock, reason } => Some((lock.to_string(), reason)),
+        _ => None,
+    });
+    lost.collect()
+}
+
+pub fn a_loss_is_an_event(stage: &Stage) {
+    let client = stage.client();
+    let events = [client.events(), client.events()];
+    let lock = stage.lock_of(&client);
+    lock.acquire().unwrap().unlock().unwrap();
+    let guard = lock.acquire().unwrap();
+    stage.delete();
+    eventually("the loss to be known", || guard.is_lost());
+    drop(guard);
+    for events in events {
+        let lost = lost_events(&events);
+        assert_eq!(
+            lost,
+            [(stage.name().to_owned(), LostReason::Deleted)],
+            "once"
+        );
+    }
+}
+
+/// A renewed hold whose lease the server keeps longer than the holder can be released late.
+pub fn a_late_release_is_an_event(stage: &Stage) {
+    let client = stage.client();
+    let events = client.events();
+    let lock = stage.lock_of(&client);
+    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
+    // As a server does whose clock is slow.
+    let persist = redis::cmd("PEXPIRE")
+        .arg(stage.key())
+        .arg(60_000)
+        .to_owned();
+    stage.server().ask::<()>(&persist);
+    eventually("the end of the lease", || !lock.is_held_by_current_thread());
+    assert!(matches!(
+        lock.unlock(),
+        Err(Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        })
+    ));
+    assert_eq!(stage.count(), 0, "nobody waits for a lease of no use");
+    let late = events.try_iter().any(
+        |event| matches!(event, LockEvent::ReleasedLate { lock, .. } if *lock == *stage.name()),
+    );
+    assert!(late);
+}

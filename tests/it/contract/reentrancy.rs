@@ -1,0 +1,53 @@
+//! A thread takes again what it has.
+
+use std::time::Duration;
+
+use leasehold::Lease;
+
+use super::Stage;
+use crate::support::elsewhere;
+use crate::support::timing::LEASE;
+
+const LEVELS: u32 = 4;
+
+pub fn counts_agree_at_every_level(stage: &Stage) {
+    let lock = stage.lock();
+    for level in 1..=LEVELS {
+        lock.lock().unwrap();
+        assert_eq!((lock.hold_count(), stage.count()), (level, level));
+    }
+    for level in (0..LEVELS).rev() {
+        lock.unlock().unwrap();
+        assert_eq!((lock.hold_count(), stage.count()), (level, level));
+    }
+    assert!(stage.holders().is_empty());
+}
+
+pub fn every_way_in_takes_a_level(stage: &Stage) {
+    let lock = stage.lock();
+    lock.lock().unwrap();
+    lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
+    assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    let guard = lock.acquire().unwrap();
+    let another = lock.try_acquire(Duration::ZERO, Lease::RENEWED).unwrap();
+    let another = another.expect("this thread has it");
+    assert_eq!((lock.hold_count(), stage.count()), (5, 5));
+    drop((guard, another));
+    assert_eq!((lock.hold_count(), stage.count()), (3, 3));
+    for _ in 0..3 {
+        lock.unlock().unwrap();
+    }
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn only_the_last_unlock_frees_it(stage: &Stage) {
+    let (ours, theirs) = (stage.lock(), stage.lock());
+    ours.lock().unwrap();
+    ours.lock().unwrap();
+    ours.unlock().unwrap();
+    assert!(!theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    elsewhere(|| assert!(!ours.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
+    ours.unlock().unwrap();
+    assert!(theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    theirs.unlock().unwrap();
+}

@@ -1,0 +1,93 @@
+//! What is refused, and leaves everything as it was.
+
+use std::time::Duration;
+
+use leasehold::{Error, Interrupt, Lease, Lock, Result};
+
+use super::Stage;
+use crate::support::timing::{A_WHILE, SOON};
+
+/// Every call that asks Redis for a lock that nobody holds.
+fn every_question(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {
+    vec![
+        ("lock_with", lock.lock_with(lease)),
+        ("try_lock", lock.try_lock(Duration::ZERO, lease).map(drop)),
+        (
+            "try_lock, waiting",
+            lock.try_lock(A_WHILE.get(), lease).map(drop),
+        ),
+        (
+            "lock_interruptibly",
+            lock.lock_interruptibly(lease, &Interrupt::new()),
+        ),
+        ("try_acquire", lock.try_acquire(SOON.get(), lease).map(drop)),
+    ]
+}
+
+pub fn a_key_of_another_type_is_left_alone(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    stage
+        .server()
+        .ask::<()>(redis::cmd("SET").arg(stage.key()).arg("mine"));
+    let mut results = every_question(&*lock, Lease::RENEWED);
+    results.extend([
+        ("lock", lock.lock()),
+        ("acquire", lock.acquire().map(drop)),
+        ("is_locked", lock.is_locked().map(drop)),
+        ("remaining_lease", lock.remaining_lease().map(drop)),
+        ("inspect", client.inspect(stage.name()).map(drop)),
+        ("force_unlock", client.force_unlock(stage.name()).map(drop)),
+    ]);
+    for (call, result) in results {
+        let told = matches!(&result, Err(Error::WrongType { lock, .. }) if lock == stage.name());
+        assert!(told, "{call}: {result:?}");
+    }
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    let (kept, lives): (String, i64) = redis::pipe()
+        .cmd("GET")
+        .arg(stage.key())
+        .cmd("PTTL")
+        .arg(stage.key())
+        .query(&mut stage.redis())
+        .unwrap();
+    assert_eq!((kept.as_str(), lives), ("mine", -1));
+}
+
+/// Before anything is sent.
+pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
+    let lock = stage.lock();
+    for bad in [
+        Duration::ZERO,
+        Duration::from_nanos(999_999),
+        Duration::from_millis((1 << 53) + 1),
+        Duration::MAX,
+    ] {
+        for (call, result) in every_question(&*lock, Lease::fixed(bad)) {
+            let told = matches!(&result, Err(Error::Config { field: "lease", .. }));
+            assert!(told, "{call} for {bad:?}: {result:?}");
+        }
+        let guard = lock.acquire().unwrap();
+        let extended = guard.extend(bad);
+        assert!(
+            matches!(&extended, Err(Error::Config { field: "lease", .. })),
+            "{extended:?}"
+        );
+        guard.unlock().unwrap();
+    }
+    assert_eq!(stage.count(), 0);
+}
+
+pub fn a_lease_at_its_bounds_is_taken(stage: &Stage) {
+    let lock = stage.lock();
+    let longest = Duration::from_millis(1 << 53);
+    lock.lock_with(Lease::fixed(longest)).unwrap();
+    assert!(stage.time_to_live().unwrap() > longest - SOON.get());
+    lock.unlock().unwrap();
+    // A millisecond is over before anybody can look.
+    let shortest = Lease::fixed(Duration::from_millis(1));
+    match lock.try_lock(SOON.get(), shortest) {
+        Ok(true) => assert!(matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. }))),
+        other => panic!("{other:?}"),
+    }
+}

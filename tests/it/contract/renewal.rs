@@ -1,0 +1,108 @@
+//! Leases that live as long as their holder.
+
+use std::time::Instant;
+
+use leasehold::{Error, Lease, LostReason};
+
+use super::Stage;
+use crate::support::timing::{LEASE, SLIP, eventually, throughout};
+
+pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    let guard = lock.acquire().unwrap();
+    throughout(LEASE.get() * 3, "held", || {
+        stage.count() == 1 && lock.is_held_by_current_thread() && guard.check().is_ok()
+    });
+    let renewals = client.stats().renewals;
+    // One each two thirds of a lease.
+    assert!(
+        (4..=6).contains(&renewals),
+        "{renewals} renewals in three leases"
+    );
+    guard.unlock().unwrap();
+    assert_eq!(client.stats().lost, 0);
+}
+
+/// The time to live rises again before its last third is over.
+pub fn a_renewal_comes_in_the_last_third(stage: &Stage) {
+    let lease = LEASE.get() * 2;
+    let client = stage.builder().watchdog_lease(lease).build().unwrap();
+    let lock = stage.lock_of(&client);
+    lock.lock().unwrap();
+    let mut shortest = lease;
+    eventually("a renewal", || {
+        let left = stage.time_to_live().expect("it is held");
+        shortest = shortest.min(left);
+        left > shortest + lease / 3
+    });
+    let third = lease / 3;
+    assert!(
+        shortest <= third + SLIP.get(),
+        "too early: {shortest:?} left"
+    );
+    assert!(
+        shortest + SLIP.get() >= third,
+        "too late: {shortest:?} left"
+    );
+    lock.unlock().unwrap();
+}
+
+pub fn nothing_renews_what_was_given_back(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    drop(lock.acquire().unwrap());
+    throughout(LEASE.get(), "free", || stage.count() == 0);
+    assert_eq!(client.stats().renewal_calls, 0);
+}
+
+/// The holder of a lock that may be renewed twice is told while its last lease still runs.
+pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    let start = Instant::now();
+    lock.lock_with(Lease::renewed_at_most(2)).unwrap();
+    eventually("the end of its renewals", || {
+        !lock.is_held_by_current_thread()
+    });
+    let told = start.elapsed();
+    assert_eq!(stage.count(), 1, "the last lease still runs");
+    let left = stage.time_to_live().expect("it still runs");
+    assert!(left >= LEASE.get() / 6, "told with only {left:?} left");
+    // Twice two thirds of a lease, and two thirds more.
+    assert!(
+        told + SLIP.get() * 2 >= LEASE.get() * 2,
+        "too early: {told:?}"
+    );
+    assert!(
+        told <= LEASE.get() * 2 + SLIP.get() * 2,
+        "too late: {told:?}"
+    );
+    assert_eq!(client.stats().renewals, 2);
+
+    eventually("the lease to run out", || stage.count() == 0);
+    let told = lock.unlock();
+    assert!(
+        matches!(
+            told,
+            Err(Error::Lost {
+                reason: LostReason::RenewalLimit,
+                ..
+            })
+        ),
+        "{told:?}"
+    );
+}
+
+pub fn a_limit_of_no_renewals_is_a_lease_with_a_warning(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    lock.lock_with(Lease::renewed_at_most(0)).unwrap();
+    eventually("the warning", || !lock.is_held_by_current_thread());
+    assert_eq!((stage.count(), client.stats().renewals), (1, 0));
+    // What still stands of it is of no use to anybody.
+    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+    assert_eq!(stage.count(), 0);
+}

@@ -1,0 +1,70 @@
+//! What makes a lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Interrupt, Lease, Lock, LockClient, LockGuard, Result};
+
+use super::Subject;
+
+/// The reentrant lock.
+pub struct Reentrant;
+
+impl Subject for Reentrant {
+    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.reentrant_lock(name))
+    }
+}
+
+/// The reentrant lock behind a user's own implementation of the trait, which leaves to the trait
+/// what the trait provides.
+#[derive(Debug)]
+pub struct Wrapped(Box<dyn Lock>);
+
+impl Subject for Wrapped {
+    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+        Arc::new(Self(Box::new(client.reentrant_lock(name))))
+    }
+}
+
+impl Lock for Wrapped {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn lock_with(&self, lease: Lease) -> Result<()> {
+        self.0.lock_with(lease)
+    }
+
+    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+        self.0.try_lock(wait, lease)
+    }
+
+    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+        self.0.lock_interruptibly(lease, interrupt)
+    }
+
+    fn unlock(&self) -> Result<()> {
+        self.0.unlock()
+    }
+
+    fn acquire(&self) -> Result<LockGuard> {
+        self.0.acquire()
+    }
+
+    fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+        self.0.try_acquire(wait, lease)
+    }
+
+    fn hold_count(&self) -> u32 {
+        self.0.hold_count()
+    }
+
+    fn is_locked(&self) -> Result<bool> {
+        self.0.is_locked()
+    }
+
+    fn remaining_lease(&self) -> Result<Option<Duration>> {
+        self.0.remaining_lease()
+    }
+}

@@ -1,0 +1,205 @@
+//! What holds for the sources as a whole.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const LONGEST_FILE: usize = 400;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files of a directory with this ending, from the root of the package.
+fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(directory)];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == ending) {
+                found.push(path.strip_prefix(root()).unwrap().to_owned());
+            }
+        }
+    }
+    assert!(!found.is_empty());
+    found.sort();
+    found
+}
+
+/// `lock` for `src/lock/guard.rs`, `key` for `src/key.rs`.
+fn module(file: &Path) -> String {
+    let below = file.components().nth(1).unwrap();
+    Path::new(&below)
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Lines of code with their numbers, without comments.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate();
+    lines.filter_map(|(at, line)| {
+        let code = line.split_once("//").map_or(line, |(code, _)| code);
+        (!code.trim().is_empty()).then_some((at + 1, code))
+    })
+}
+
+/// The part of a file that is not for its tests.
+fn without_tests(text: &str) -> &str {
+    text.split_once("#[cfg(test)]\nmod tests")
+        .or_else(|| text.split_once("#[cfg(test)]\npub"))
+        .map_or(text, |(code, _)| code)
+}
+
+/// The rank of every module: its row in ARCHITECTURE.md, and its place in that row.
+fn ranks() -> BTreeMap<String, (usize, usize)> {
+    let text = read("ARCHITECTURE.md");
+    let mut ranks = BTreeMap::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let Some(layer) = cells.get(1).and_then(|cell| cell.parse().ok()) else {
+            continue;
+        };
+        let modules = cells[2].split('`').filter(|part| !part.trim().is_empty());
+        for (place, module) in modules.enumerate() {
+            ranks.insert(module.trim_end_matches('/').to_owned(), (layer, place));
+        }
+    }
+    assert!(ranks.len() >= 15, "{ranks:?}");
+    ranks
+}
+
+/// A module imports only what stands before it in the table of ARCHITECTURE.md.
+#[test]
+fn modules_import_only_what_is_below_them() {
+    let ranks = ranks();
+    let mut wrong = Vec::new();
+    for file in files("src", "rs") {
+        let module = module(&file);
+        if module == "lib" {
+            continue;
+        }
+        let Some(rank) = ranks.get(&module) else {
+            wrong.push(format!("{} is in no layer", file.display()));
+            continue;
+        };
+        for (line, code) in code(&read(&file)).map(|(line, code)| (line, code.to_owned())) {
+            for used in code.split("crate::").skip(1) {
+                let used: String = used
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect();
+                let below = ranks.get(&used).is_some_and(|below| below < rank);
+                if used != module && !below {
+                    wrong.push(format!("{}:{line}: {module} uses {used}", file.display()));
+                }
+            }
+            if code.contains("super::super") {
+                wrong.push(format!("{}:{line}: super::super", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Nothing prints, panics, sleeps where it cannot be woken, or asks a clock that steps or stops.
+#[test]
+fn the_library_keeps_its_manners() {
+    const NOWHERE: &[&str] = &[
+        "println!",
+        "eprintln!",
+        "print!(",
+        "dbg!",
+        "SystemTime",
+        "thread::sleep",
+        ".unwrap()",
+        ".expect(",
+        "panic!(",
+        "unreachable!(",
+        "todo!(",
+        "unimplemented!(",
+        "process::exit",
+    ];
+    let mut wrong = Vec::new();
+    let tests = |file: &PathBuf| file.file_name().is_some_and(|name| name == "tests.rs");
+    for file in files("src", "rs").into_iter().filter(|file| !tests(file)) {
+        let text = read(&file);
+        for (line, code) in code(without_tests(&text)) {
+            let banned = NOWHERE.iter().find(|banned| code.contains(**banned));
+            let clock = code.contains("Instant") && !file.ends_with("clock.rs");
+            if let Some(banned) = banned.copied().or(clock.then_some("Instant")) {
+                wrong.push(format!("{}:{line}: {banned}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_file_is_too_long() {
+    for file in files("src", "rs") {
+        let lines = read(&file).lines().count();
+        assert!(
+            lines <= LONGEST_FILE,
+            "{} has {lines} lines",
+            file.display()
+        );
+    }
+}
+
+/// Every script is used, and begins with what it does, takes and replies.
+#[test]
+fn every_script_is_used_and_says_what_it_does() {
+    let used = read("src/script.rs");
+    for file in files("lua", "lua") {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(
+            used.contains(&format!("{name:?}")),
+            "{name} is used nowhere"
+        );
+        let text = read(&file);
+        let header: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with("--"))
+            .collect();
+        let first = header.first().expect("a header");
+        assert!(
+            first.ends_with('.') && first.len() <= 103,
+            "{name}: {first}"
+        );
+        assert_eq!(
+            header.get(1),
+            Some(&"--"),
+            "{name}: what it does, then a blank line"
+        );
+        for part in ["-- KEYS[", "-- reply"] {
+            assert!(
+                header.iter().any(|line| line.starts_with(part)),
+                "{name}: no {part}"
+            );
+        }
+        // As many as the script uses.
+        for number in 1..=4 {
+            for part in [format!("KEYS[{number}]"), format!("ARGV[{number}]")] {
+                let code: String = text
+                    .lines()
+                    .filter(|line| !line.starts_with("--"))
+                    .collect();
+                assert_eq!(
+                    code.contains(&part),
+                    header.iter().any(|line| line.contains(&part)),
+                    "{name}: {part}"
+                );
+            }
+        }
+    }
+}

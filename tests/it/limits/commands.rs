@@ -1,0 +1,181 @@
+//! Commands to Redis, and connections.
+
+use std::sync::Barrier;
+use std::thread;
+
+use leasehold::{Lease, Lock};
+
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SOON, eventually, millis, throughout};
+use crate::support::traffic::{self, Monitor};
+use crate::support::{builder, client};
+
+#[test]
+fn an_uncontended_pair_is_two_commands() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitor = Monitor::of(&server);
+    for _ in 0..10 {
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+    }
+    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
+    // Nor does it take more where others wait for another lock.
+    client
+        .reentrant_lock("another")
+        .acquire()
+        .unwrap()
+        .unlock()
+        .unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
+}
+
+#[test]
+fn a_nested_pair_is_two_commands() {
+    let server = Server::start();
+    let lock = client(&server.url()).reentrant_lock("lock");
+    for _ in 0..2 {
+        lock.lock().unwrap();
+    }
+    lock.unlock().unwrap();
+    let mut monitor = Monitor::of(&server);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
+    lock.unlock().unwrap();
+}
+
+#[test]
+fn what_this_process_knows_costs_nothing() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let mut monitor = Monitor::of(&server);
+    let lock = client.reentrant_lock("lock");
+    assert!(!lock.is_held_by_current_thread());
+    assert_eq!(
+        monitor.commands(),
+        [""; 0],
+        "making a client and a handle is no I/O"
+    );
+    let guard = lock.acquire().unwrap();
+    monitor.commands();
+    guard.check().unwrap();
+    assert!(!guard.is_lost() && guard.lost().is_empty() && !guard.remaining().is_zero());
+    assert!(lock.is_held_by_current_thread() && lock.hold_count() == 1);
+    assert!(client.stats().acquisitions == 1 && client.events().is_empty());
+    let at_home = thread::scope(|scope| {
+        scope
+            .spawn(|| lock.try_lock(millis(20), Lease::RENEWED))
+            .join()
+            .unwrap()
+    });
+    assert!(!at_home.unwrap());
+    assert_eq!(monitor.commands(), [""; 0]);
+    guard.unlock().unwrap();
+}
+
+/// One of them speaks for all.
+#[test]
+fn two_hundred_waiting_threads_are_as_quiet_as_one() {
+    const WAITING: usize = 200;
+    let server = Server::start();
+    let (holder, waiting) = (client(&server.url()), client(&server.url()));
+    let held = holder.reentrant_lock("lock");
+    held.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let started = Barrier::new(WAITING + 1);
+    let lock = waiting.reentrant_lock("lock");
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..WAITING)
+            .map(|_| {
+                scope.spawn(|| {
+                    started.wait();
+                    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+                    lock.unlock().unwrap();
+                })
+            })
+            .collect();
+        started.wait();
+        eventually("one to wait for Redis", || {
+            waiting.stats().wakeups_by_message > 0
+        });
+        thread::sleep(millis(100));
+        let mut monitor = Monitor::of(&server);
+        throughout(millis(2000), "all wait", || {
+            threads.iter().all(|thread| !thread.is_finished())
+        });
+        let sent = monitor.commands();
+        assert!(sent.len() < 10, "in two seconds: {sent:?}");
+        drop(monitor);
+        held.unlock().unwrap();
+    });
+    assert_eq!(waiting.stats().acquisitions, WAITING as u64);
+}
+
+/// Waiting takes no connection from the pool, so neither the holder's unlock nor its renewals wait.
+#[test]
+fn a_small_pool_serves_many_waiting_threads() {
+    const WAITING: usize = 24;
+    for size in [1, 2] {
+        let server = Server::start();
+        let client = builder(&server.url()).pool_size(size).build().unwrap();
+        let other = crate::support::client(&server.url());
+        // One name that is held at home, and one that is held elsewhere.
+        let (home, away) = (client.reentrant_lock("home"), client.reentrant_lock("away"));
+        let foreign = other.reentrant_lock("away");
+        foreign.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+        home.lock().unwrap();
+        thread::scope(|scope| {
+            for place in 0..WAITING {
+                let lock = if place % 2 == 0 { &home } else { &away };
+                scope.spawn(|| {
+                    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+                    lock.unlock().unwrap();
+                });
+            }
+            throughout(LEASE.get() * 2, "held, and renewed", || {
+                home.hold_count() == 1
+            });
+            home.unlock().unwrap();
+            foreign.unlock().unwrap();
+        });
+        assert_eq!(
+            (client.stats().lost, client.stats().renewals_failed),
+            (0, 0)
+        );
+        assert_eq!(client.stats().acquisitions, 1 + WAITING as u64);
+    }
+}
+
+/// Threads of one process on one lock take turns without asking each other's.
+#[test]
+fn eight_threads_cost_hardly_more_than_one() {
+    const EACH: usize = 200;
+    let server = Server::start();
+    let client = client(&server.url());
+    client
+        .reentrant_lock("lock")
+        .acquire()
+        .unwrap()
+        .unlock()
+        .unwrap();
+    traffic::reset(&server);
+    let before = client.stats();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock("lock");
+                for _ in 0..EACH {
+                    lock.lock().unwrap();
+                    lock.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let stats = client.stats();
+    let sent = traffic::sent(&server, stats.releases - before.releases);
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let each = sent as f64 / (8 * EACH) as f64;
+    assert!(each <= 2.2, "{each} commands per acquisition");
+}

@@ -1,0 +1,84 @@
+//! Nobody waits much longer than the others.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::Lock;
+
+use crate::support::child;
+use crate::support::server::Server;
+use crate::support::timing::millis;
+
+const THREADS: usize = 8;
+
+/// In a process of its own, and while no other test has a server: it is about times.
+#[test]
+fn eight_threads_share_one_lock_evenly() {
+    let server = Server::options().alone().start();
+    let said = child::alone("share", &[&server.url()]);
+    println!("{said:?}");
+}
+
+/// The role: eight threads take and free one lock, as fast as they can.
+pub fn share(arguments: &[&str]) {
+    let client = crate::support::client(arguments[0]);
+    client
+        .reentrant_lock("lock")
+        .acquire()
+        .unwrap()
+        .unlock()
+        .unwrap();
+    let run = millis(2000);
+    let start = Barrier::new(THREADS + 1);
+    let (results, hiccup): (Vec<(u32, Duration)>, Duration) = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let lock = client.reentrant_lock("lock");
+                    start.wait();
+                    let (begin, mut times, mut longest) = (Instant::now(), 0, Duration::ZERO);
+                    while begin.elapsed() < run {
+                        let asked = Instant::now();
+                        lock.lock().unwrap();
+                        longest = longest.max(asked.elapsed());
+                        lock.unlock().unwrap();
+                        times += 1;
+                    }
+                    (times, longest)
+                })
+            })
+            .collect();
+        start.wait();
+        let hiccup = longest_hiccup(run);
+        let results = threads.into_iter().map(|thread| thread.join().unwrap());
+        (results.collect(), hiccup)
+    });
+    let times = results.iter().map(|(times, _)| f64::from(*times));
+    let (fewest, most) = times.fold((f64::MAX, 0.0), |(fewest, most): (f64, f64), times| {
+        (fewest.min(times), most.max(times))
+    });
+    let longest = results.iter().map(|(_, longest)| *longest).max().unwrap();
+    child::say(format!(
+        "{fewest} to {most} times, longest wait {longest:?}, hiccup {hiccup:?}"
+    ));
+    assert!(fewest / most >= 0.8, "{results:?}");
+    // One wait is eight turns, each of which the machine may hold up.
+    let bound = millis(100) + hiccup * 4;
+    assert!(
+        longest < bound,
+        "{longest:?}, hiccup {hiccup:?}: {results:?}"
+    );
+}
+
+/// How long the machine lets a thread wait that wants nothing but a millisecond of sleep.
+fn longest_hiccup(run: Duration) -> Duration {
+    let (begin, nap) = (Instant::now(), Duration::from_millis(1));
+    let mut longest = Duration::ZERO;
+    while begin.elapsed() < run {
+        let asleep = Instant::now();
+        thread::sleep(nap);
+        longest = longest.max(asleep.elapsed() - nap);
+    }
+    longest
+}

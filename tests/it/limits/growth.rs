@@ -1,0 +1,92 @@
+//! Nothing grows: not with locks that come and go, not with clients that do.
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock};
+
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+use crate::support::{child, client, elsewhere, process};
+
+const PAIRS: usize = 20_000;
+const CLIENTS: usize = 50;
+
+#[test]
+fn twenty_thousand_pairs_leave_nothing_behind() {
+    let server = Server::start();
+    child::alone("many_pairs", &[&server.url()]);
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+/// Every hundredth with a name of its own, and some of them contended.
+pub fn many_pairs(arguments: &[&str]) {
+    let client = client(arguments[0]);
+    let other = crate::support::client(arguments[0]);
+    let pair = |at: usize| {
+        let lock = client.reentrant_lock(&format!("lock:{}", at % 100));
+        let guard = lock.acquire().unwrap();
+        assert!(guard.lost().is_empty());
+        if at.is_multiple_of(1000) {
+            let name = lock.name();
+            let waits = other.reentrant_lock(name);
+            let refused = waits.try_lock(Duration::from_millis(1), Lease::RENEWED);
+            assert!(!refused.unwrap());
+        }
+        guard.unlock().unwrap();
+    };
+    (0..PAIRS / 10).for_each(pair);
+    let (threads, memory) = (process::threads(), process::resident_kilobytes());
+    (0..PAIRS).for_each(pair);
+    assert!(process::threads() <= threads);
+    let grown = process::resident_kilobytes().saturating_sub(memory);
+    assert!(grown < 2048, "{grown} kB more after {PAIRS} pairs");
+}
+
+#[test]
+fn fifty_clients_leave_nothing_behind() {
+    let server = Server::start();
+    child::alone("many_clients", &[&server.url()]);
+    eventually("all connections to be closed", || connections(&server) <= 1);
+}
+
+fn connections(server: &Server) -> usize {
+    let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
+    list.lines().count()
+}
+
+/// Each renews a lock and waits for another, so that all its threads run.
+pub fn many_clients(arguments: &[&str]) {
+    let url = arguments[0];
+    let holder = client(url);
+    let held = holder.reentrant_lock("held").acquire().unwrap();
+    let one = |at: usize| {
+        let client = client(url);
+        let before = process::threads();
+        let lock = client.reentrant_lock("held");
+        eventually("the subscriber to run", || {
+            let refused = lock.try_lock(Duration::from_millis(20), Lease::RENEWED);
+            assert!(!refused.unwrap());
+            process::threads() > before
+        });
+        let handle = client.reentrant_lock(&format!("own:{at}"));
+        let guard = handle.acquire().unwrap();
+        // The guard is the last that holds the client.
+        drop((client, lock, handle));
+        assert!(guard.check().is_ok());
+        guard.unlock().unwrap();
+    };
+    let before = process::threads();
+    let one_after_the_other = |at: usize| {
+        one(at);
+        // Joined, but for the pool's own, which ends by itself.
+        eventually("its threads to end", || process::threads() == before);
+    };
+    (0..CLIENTS / 5).for_each(one_after_the_other);
+    let memory = process::resident_kilobytes();
+    (0..CLIENTS).for_each(one_after_the_other);
+    let grown = process::resident_kilobytes().saturating_sub(memory);
+    assert!(grown < 2048, "{grown} kB more after {CLIENTS} clients");
+    held.check().unwrap();
+    held.unlock().unwrap();
+    elsewhere(|| drop(holder));
+}

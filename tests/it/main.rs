@@ -1,0 +1,14 @@
+//! Tests against real servers and real processes.
+//!
+//! `contract` is what every kind of lock must do, everywhere; the other modules are about one duty
+//! each. Every time in here follows `LEASEHOLD_TIMING` (see `support/timing.rs`).
+
+mod api;
+mod bad_input;
+mod contract;
+mod layers;
+mod limits;
+mod mutual_exclusion;
+mod support;
+mod watchdog;
+mod wire;

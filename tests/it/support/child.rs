@@ -1,0 +1,159 @@
+//! Real processes: the test binary runs itself again, in a role.
+//!
+//! A role is a function of its own. It speaks to its parent by lines on its output, and learns what
+//! to do from its arguments and by lines on its input.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, unbounded};
+
+use super::process;
+use super::timing::{SOON, millis};
+use crate::{limits, mutual_exclusion, watchdog, wire};
+
+const ROLE: &str = "LEASEHOLD_TEST_ROLE";
+const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
+
+/// Before every line to the parent: the test harness writes to the same output.
+const MARK: &str = "child> ";
+
+type Role = fn(&[&str]);
+
+const ROLES: &[(&str, Role)] = &[
+    ("hold", wire::hold),
+    ("increment", mutual_exclusion::increment),
+    ("share", limits::fairness::share),
+    ("hang", limits::hang::hang),
+    ("many_pairs", limits::growth::many_pairs),
+    ("many_clients", limits::growth::many_clients),
+    ("many_locks", watchdog::many_locks),
+];
+
+/// Not a test of its own: what a child process runs.
+#[test]
+fn run() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let arguments = std::env::var(ARGUMENTS).expect("set with the role");
+    let arguments: Vec<&str> = arguments.split('\n').collect();
+    let (_, play) = ROLES
+        .iter()
+        .find(|(name, _)| *name == role)
+        .expect("a known role");
+    play(&arguments);
+}
+
+/// In a child: tells the parent.
+pub fn say(line: impl std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    // The harness may have left a line unfinished.
+    writeln!(out, "\n{MARK}{line}").expect("the parent listens");
+    out.flush().expect("the parent listens");
+}
+
+/// In a child: waits for the parent's next line.
+pub fn hear() -> String {
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .expect("the parent lives");
+    line.trim().to_owned()
+}
+
+/// A child process; killed when dropped.
+pub struct Process {
+    role: &'static str,
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    pub fn start(role: &'static str, arguments: &[&str]) -> Self {
+        let myself = std::env::current_exe().expect("a test binary");
+        let mut child = Command::new(myself)
+            .args(["support::child::run", "--exact", "--nocapture"])
+            .env(ROLE, role)
+            .env(ARGUMENTS, arguments.join("\n"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test binary can be run again");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = unbounded();
+        // Ends with the child's output.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(line) = line.strip_prefix(MARK) {
+                    let _ = sender.send(line.to_owned());
+                }
+            }
+        });
+        Self {
+            role,
+            child,
+            input,
+            lines,
+        }
+    }
+
+    /// The next line that the child says.
+    #[track_caller]
+    pub fn hear(&self) -> String {
+        let line = self.lines.recv_timeout(SOON.get());
+        line.unwrap_or_else(|_| panic!("{} says nothing; its errors are above", self.role))
+    }
+
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the child lives");
+    }
+
+    /// No warning, no destructor, no unlock: as a crash.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn signal(&self, name: &str) {
+        process::signal(self.child.id(), name);
+    }
+
+    /// Waits for its end, which must be a good one, and gives what it said.
+    #[track_caller]
+    pub fn finish(mut self) -> Vec<String> {
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                break status;
+            }
+            assert!(
+                start.elapsed() < SOON.get() * 6,
+                "{} does not end",
+                self.role
+            );
+            std::thread::sleep(millis(5));
+        };
+        assert!(
+            status.success(),
+            "{} failed; its errors are above",
+            self.role
+        );
+        self.lines.iter().collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Plays a role in a process of its own, where no other test's threads are counted.
+#[track_caller]
+pub fn alone(role: &'static str, arguments: &[&str]) -> Vec<String> {
+    Process::start(role, arguments).finish()
+}

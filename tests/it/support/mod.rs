@@ -1,0 +1,42 @@
+//! What all tests stand on: servers, processes, time.
+
+pub mod child;
+pub mod process;
+pub mod server;
+pub mod timing;
+pub mod traffic;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leasehold::{LockClient, LockClientBuilder};
+
+use timing::LEASE;
+
+/// A lock name that no other test uses.
+pub fn unique(what: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!(
+        "{what}:{}:{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// A builder with leases that are short enough for a test.
+pub fn builder(url: &str) -> LockClientBuilder {
+    LockClient::builder(url).watchdog_lease(LEASE.get())
+}
+
+pub fn client(url: &str) -> LockClient {
+    builder(url).build().expect("the settings are good")
+}
+
+/// Runs `work` on a thread of its own: another owner, as far as a lock can tell.
+pub fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        other
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

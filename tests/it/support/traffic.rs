@@ -1,0 +1,93 @@
+//! What clients send to a server.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use super::server::Server;
+use super::timing::SOON;
+use super::unique;
+
+/// Sees every command that clients send. What scripts call is left out.
+pub struct Monitor<'a> {
+    server: &'a Server,
+    lines: BufReader<TcpStream>,
+}
+
+impl<'a> Monitor<'a> {
+    pub fn of(server: &'a Server) -> Self {
+        let mut stream = TcpStream::connect(server.address()).expect("the server answers");
+        stream
+            .set_read_timeout(Some(SOON.get()))
+            .expect("a time-out");
+        stream.write_all(b"MONITOR\r\n").expect("the server reads");
+        let mut lines = BufReader::new(stream);
+        let mut ok = String::new();
+        lines.read_line(&mut ok).expect("the server answers");
+        assert_eq!(ok, "+OK\r\n");
+        Self { server, lines }
+    }
+
+    /// The names of the commands since the last call, in order, in capitals.
+    pub fn commands(&mut self) -> Vec<String> {
+        let lines = self.lines();
+        let names = lines.iter().filter_map(|line| line.split('"').nth(1));
+        names.map(str::to_uppercase).collect()
+    }
+
+    /// The lines since the last call.
+    pub fn lines(&mut self) -> Vec<String> {
+        // Redis does one command after the other, so whatever comes before the mark was sent before.
+        let mark = unique("mark");
+        self.server
+            .ask::<String>(redis::cmd("ECHO").arg(mark.as_str()));
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.lines.read_line(&mut line).expect("a line");
+            if line.contains(&mark) {
+                // Making the mark's own connection is not what is looked for.
+                lines.retain(|line: &String| !line.contains("\"CLIENT\" \"SETINFO\""));
+                return lines;
+            }
+            if !line.contains(" lua] ") {
+                lines.push(line);
+            }
+        }
+    }
+}
+
+/// How often each command was called since the start or [`reset`], scripts' calls included.
+pub fn calls(server: &Server) -> HashMap<String, u64> {
+    let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
+    let stats = info
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"));
+    stats
+        .filter_map(|line| {
+            let (name, rest) = line.split_once(":calls=")?;
+            let (calls, _) = rest.split_once(',')?;
+            Some((name.to_owned(), calls.parse().ok()?))
+        })
+        .collect()
+}
+
+pub fn reset(server: &Server) {
+    server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"));
+}
+
+/// Commands that clients sent since [`reset`]: the scripts, and what goes with waiting. What scripts
+/// call themselves is left out, but for PUBLISH, of which each of `releases` called one.
+pub fn sent(server: &Server, releases: u64) -> u64 {
+    let calls = calls(server);
+    let sent = [
+        "evalsha",
+        "eval",
+        "subscribe",
+        "unsubscribe",
+        "ping",
+        "publish",
+    ];
+    let sent: u64 = sent.iter().filter_map(|name| calls.get(*name)).sum();
+    sent - releases
+}

@@ -1,0 +1,308 @@
+//! One thread keeps many locks, and one lock's trouble is its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+
+use crate::support::child;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout};
+use crate::support::{builder, client, unique};
+
+/// Six tenths of a second for the smaller number, as long in leases as the larger.
+#[test]
+fn a_thousand_held_locks_are_kept() {
+    let server = Server::start();
+    let lease = LEASE.get() * 2;
+    let arguments = [
+        "1000".into(),
+        lease.as_millis().to_string(),
+        "3".into(),
+        "60".into(),
+    ];
+    run_many_locks(&server, &arguments);
+}
+
+/// The numbers of the project's goals; takes half a minute.
+#[test]
+#[ignore = "long; run it by its name"]
+fn ten_thousand_held_locks_are_kept_for_half_a_minute() {
+    let server = Server::options().alone().start();
+    let arguments = ["10000", "6000", "5", "1000"].map(str::to_owned);
+    run_many_locks(&server, &arguments);
+}
+
+fn run_many_locks(server: &Server, arguments: &[String]) {
+    let url = server.url();
+    let mut all = vec![url.as_str()];
+    all.extend(arguments.iter().map(String::as_str));
+    for line in child::alone("many_locks", &all) {
+        println!("{line}");
+    }
+}
+
+/// The role: holds many locks for some leases; renewal costs fewer script calls than the bound.
+pub fn many_locks(arguments: &[&str]) {
+    let url = arguments[0];
+    let numbers: Vec<u64> = arguments[1..]
+        .iter()
+        .map(|number| number.parse().unwrap())
+        .collect();
+    let &[locks, lease, leases, calls] = &numbers[..] else {
+        panic!("{arguments:?}")
+    };
+    let lease = Duration::from_millis(lease);
+    let client = builder(url).watchdog_lease(lease).build().unwrap();
+    let guards: Vec<LockGuard> = (0..locks)
+        .map(|at| {
+            client
+                .reentrant_lock(&format!("lock:{at}"))
+                .acquire()
+                .unwrap()
+        })
+        .collect();
+    let before = client.stats();
+    let (start, cpu) = (Instant::now(), processor_seconds());
+    while start.elapsed() < lease * u32::try_from(leases).unwrap() {
+        thread::sleep(lease / 10);
+        let lost = guards.iter().filter(|guard| guard.check().is_err()).count();
+        assert_eq!(lost, 0, "after {:?}", start.elapsed());
+    }
+    let cpu = (processor_seconds() - cpu) / start.elapsed().as_secs_f64();
+    let stats = client.stats();
+    let (made, renewed) = (
+        stats.renewal_calls - before.renewal_calls,
+        stats.renewals - before.renewals,
+    );
+    child::say(format!(
+        "{made} calls, {renewed} renewals, {:.1} % of a core",
+        cpu * 100.0
+    ));
+    assert_eq!((stats.lost, stats.renewals_failed), (0, 0));
+    assert!(renewed >= locks * leases, "{renewed} renewals");
+    assert!(made < calls, "{made} script calls");
+    if locks >= 10_000 {
+        assert!(cpu < 0.1, "{cpu} of a core");
+    }
+    for guard in guards {
+        guard.unlock().unwrap();
+    }
+}
+
+/// Processor time of this process so far.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // After the name, which may hold anything: user and system time are the 12th and 13th field.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: Vec<f64> = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse().unwrap())
+        .collect();
+    ticks.iter().sum::<f64>() / 100.0
+}
+
+fn hold(client: &LockClient, names: &[String]) -> Vec<LockGuard> {
+    names
+        .iter()
+        .map(|name| client.reentrant_lock(name).acquire().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_lock_in_trouble_does_not_hurt_the_others() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let names: Vec<String> = (0..300).map(|_| unique("many")).collect();
+    let mut guards = hold(&client, &names);
+    server.ask::<()>(redis::cmd("DEL").arg(&names[7]));
+    server.ask::<()>(redis::cmd("SET").arg(&names[8]).arg("another type"));
+    let taken = guards.swap_remove(8);
+    let deleted = guards.swap_remove(7);
+    let bound = LEASE.get() * 2 / 3 + SLIP.get();
+    assert_eq!(deleted.lost().recv_timeout(bound), Ok(LostReason::Deleted));
+    assert_eq!(taken.lost().recv_timeout(SLIP.get()), Ok(LostReason::Taken));
+    throughout(LEASE.get() * 2, "the others", || {
+        guards.iter().all(|guard| guard.check().is_ok())
+    });
+    assert_eq!(client.stats().lost, 2);
+    let kept: String = server.ask(redis::cmd("GET").arg(&names[8]));
+    assert_eq!(kept, "another type");
+}
+
+/// A renewal under way says nothing about a hold that is given back meanwhile, nor about the next.
+#[test]
+fn a_release_during_a_renewal_is_no_loss() {
+    let server = Server::start();
+    let lease = millis(30);
+    let client = builder(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .unwrap();
+    let busy = client.reentrant_lock("busy");
+    let end = Instant::now() + millis(1000);
+    let mut times = 0_u64;
+    while Instant::now() < end {
+        busy.lock().unwrap();
+        // Around the moment at which the watchdog comes for it.
+        thread::sleep(lease / 2 + lease * u32::try_from(times % 7).unwrap() / 30);
+        match busy.unlock() {
+            Ok(()) => times += 1,
+            // A machine that stops for a whole lease does lose it.
+            Err(Error::Lost {
+                reason: LostReason::Expired,
+                ..
+            }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(
+        times > 10 && client.stats().renewals > 0,
+        "{:?}",
+        client.stats()
+    );
+    let free: bool = server.ask::<u32>(&redis::cmd("DBSIZE")) == 0;
+    assert!(free, "and nothing brought it back");
+}
+
+/// No answer is no loss: it is asked again while the lease lasts.
+#[test]
+fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
+    let server = Server::start();
+    let lease = LEASE.get() * 4;
+    let client = builder(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .unwrap();
+    let events = client.events();
+    let guards = hold(&client, &[unique("half"), unique("half"), unique("half")]);
+    let renewals = client.stats().renewals;
+    // From shortly before the renewal on.
+    thread::sleep(lease / 2);
+    server.pause();
+    thread::sleep(lease / 3);
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    server.resume();
+    eventually("all to be renewed", || {
+        client.stats().renewals >= renewals + 3
+    });
+    let stats = client.stats();
+    assert!(stats.renewals_failed >= 3, "{stats:?}");
+    assert_eq!(stats.lost, 0);
+    throughout(lease, "all locks", || {
+        guards.iter().all(|guard| guard.check().is_ok())
+    });
+    let failed = events.try_iter().find_map(|event| match event {
+        LockEvent::RenewalFailed {
+            lease_left, cause, ..
+        } => Some((lease_left, cause)),
+        _ => None,
+    });
+    let (left, cause) = failed.expect("an operator is told");
+    assert!(left > Duration::ZERO && left < lease / 2, "{left:?}");
+    assert!(!cause.is_empty());
+    eventually_some("word that the server is back", || {
+        (client.stats().reconnects > 0).then_some(())
+    });
+}
+
+/// Nobody can tell the holder but its own clock.
+#[test]
+fn a_server_that_hangs_for_long_is_told_by_the_clock() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lock");
+    let guard = lock.acquire().unwrap();
+    let (renewed, fixed) = (guard.lost().clone(), unique("fixed"));
+    let other = client.reentrant_lock(&fixed);
+    let fixed = other
+        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
+        .unwrap();
+    let fixed = fixed.expect("it is free");
+    server.pause();
+    let start = Instant::now();
+    let told = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // By the watchdog, which may be stuck in a try meanwhile.
+            assert_eq!(renewed.recv_timeout(SOON.get()), Ok(LostReason::Expired));
+            let took = start.elapsed();
+            assert!(
+                took <= LEASE.get() * 7 / 6 + SLIP.get(),
+                "told after {took:?}"
+            );
+            told.store(true, Ordering::SeqCst);
+        });
+        eventually("check to know", || guard.check().is_err());
+        let took = start.elapsed();
+        assert!(took <= LEASE.get() + SLIP.get(), "known after {took:?}");
+        assert_eq!(guard.remaining(), Duration::ZERO);
+    });
+    assert!(told.load(Ordering::SeqCst));
+    eventually("the fixed lease to end", || fixed.is_lost());
+    server.resume();
+    // Nothing brings a lost hold back.
+    throughout(LEASE.get(), "lost", || guard.is_lost() && fixed.is_lost());
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    assert!(matches!(fixed.unlock(), Err(Error::Lost { .. })));
+    let guard = lock.acquire().unwrap();
+    throughout(LEASE.get() * 2, "the next hold", || guard.check().is_ok());
+}
+
+/// Its connections are cut; it connects anew, within the lease.
+#[test]
+fn cut_connections_cost_no_lock() {
+    let server = Server::start();
+    // Long enough for a machine that is busy to connect anew within its last third.
+    let lease = LEASE.get() * 3;
+    let client = builder(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .unwrap();
+    let guard = client.reentrant_lock("lock").acquire().unwrap();
+    for _ in 0..2 {
+        let renewals = client.stats().renewals;
+        server.ask::<()>(
+            redis::cmd("CLIENT")
+                .arg("KILL")
+                .arg("TYPE")
+                .arg("normal")
+                .arg("SKIPME")
+                .arg("yes"),
+        );
+        eventually("a renewal", || client.stats().renewals > renewals);
+        guard.check().unwrap();
+    }
+    guard.unlock().unwrap();
+    assert_eq!(client.stats().lost, 0);
+}
+
+/// A waiter whose subscription is cut is woken all the same, and does not spin meanwhile.
+#[test]
+fn a_cut_subscription_costs_no_wake_up() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let held = ours.reentrant_lock("lock");
+    held.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| theirs.reentrant_lock("lock").acquire()?.unlock());
+        for _ in 0..3 {
+            let woken = theirs.stats().wakeups_by_message;
+            eventually("it listens", || {
+                theirs.stats().wakeups_by_message > woken || woken > 2
+            });
+            server.ask::<()>(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub"));
+            throughout(millis(200), "it waits", || !waiter.is_finished());
+        }
+        let stats = theirs.stats();
+        assert!(
+            stats.wakeups_by_message + stats.wakeups_by_timeout < 40,
+            "{stats:?}"
+        );
+        held.unlock().unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+}

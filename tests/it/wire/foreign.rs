@@ -1,0 +1,208 @@
+//! Holders that are not ours: a Java service, a process that died.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient};
+
+use crate::support::child::Process;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::{client, unique};
+
+const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
+
+/// As Redisson takes it: HINCRBY and PEXPIRE.
+fn java_takes(server: &Server, name: &str, lease: Option<Duration>) {
+    server.ask::<()>(redis::cmd("HINCRBY").arg(name).arg(JAVA).arg(1));
+    if let Some(lease) = lease {
+        let millis = u64::try_from(lease.as_millis()).unwrap();
+        server.ask::<()>(redis::cmd("PEXPIRE").arg(name).arg(millis));
+    }
+}
+
+/// As Redisson releases it: DEL and PUBLISH.
+fn java_releases(server: &Server, name: &str) {
+    redis::pipe()
+        .atomic()
+        .cmd("DEL")
+        .arg(name)
+        .cmd("PUBLISH")
+        .arg(format!("redisson_lock__channel:{{{name}}}"))
+        .arg("0")
+        .exec(&mut server.connection())
+        .unwrap();
+}
+
+/// One waits until the foreign holder lets go, and then has the lock within the bound.
+fn a_waiter_has_it_soon_after(
+    lease: Option<Duration>,
+    let_go: impl FnOnce(&Server, &str) -> Instant,
+    bound: Duration,
+) {
+    let server = Server::start();
+    let name = unique("java");
+    let client = client(&server.url());
+    java_takes(&server, &name, lease);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let lock = client.reentrant_lock(&name);
+            assert!(lock.try_lock(SOON.get() * 2, Lease::RENEWED).unwrap());
+            let got = Instant::now();
+            lock.unlock().unwrap();
+            got
+        });
+        eventually("the waiter to be subscribed", || {
+            let counts: (String, u64) = server.ask(
+                redis::cmd("PUBSUB")
+                    .arg("NUMSUB")
+                    .arg(format!("redisson_lock__channel:{{{name}}}")),
+            );
+            counts.1 == 1
+        });
+        let free = let_go(&server, &name);
+        let late = waiter.join().unwrap().saturating_duration_since(free);
+        assert!(late <= bound, "it had the lock {late:?} after it was free");
+    });
+}
+
+fn release(server: &Server, name: &str) -> Instant {
+    // Not while the waiter is still busy with its second try.
+    thread::sleep(SLIP.get());
+    let free = Instant::now();
+    java_releases(server, name);
+    free
+}
+
+#[test]
+fn a_foreign_release_wakes_a_waiter() {
+    a_waiter_has_it_soon_after(Some(SOON.get() * 6), release, millis(100));
+}
+
+#[test]
+fn a_foreign_hold_without_a_time_to_live_is_waited_for() {
+    a_waiter_has_it_soon_after(None, release, millis(100));
+}
+
+#[test]
+fn a_foreign_lease_that_runs_out_is_noticed() {
+    let lease = LEASE.get();
+    let expiry = |server: &Server, name: &str| {
+        let left: i64 = server.ask(redis::cmd("PTTL").arg(name));
+        Instant::now() + Duration::from_millis(u64::try_from(left).expect("it still runs"))
+    };
+    a_waiter_has_it_soon_after(Some(lease), expiry, millis(200));
+}
+
+#[test]
+fn a_foreign_holder_is_respected() {
+    let server = Server::start();
+    let name = unique("java");
+    let client = client(&server.url());
+    let lock = client.reentrant_lock(&name);
+    for lease in [Some(SOON.get()), None] {
+        java_takes(&server, &name, lease);
+        assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+        assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
+        assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+        assert!(lock.is_locked().unwrap());
+        let left = lock.remaining_lease().unwrap().expect("it is held");
+        assert_eq!(left == Duration::MAX, lease.is_none(), "{left:?}");
+        let status = client.inspect(&name).unwrap();
+        assert_eq!(status.owner.as_deref(), Some(JAVA));
+        assert_eq!(status.time_to_live.is_none(), lease.is_none());
+        let fields: Vec<(String, u32)> = server.ask(redis::cmd("HGETALL").arg(&name));
+        assert_eq!(fields, [(JAVA.to_owned(), 1)]);
+        java_releases(&server, &name);
+    }
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+fn waits(client: &LockClient, name: &str) -> Duration {
+    let start = Instant::now();
+    let lock = client.reentrant_lock(name);
+    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    lock.unlock().unwrap();
+    start.elapsed()
+}
+
+/// Killed without a chance to say anything: its lease is what frees the lock.
+#[test]
+fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
+    let server = Server::start();
+    let name = unique("killed");
+    let mut child = Process::start("hold", &[&server.url(), &name]);
+    assert_eq!(child.hear(), "held");
+    let client = client(&server.url());
+    assert!(
+        !client
+            .reentrant_lock(&name)
+            .try_lock(LEASE.get() * 2, Lease::RENEWED)
+            .unwrap()
+    );
+    child.kill();
+    let waited = waits(&client, &name);
+    assert!(waited <= LEASE.get() + millis(200), "{waited:?}");
+}
+
+/// A process that slept through its lease is told at its unlock, and frees nobody else's hold.
+#[test]
+fn a_process_that_sleeps_through_its_lease_is_told() {
+    let server = Server::start();
+    let name = unique("asleep");
+    let mut child = Process::start("hold", &[&server.url(), &name]);
+    assert_eq!(child.hear(), "held");
+    child.signal("STOP");
+    let client = client(&server.url());
+    let lock = client.reentrant_lock(&name);
+    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    let held = client.inspect(&name).unwrap().owner;
+    child.signal("CONT");
+    child.say("end");
+    let told = child.hear();
+    assert!(told.contains("was lost"), "{told}");
+    assert_eq!(client.inspect(&name).unwrap().owner, held);
+    lock.unlock().unwrap();
+    child.finish();
+}
+
+#[test]
+fn a_release_by_another_process_wakes_a_waiter() {
+    let server = Server::start();
+    let name = unique("process");
+    let mut child = Process::start("hold", &[&server.url(), &name]);
+    assert_eq!(child.hear(), "held");
+    let client = client(&server.url());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| waits(&client, &name));
+        eventually("it waits", || client.stats().wakeups_by_message > 0);
+        child.say("end");
+        assert_eq!(child.hear(), "released");
+        within(millis(500), "the wake-up", || waiter.join().unwrap());
+    });
+    child.finish();
+}
+
+/// By Redisson's rule of names, `a` and `{a}` are two locks with one channel.
+#[test]
+fn locks_that_share_a_channel_do_not_take_each_others_messages() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let names = ["a", "{a}"];
+    let held = names.map(|name| theirs.reentrant_lock(name));
+    for lock in &held {
+        lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    }
+    thread::scope(|scope| {
+        let waiters = names.map(|name| {
+            let lock = ours.reentrant_lock(name);
+            scope.spawn(move || lock.acquire().unwrap().unlock().unwrap())
+        });
+        eventually("both to listen", || ours.stats().wakeups_by_message >= 2);
+        for (lock, waiter) in held.iter().zip(&waiters) {
+            // Whichever of the two is released, it is its own waiter that has it.
+            theirs.force_unlock(lock.name()).unwrap();
+            eventually("its waiter to have it", || waiter.is_finished());
+        }
+    });
+}

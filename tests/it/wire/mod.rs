@@ -1,0 +1,31 @@
+//! What other programs see in Redis, byte for byte, and what we make of what they put there.
+
+mod foreign;
+mod layout;
+mod permissions;
+mod scripts;
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock};
+
+use crate::support::{child, client};
+
+/// The role of a process that takes a lock and lives on until it is told to end, or is killed.
+pub fn hold(arguments: &[&str]) {
+    let &[url, name] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let client = client(url);
+    let lock = client.reentrant_lock(name);
+    assert!(
+        lock.try_lock(Duration::from_secs(60), Lease::RENEWED)
+            .unwrap()
+    );
+    child::say("held");
+    child::hear();
+    child::say(match lock.unlock() {
+        Ok(()) => "released".to_owned(),
+        Err(error) => error.to_string(),
+    });
+}

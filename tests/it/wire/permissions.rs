@@ -1,0 +1,198 @@
+//! What a Redis user must be allowed, and that log-in and database of the URL are used.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock};
+
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
+use crate::support::{builder, elsewhere};
+
+/// The line of the README. Commands that a script calls are checked, too.
+const ACL: &[&str] = &[
+    "resetchannels",
+    "&redisson_lock__channel:*",
+    "~*",
+    "-@all",
+    "+evalsha",
+    "+eval",
+    "+publish",
+    "+subscribe",
+    "+unsubscribe",
+    "+ping",
+    "+exists",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+hexists",
+    "+hset",
+    "+hlen",
+    "+hgetall",
+];
+
+fn with_user(server: &Server, rules: &[&str]) -> String {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER")
+        .arg("worker")
+        .arg("on")
+        .arg(">secret")
+        .arg(rules);
+    server.ask::<()>(&acl);
+    format!("redis://worker:secret@{}", server.address())
+}
+
+/// Everything that the library does, by a user who may do nothing else.
+fn uses_everything(url: &str) -> leasehold::Result<()> {
+    let clients = [builder(url).build()?, builder(url).build()?];
+    let [lock, other] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
+    let guard = lock.acquire()?;
+    lock.lock()?;
+    lock.unlock()?;
+    guard.extend(LEASE.get())?;
+    lock.is_locked()?;
+    lock.remaining_lease()?;
+    clients[0].inspect("lock")?;
+    // Long enough for a renewal.
+    assert!(!elsewhere(
+        || other.try_lock(LEASE.get() * 2, Lease::RENEWED)
+    )?);
+    guard.check()?;
+    let woken = clients[1].stats().wakeups_by_message;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.acquire()?.unlock());
+        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        clients[0].force_unlock("lock")?;
+        waiter.join().expect("no panic")
+    })?;
+    assert!(clients[1].stats().wakeups_by_message > woken);
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    assert!(clients[0].stats().renewals > 0);
+    assert_eq!(
+        clients
+            .iter()
+            .map(|client| client.stats().reconnects)
+            .sum::<u64>(),
+        0
+    );
+    Ok(())
+}
+
+/// What the server's log of refused commands says.
+fn refused(server: &Server) -> Vec<String> {
+    let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+    log.iter().map(|entry| format!("{entry:?}")).collect()
+}
+
+#[test]
+fn the_acl_line_is_enough() {
+    let server = Server::start();
+    let url = with_user(&server, ACL);
+    uses_everything(&url).unwrap();
+    assert_eq!(refused(&server), [""; 0]);
+    let database = format!("{url}/0");
+    uses_everything(&database).unwrap();
+}
+
+/// Every part of it: without it, something is refused.
+#[test]
+fn the_acl_line_has_nothing_to_spare() {
+    let server = Server::start();
+    // PING is sent only after seconds of silence; UNSUBSCRIBE only after a channel has lingered.
+    let seldom = ["+ping", "+unsubscribe"];
+    for spared in ACL
+        .iter()
+        .filter(|rule| rule.starts_with('+') && !seldom.contains(rule))
+    {
+        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
+        server.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
+        server.ask::<()>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
+        let rules: Vec<&str> = ACL.iter().filter(|rule| *rule != spared).copied().collect();
+        let url = with_user(&server, &rules);
+        let quick = builder(&url).build().unwrap();
+        let lock = quick.reentrant_lock("lock");
+        let use_it = || -> leasehold::Result<()> {
+            let guard = lock.acquire()?;
+            lock.acquire()?.unlock()?;
+            guard.extend(SOON.get())?;
+            quick.inspect("lock")?;
+            let other = builder(&url).build()?;
+            let waits = elsewhere(|| {
+                other
+                    .reentrant_lock("lock")
+                    .try_lock(millis(50), Lease::RENEWED)
+            });
+            assert!(!waits?);
+            quick.force_unlock("lock").map(drop)
+        };
+        let used = use_it();
+        let refused = refused(&server);
+        assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
+        // Refused in words, not by a hang; a subscription is done without.
+        if *spared != "+subscribe" {
+            assert!(
+                matches!(used, Err(Error::Redis { .. })),
+                "{spared}: {used:?}"
+            );
+        }
+    }
+}
+
+/// Where subscribing is forbidden, polling still tells of a release.
+#[test]
+fn without_the_right_to_subscribe_waiting_still_works() {
+    let server = Server::start();
+    let rules: Vec<&str> = ACL
+        .iter()
+        .filter(|rule| !rule.starts_with("+subscribe"))
+        .copied()
+        .collect();
+    let url = with_user(&server, &rules);
+    let clients = [
+        builder(&url).build().unwrap(),
+        builder(&url).build().unwrap(),
+    ];
+    let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
+    let guard = ours.acquire().unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| theirs.try_lock(SOON.get(), Lease::RENEWED));
+        eventually("it polls", || clients[1].stats().wakeups_by_timeout > 1);
+        guard.unlock().unwrap();
+        assert!(waiter.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn the_password_of_the_url_is_used() {
+    let server = Server::options().password("s3cret").start();
+    let url = server.url();
+    assert!(url.contains("s3cret"));
+    let client = builder(&url).build().unwrap();
+    let guard = client.reentrant_lock("lock").acquire().unwrap();
+    assert!(
+        !elsewhere(|| client
+            .reentrant_lock("lock")
+            .try_lock(Duration::ZERO, Lease::RENEWED))
+        .unwrap()
+    );
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn the_database_of_the_url_is_used() {
+    let server = Server::start();
+    let url = format!("{}/7", server.url());
+    let client = builder(&url).build().unwrap();
+    let guard = client.reentrant_lock("lock").acquire().unwrap();
+    let sizes: (u32, (), u32) = redis::pipe()
+        .cmd("DBSIZE")
+        .cmd("SELECT")
+        .arg(7)
+        .cmd("DBSIZE")
+        .query(&mut server.connection())
+        .unwrap();
+    assert_eq!((sizes.0, sizes.2), (0, 1));
+    // The watchdog's connection is in that database, too.
+    eventually("a renewal", || client.stats().renewals > 1);
+    guard.unlock().unwrap();
+}

@@ -1,0 +1,104 @@
+//! How scripts get to the server, and that none leaves half its work behind.
+
+use leasehold::{Error, Lease, Lock};
+
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, eventually};
+use crate::support::traffic::Monitor;
+
+/// Sent whole once, by hash from then on.
+#[test]
+fn a_script_is_sent_once() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lock");
+    let mut monitor = Monitor::of(&server);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA", "EVAL", "EVALSHA", "EVAL"]);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA"]);
+}
+
+/// A server that forgot the scripts (a restart, SCRIPT FLUSH) is told them again; nobody notices.
+#[test]
+fn a_server_that_forgot_the_scripts_is_told_them() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitor = Monitor::of(&server);
+    let forget = || server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
+    let scripts = |monitor: &mut Monitor<'_>| {
+        let mut commands = monitor.commands();
+        commands.retain(|command| command.starts_with("EVAL"));
+        commands
+    };
+    for step in [Lock::lock, Lock::lock, Lock::unlock, Lock::unlock] {
+        forget();
+        step(&lock).unwrap();
+        assert_eq!(scripts(&mut monitor), ["EVALSHA", "EVAL"]);
+    }
+    let guard = lock.acquire().unwrap();
+    let renewals = client.stats().renewals;
+    forget();
+    eventually("a renewal", || client.stats().renewals > renewals);
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(
+        (client.stats().lost, client.stats().renewals_failed),
+        (0, 0)
+    );
+}
+
+/// Reads and writes are all that is sent: no SCRIPT LOAD, no KEYS, no PING before each command.
+#[test]
+fn few_kinds_of_commands_are_sent() {
+    let server = Server::start();
+    let mut monitor = Monitor::of(&server);
+    let clients = [client(&server.url()), client(&server.url())];
+    let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
+    let guard = ours.acquire().unwrap();
+    assert!(!theirs.try_lock(LEASE.get() * 2, Lease::RENEWED).unwrap());
+    guard.unlock().unwrap();
+    for command in monitor.commands() {
+        let known = ["EVALSHA", "EVAL", "SUBSCRIBE", "PUBLISH"];
+        assert!(known.contains(&command.as_str()), "{command}");
+    }
+}
+
+/// A server out of memory refuses the acquire as a whole: no key is left that never expires.
+#[test]
+fn a_script_that_fails_leaves_no_key_behind() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let held = client.reentrant_lock("held");
+    held.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
+    let set = |memory: u32| {
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg("maxmemory").arg(memory);
+        server.ask::<()>(&config);
+    };
+    set(1);
+    let refused = client.reentrant_lock("lock").lock();
+    assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
+    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    assert_eq!(keys, ["held"]);
+    set(0);
+    held.unlock().unwrap();
+
+    // A user who may write the hash, but not let it expire.
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("half").arg("on").arg(">secret");
+    acl.arg(&["~*", "&*", "+@all", "-pexpire"]);
+    server.ask::<()>(&acl);
+    let url = format!("redis://half:secret@{}", server.address());
+    let half = crate::support::client(&url);
+    let lock = half.reentrant_lock("half");
+    let refused = lock.lock();
+    assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
+    let left: i64 = server.ask(redis::cmd("PTTL").arg("half"));
+    assert_ne!(left, -1, "a lock that nobody holds and that never ends");
+}
