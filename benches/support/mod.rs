@@ -6,7 +6,7 @@ pub mod by_hand;
 pub mod table;
 
 use std::{
-    env, fs,
+    env,
     net::{Ipv4Addr, TcpListener},
     process::{Child, Command, Stdio},
     thread,
@@ -54,16 +54,12 @@ pub fn pin_clients() {
     }
 }
 
-/// Where there are two cores and `taskset`, unless LEASEHOLD_BENCH_PIN=0.
+/// Where there is `taskset` and both cores may be used, unless LEASEHOLD_BENCH_PIN=0.
 pub fn pins() -> bool {
+    let usable = |core| run_quietly(Command::new("taskset").args(["-c", core, "true"]));
     env::var("LEASEHOLD_BENCH_PIN").as_deref() != Ok("0")
-        && thread::available_parallelism().is_ok_and(|cores| cores.get() > 1 || is_pinned())
-        && run_quietly(Command::new("taskset").args(["-c", SERVER_CORE, "true"]))
-}
-
-fn is_pinned() -> bool {
-    fs::read_to_string("/proc/self/status")
-        .is_ok_and(|status| status.contains(&format!("Cpus_allowed_list:\t{CLIENT_CORE}\n")))
+        && usable(SERVER_CORE)
+        && usable(CLIENT_CORE)
 }
 
 fn run_quietly(command: &mut Command) -> bool {

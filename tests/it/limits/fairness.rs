@@ -1,6 +1,6 @@
 //! Nobody waits much longer than the others.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use leasehold::Lock;
 
 use crate::support::child;
 use crate::support::server::Server;
-use crate::support::timing::millis;
+use crate::support::timing::{eventually, millis};
 
 const THREADS: usize = 8;
 
@@ -29,28 +29,33 @@ pub fn share(arguments: &[&str]) {
         .unwrap()
         .unlock()
         .unwrap();
-    let run = millis(2000);
-    let start = Barrier::new(THREADS + 1);
+    // A thread that starts late or ends early leaves the lock to the others, so only what happens
+    // while all of them run is counted.
+    let running = AtomicUsize::new(0);
+    let (counts, ends) = (AtomicBool::new(false), AtomicBool::new(false));
     let (results, hiccup): (Vec<(u32, Duration)>, Duration) = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|_| {
-                scope.spawn(|| {
-                    let lock = client.reentrant_lock("lock");
-                    start.wait();
-                    let (begin, mut times, mut longest) = (Instant::now(), 0, Duration::ZERO);
-                    while begin.elapsed() < run {
-                        let asked = Instant::now();
-                        lock.lock().unwrap();
-                        longest = longest.max(asked.elapsed());
-                        lock.unlock().unwrap();
-                        times += 1;
-                    }
-                    (times, longest)
-                })
-            })
-            .collect();
-        start.wait();
-        let hiccup = longest_hiccup(run);
+        let run = || {
+            let lock = client.reentrant_lock("lock");
+            let (mut times, mut longest) = (0, Duration::ZERO);
+            running.fetch_add(1, Ordering::SeqCst);
+            while !ends.load(Ordering::SeqCst) {
+                let asked = Instant::now();
+                lock.lock().unwrap();
+                let waited = asked.elapsed();
+                lock.unlock().unwrap();
+                if counts.load(Ordering::SeqCst) {
+                    times += 1;
+                    longest = longest.max(waited);
+                }
+            }
+            (times, longest)
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
+        eventually("all to run", || running.load(Ordering::SeqCst) == THREADS);
+        counts.store(true, Ordering::SeqCst);
+        let hiccup = longest_hiccup(millis(2000));
+        counts.store(false, Ordering::SeqCst);
+        ends.store(true, Ordering::SeqCst);
         let results = threads.into_iter().map(|thread| thread.join().unwrap());
         (results.collect(), hiccup)
     });
