@@ -1,6 +1,6 @@
 //! Eight threads of one process on one lock. With nothing to do under the lock: beside the same two
-//! scripts sent by hand on one connection behind a fair in-process mutex. With 2 ms of work under the lock and
-//! 20 ms of thinking outside: beside an in-process mutex alone, which is as good as a lock can be.
+//! scripts sent by hand on one connection behind a fair in-process mutex. With 2 ms of work under
+//! the lock and 20 ms of thinking outside: beside an in-process mutex alone.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -19,7 +19,8 @@ use support::{
     Samples, Server,
     by_hand::ByHand,
     group, is_list, length, pin_clients,
-    table::{Bound, Table, micros, millis},
+    table::{Bound, Table},
+    time,
 };
 
 const THREADS: usize = 8;
@@ -36,13 +37,17 @@ struct Tally {
     elapsed: Duration,
     waits: Samples,
     /// The fewest acquisitions of a thread by the most of another, in the worst window.
-    worst_share: Option<f64>,
+    worst: Option<f64>,
     commands: u64,
 }
 
 impl Tally {
     fn per_second(&self) -> f64 {
         self.acquired as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn worst_share(&self) -> f64 {
+        self.worst.unwrap_or(0.0)
     }
 
     fn commands_each(&self) -> f64 {
@@ -89,7 +94,7 @@ impl Tally {
         let acquired: u64 = counts().sum();
         let fewest = counts().min().unwrap_or(0) as f64;
         let share = fewest / counts().max().unwrap_or(0).max(1) as f64;
-        self.worst_share = Some(self.worst_share.map_or(share, |worst| worst.min(share)));
+        self.worst = Some(self.worst.map_or(share, |worst| worst.min(share)));
         waits
             .iter()
             .flatten()
@@ -139,13 +144,9 @@ fn pause(duration: Duration) {
     }
 }
 
-fn waited(enter: impl FnOnce()) -> Duration {
-    support::time(enter)
-}
-
 fn ours(lock: &ReentrantLock) -> impl Fn(&dyn Fn()) -> Duration + Sync {
     |work| {
-        let wait = waited(|| lock.lock().expect("the lock"));
+        let wait = time(|| lock.lock().expect("the lock"));
         work();
         lock.unlock().expect("held");
         wait
@@ -199,16 +200,7 @@ fn main() {
         (HOLD, THINK),
     );
     if our.acquired > 0 {
-        let ratio = our.per_second() / floor.per_second();
-        let per_second = |tally: &Tally| format!("{:.0}/s", tally.per_second());
-        table.figure(
-            "2 ms inside, 20 ms outside, against a mutex",
-            &per_second(&our),
-            &per_second(&floor),
-            ratio,
-            " x",
-            Bound::AtLeast(0.90),
-        );
+        report_busy(&mut table, &our, &floor);
     }
 
     criterion.final_summary();
@@ -216,49 +208,43 @@ fn main() {
 }
 
 fn report_empty(table: &mut Table, our: &Tally, floor: &Tally) {
-    let per_second = |tally: &Tally| format!("{:.0}/s", tally.per_second());
+    let both = |figure: fn(&Tally) -> String| (figure(our), figure(floor));
+
     let ratio = our.per_second() / floor.per_second();
-    table.figure(
-        "empty: acquisitions",
-        &per_second(our),
-        &per_second(floor),
-        ratio,
-        " x",
-        Bound::None,
-    );
-    let commands = |tally: &Tally| format!("{:.2}", tally.commands_each());
+    let sides = both(|tally| format!("{:.0}/s", tally.per_second()));
+    table.figure("empty: acquisitions", sides, (ratio, " x"), Bound::None);
+
+    let sides = both(|tally| format!("{:.2}", tally.commands_each()));
+    let figure = (our.commands_each(), "");
     table.figure(
         "empty: commands an acquisition",
-        &commands(our),
-        &commands(floor),
-        our.commands_each(),
-        "",
+        sides,
+        figure,
         Bound::AtMost(2.2),
     );
-    let share = |tally: &Tally| tally.worst_share.unwrap_or(0.0);
-    let shares = |tally: &Tally| format!("{:.2}", share(tally));
+
+    let sides = both(|tally| format!("{:.2}", tally.worst_share()));
+    let figure = (our.worst_share(), "");
     table.figure(
-        "empty: slowest by fastest thread, worst window",
-        &shares(our),
-        &shares(floor),
-        share(our),
-        "",
+        "empty: slowest by fastest thread",
+        sides,
+        figure,
         Bound::AtLeast(0.8),
     );
-    for (what, quantile, bound) in [
-        ("empty: median wait", 0.5, Bound::None),
-        ("empty: 99.9 % of waits", 0.999, Bound::None),
-        ("empty: longest wait", 1.0, Bound::AtMost(100.0)),
-    ] {
-        let (ours, floors) = (our.waits.quantile(quantile), floor.waits.quantile(quantile));
-        table.figure(
-            what,
-            &micros(ours),
-            &micros(floors),
-            ours.as_secs_f64() * 1e3,
-            " ms",
-            bound,
-        );
-    }
-    let _ = millis;
+
+    let longest = (our.waits.quantile(1.0).as_secs_f64() * 1e3, " ms");
+    let waits = (&our.waits, &floor.waits);
+    table.times(
+        "empty: wait; the longest",
+        waits,
+        longest,
+        Bound::AtMost(100.0),
+    );
+}
+
+fn report_busy(table: &mut Table, our: &Tally, floor: &Tally) {
+    let ratio = our.per_second() / floor.per_second();
+    let [ours, floor] = [our, floor].map(|tally| format!("{:.0}/s", tally.per_second()));
+    let what = "2 ms in, 20 ms out: acquisitions";
+    table.figure(what, (ours, floor), (ratio, " x"), Bound::AtLeast(0.90));
 }

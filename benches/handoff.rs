@@ -9,6 +9,7 @@
 mod support;
 
 use std::{
+    cell::RefCell,
     env,
     io::{self, Read, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -154,7 +155,11 @@ struct Waiter {
 impl Waiter {
     fn new(server: &Server) -> Self {
         let mut listening = server.connection();
-        listening.subscribe_to(&channel(FLOOR));
+        let subscribe = redis::cmd("SUBSCRIBE")
+            .arg(channel(FLOOR))
+            .get_packed_command();
+        listening.send_packed_command(&subscribe).expect("sent");
+        listening.recv_response().expect("confirmed");
         Self {
             by_hand: ByHand::new(server),
             listening,
@@ -182,18 +187,6 @@ impl Waiter {
     }
 }
 
-trait Subscribe {
-    fn subscribe_to(&mut self, channel: &str);
-}
-
-impl Subscribe for Connection {
-    fn subscribe_to(&mut self, channel: &str) {
-        let request = redis::cmd("SUBSCRIBE").arg(channel).get_packed_command();
-        self.send_packed_command(&request).expect("sent");
-        self.recv_response().expect("confirmed");
-    }
-}
-
 fn main() {
     if let Ok(url) = env::var(OTHER) {
         // When we end, so does this.
@@ -205,7 +198,7 @@ fn main() {
     let client = server.client();
     let lock = client.reentrant_lock(OURS);
     let mut waiter = Waiter::new(&server);
-    let other = std::cell::RefCell::new(Other::start(&server));
+    let other = RefCell::new(Other::start(&server));
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 

@@ -13,7 +13,7 @@ use support::{
     CommandCounts, Server,
     by_hand::ByHand,
     group, is_list, is_test, length, pin_clients,
-    table::{Bound, Table, millis},
+    table::{Bound, Table, span},
 };
 
 /// How long to watch in seconds, 30 unless it is set.
@@ -143,42 +143,39 @@ fn main() {
 }
 
 fn report(table: &mut Table, cost: &Cost, floor: Duration) {
+    let what = |figure| format!("{} locks for {:.0} s: {figure}", locks(), cost.seconds);
+    let none = String::new;
+
     let leases = cost.seconds / lease().as_secs_f64();
-    let of_a_core = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
     let calls = format!("{:.0} a lease", cost.calls as f64 / leases);
-    let what = format!("{} locks, {:.0} s: ", locks(), cost.seconds);
+    let figure = (cost.calls as f64, "");
     table.figure(
-        &format!("{what}script calls"),
-        &calls,
-        "",
-        cost.calls as f64,
-        "",
+        &what("script calls"),
+        (calls, none()),
+        figure,
         Bound::AtMost(1000.0),
     );
+
+    let of_a_core = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
+    let figure = (of_a_core, " % of a core");
     table.figure(
-        &format!("{what}CPU"),
-        &millis(cost.cpu),
-        "",
-        of_a_core,
-        " % of a core",
+        &what("CPU"),
+        (span(cost.cpu), none()),
+        figure,
         Bound::AtMost(10.0),
     );
+
+    let renewals = format!("{} renewed, {} failed", cost.renewals, cost.failed);
+    let figure = (cost.lost as f64, "");
     table.figure(
-        &format!("{what}lost"),
-        &format!("{} renewed, {} failed", cost.renewals, cost.failed),
-        "",
-        cost.lost as f64,
-        "",
+        &what("lost"),
+        (renewals, none()),
+        figure,
         Bound::AtMost(0.0),
     );
+
     let ours = cost.cpu_of_a_renewal();
-    let nanos = |duration: Duration| format!("{} ns", duration.as_nanos());
-    table.figure(
-        "CPU of renewing one lock",
-        &nanos(ours),
-        &nanos(floor),
-        ours.as_secs_f64() / floor.as_secs_f64().max(1e-9),
-        " x",
-        Bound::None,
-    );
+    let figure = (ours.as_secs_f64() / floor.as_secs_f64().max(1e-9), " x");
+    let sides = (span(ours), span(floor));
+    table.figure("CPU of renewing one lock", sides, figure, Bound::None);
 }

@@ -7,7 +7,7 @@ use leasehold::{Error, Lease, Lock, LockClient};
 
 use crate::support::child::Process;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{client, unique};
 
 const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
@@ -198,7 +198,9 @@ fn locks_that_share_a_channel_do_not_take_each_others_messages() {
             let lock = ours.reentrant_lock(name);
             scope.spawn(move || lock.acquire().unwrap().unlock().unwrap())
         });
-        eventually("both to listen", || ours.stats().wakeups_by_message >= 2);
+        throughout(A_WHILE.get(), "both wait", || {
+            waiters.iter().all(|waiter| !waiter.is_finished())
+        });
         for (lock, waiter) in held.iter().zip(&waiters) {
             // Whichever of the two is released, it is its own waiter that has it.
             theirs.force_unlock(lock.name()).unwrap();
