@@ -180,7 +180,7 @@ impl Connections {
         answer_by: Moment,
         in_vain: &mut InVain,
     ) -> Result<(Value, Moment), Failure> {
-        let (mut slot, mut wire) = self.checkout(answer_by)?;
+        let (mut slot, mut wire) = self.checkout(answer_by, call.is_repeatable())?;
         let asked = Moment::now();
         let time = || self.command_timeout.min(answer_by.left());
         let error = match wire.run(call, time) {
@@ -210,7 +210,7 @@ impl Connections {
     /// Publishes an empty hint, once and within `time`.
     pub(crate) fn publish(&self, channel: &str, time: Duration) -> Result<(), Failure> {
         let answer_by = Moment::now().after(time);
-        let (mut slot, mut wire) = self.checkout(answer_by)?;
+        let (mut slot, mut wire) = self.checkout(answer_by, true)?;
         let hint = redis::cmd("PUBLISH")
             .arg(channel)
             .arg("")
@@ -221,13 +221,14 @@ impl Connections {
         Ok(())
     }
 
-    /// A connection, and the slot to put it back into.
-    fn checkout(&self, answer_by: Moment) -> Result<(Slot, Wire), Failure> {
+    /// A connection, and the slot to put it back into. One that was used before may turn out to be
+    /// cut, which is no harm to a request that can be repeated.
+    fn checkout(&self, answer_by: Moment, repeatable: bool) -> Result<(Slot, Wire), Failure> {
         let mut slot = self
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        let wire = match slot.take() {
+        let wire = match slot.take().filter(|_| repeatable) {
             Some(wire) => wire,
             None => self.node.open(self.connect_timeout.min(answer_by.left()))?,
         };

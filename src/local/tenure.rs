@@ -63,9 +63,11 @@ impl Tenure {
         self.confirmed = self.confirmed.max(asked);
     }
 
-    /// As [`granted`](Self::granted), to a renewal.
+    /// As [`granted`](Self::granted), to a renewal; 0: Redis only confirmed that the hold stands.
     pub(super) fn renewed(&mut self, asked: Moment, millis: u64) {
-        self.levels.renewed();
+        if millis > 0 {
+            self.levels.renewed();
+        }
         self.granted(asked, millis);
     }
 
@@ -80,9 +82,8 @@ impl Tenure {
                 lease: None,
             };
         }
-        let renew = self.expires.before(pace / 3 + slack(pace));
         Schedule {
-            due: self.look_again().min(renew),
+            due: self.look_again().min(self.renew_by()),
             lease: Some(pace),
         }
     }
@@ -109,11 +110,20 @@ impl Tenure {
         }
         if self.schedule().due > soon {
             Want::Nothing
+        } else if self.renew_by() > soon {
+            // It was extended beyond its pace, and needs no renewal yet.
+            Want::Renewal(0)
         } else if self.levels.are_used_up() {
             Want::Limit
         } else {
             Want::Renewal(self.levels.lease_millis())
         }
+    }
+
+    /// Before the last third of the pace begins.
+    fn renew_by(&self) -> Moment {
+        let pace = self.levels.pace();
+        self.expires.before(pace / 3 + slack(pace))
     }
 
     fn look_again(&self) -> Moment {
@@ -197,7 +207,35 @@ mod tests {
         tenure.granted(at(0), HOUR);
         tenure.push(terms(HOUR, Renewals::None));
         assert!(tenure.schedule().due <= at(LEASE * 2 / 3));
-        assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(HOUR));
+        assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(0));
+    }
+
+    #[test]
+    fn a_limit_is_told_when_the_lease_nears_its_end_and_not_before() {
+        // Whoever asked for the longer lease, and in which order.
+        for (outer, inner) in [
+            (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
+            (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
+        ] {
+            let mut tenure = Tenure::new(outer, at(0));
+            tenure.granted(at(0), inner.millis);
+            tenure.push(inner);
+            assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(0));
+            tenure.renewed(at(LEASE * 2 / 3), 0);
+            assert_eq!(tenure.wants(at(HOUR - LEASE / 3)), Want::Limit);
+        }
+    }
+
+    #[test]
+    fn a_look_uses_up_no_renewal() {
+        let mut tenure = taken(Renewals::Left(1));
+        tenure.granted(at(0), HOUR);
+        for look in 1..10 {
+            let now = at(look * LEASE * 2 / 3);
+            assert_eq!(tenure.wants(now), Want::Renewal(0));
+            tenure.renewed(now, 0);
+        }
+        assert_eq!(tenure.wants(at(HOUR - LEASE / 3)), Want::Renewal(LEASE));
     }
 
     #[test]

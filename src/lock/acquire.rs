@@ -7,7 +7,7 @@ use super::standing;
 use crate::clock::Moment;
 use crate::conn::InVain;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::LockKey;
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, LevelId, Place, Turn};
@@ -59,7 +59,7 @@ fn queue_up(
         return Ok(turn);
     }
     loop {
-        patience.sleep(patience.look_up());
+        patience.sleep(patience.look_up(core.queue.unanswered(key.key())));
         let unanswered = core.queue.unanswered(key.key());
         patience.silent_since(unanswered);
         let given_up = patience
@@ -110,7 +110,14 @@ fn take(
         let unanswered = Some(turn.ask());
         patience.silent_since(unanswered);
         silence(core, key, unanswered, patience)?;
-        let left = match attempt(core, key, terms, patience)? {
+        let found = attempt(core, key, terms, patience);
+        if !matches!(
+            found,
+            Err(Error::Unavailable { .. } | Error::Interrupted { .. })
+        ) {
+            turn.answered();
+        }
+        let left = match found? {
             Found::Taken(hold) => {
                 turn.keep(Arc::clone(&hold));
                 core.observer.acquisitions.add(1);
@@ -121,7 +128,6 @@ fn take(
             }
             Found::Held(left) => left + core.stagger(),
         };
-        turn.answered();
         if patience.is_over() {
             return Ok(None);
         }

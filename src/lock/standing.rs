@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use crate::clock::Moment;
+use crate::conn::InVain;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
@@ -23,7 +24,14 @@ pub(super) fn recount(
     patience: &Patience,
 ) -> Result<Moment> {
     let request = script::recount(hold.key(), hold.owner(), count, millis);
-    ask(core, hold, &request, script::verdict, patience)
+    // A level that is added by a copy still under way is not held here.
+    let set_right = |in_vain: InVain| {
+        let count = hold.count();
+        if count > 0 {
+            in_vain.follow_up(&script::recount(hold.key(), hold.owner(), count, 0));
+        }
+    };
+    ask(core, hold, &request, script::verdict, set_right, patience)
 }
 
 /// As [`recount`], but leaves the levels as they are.
@@ -33,7 +41,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
         owner: hold.owner().clone(),
         millis,
     }]);
-    ask(core, hold, &request, script::only_verdict, patience)
+    ask(core, hold, &request, script::only_verdict, drop, patience)
 }
 
 fn ask(
@@ -41,17 +49,13 @@ fn ask(
     hold: &Hold,
     request: &Call,
     verdict: fn(&Value) -> RedisResult<Verdict>,
+    in_vain: impl FnOnce(InVain),
     patience: &Patience,
 ) -> Result<Moment> {
     let answer = match core.connections.ask(hold.key(), request, patience) {
         Ok(answer) => answer,
         Err(no_answer) => {
-            // A level that is added by a copy still under way is not held here.
-            let count = hold.count();
-            if count > 0 {
-                let truth = script::recount(hold.key(), hold.owner(), count, 0);
-                no_answer.in_vain.follow_up(&truth);
-            }
+            in_vain(no_answer.in_vain);
             return Err(failure(core, hold, no_answer.error));
         }
     };

@@ -51,16 +51,17 @@ impl Registry {
         entry.state == State::Wanted
     }
 
-    /// The listener removed, to be dropped by the caller. A channel that has none left lingers if it
-    /// is subscribed, and is forgotten otherwise.
+    /// The listener removed, to be dropped by the caller. A channel that has none left lingers, but is
+    /// forgotten at once if Redis has not been asked for it yet.
     pub(crate) fn remove(&mut self, channel: &str, listener: &Waker, now: Moment) -> Option<Waker> {
         let entry = self.channels.get_mut(channel)?;
         let at = entry.listeners.iter().position(|l| l.same_as(listener))?;
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.deserted = Some(now);
-            if entry.state != State::Live {
+            if entry.state == State::Wanted {
                 self.channels.remove(channel);
+                self.wanted.retain(|wanted| &**wanted != channel);
             }
         }
         Some(removed)

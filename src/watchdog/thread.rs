@@ -69,7 +69,12 @@ impl Worker {
         while let Some(work) = self.next_work() {
             let renewals = self.step_all(work.due);
             self.renew(&renewals, work.timeout);
-            self.withdraw(work.withdrawals, work.timeout);
+            if self.cut_off && !renewals.is_empty() {
+                // The time for another try belongs to the renewals.
+                work.withdrawals.into_iter().for_each(|w| self.put_off(w));
+            } else {
+                self.withdraw(work.withdrawals, work.timeout);
+            }
         }
     }
 
@@ -137,11 +142,12 @@ impl Worker {
     fn renew(&mut self, renewals: &[Asked], timeout: Duration) {
         let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
         let again = self.renew_batches(&batches, timeout, script::Call::by_hash);
-        self.renew_batches(&again, timeout, script::Call::by_source);
+        let again = self.renew_batches(&again, timeout, script::Call::by_source);
+        self.renew_batches(&again, timeout, script::Call::by_hash);
     }
 
     /// Answers with the batches that are worth another attempt at once: those whose script the
-    /// server does not know, and each lock alone of those that were refused because of one of them.
+    /// server does not know, and each lock alone of one that was refused while others were not.
     fn renew_batches<'a>(
         &mut self,
         batches: &[&'a [Asked]],
@@ -169,22 +175,34 @@ impl Worker {
                 return again;
             }
         };
+        let mut refused: Vec<&[Asked]> = Vec::new();
+        let mut refusal = None;
         for (place, &batch) in batches.iter().enumerate() {
             match wire.receive() {
                 Ok(reply) => self.settle(batch, &reply, asked),
                 Err(error) => match Advice::on(&error) {
                     Advice::SendSource => again.push(batch),
-                    Advice::Refuse if batch.len() > 1 => again.extend(batch.chunks(1)),
                     Advice::Reconnect | Advice::Forget => {
                         // The replies after a broken one cannot be told apart any more.
                         self.fail(&batches[place..], &error);
                         return again;
                     }
-                    _ => self.fail(&[batch], &error),
+                    _ => {
+                        refused.push(batch);
+                        refusal = Some(error);
+                    }
                 },
             }
         }
         self.keep(wire);
+        match (refusal, refused.as_slice()) {
+            (None, _) => {}
+            // One batch: perhaps because of one of its locks.
+            (Some(error), [batch]) if batch.len() > 1 && Advice::on(&error) == Advice::Refuse => {
+                again.extend(batch.chunks(1));
+            }
+            (Some(error), _) => self.fail(&refused, &error),
+        }
         again
     }
 
@@ -227,6 +245,9 @@ impl Worker {
             let schedule = guarded(|| target.not_renewed(&cause));
             self.reschedule(*id, schedule.unwrap_or_else(after_panic));
         }
+        if failed == 0 {
+            return;
+        }
         self.observer.renewals_failed.add(failed);
         tracing::warn!(
             node = self.node.name(),
@@ -259,8 +280,9 @@ impl Worker {
                 self.keep(wire);
             }
             withdrawals.drain(..settled);
+        } else {
+            self.cut_off = true;
         }
-        self.cut_off |= !withdrawals.is_empty();
         for withdrawal in withdrawals {
             self.put_off(withdrawal);
         }
