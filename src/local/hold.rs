@@ -213,10 +213,11 @@ impl Hold {
                 return;
             }
             state.end = Some(End::Lost(reason));
+            // Counted before anybody can see it.
+            self.observer.lost.add(1);
         }
         tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
         self.bell.ring(reason);
-        self.observer.lost.add(1);
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
             reason,
