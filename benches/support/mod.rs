@@ -1,6 +1,6 @@
 //! What the benches share: a private server, the same calls made by hand, and the table that sets
 //! ours beside them. Every bench uses a part of it.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unused_imports)]
 
 pub mod by_hand;
 pub mod server;

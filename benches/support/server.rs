@@ -1,0 +1,150 @@
+//! A private server on a core of its own.
+
+use std::{
+    env,
+    net::{Ipv4Addr, TcpListener},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use leasehold::LockClient;
+use tempfile::TempDir;
+
+/// As valkey-server is a drop-in replacement, some systems have that one only.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+const SERVER_CORE: &str = "0";
+const CLIENT_CORE: &str = "1";
+
+/// Keeps this process, and what it starts from here on, to one core; the server has the other.
+pub fn pin_clients() {
+    if pins() {
+        let process = std::process::id().to_string();
+        let _ =
+            run_quietly(Command::new("taskset").args(["-a", "-c", "-p", CLIENT_CORE, &process]));
+    }
+}
+
+/// Where there is `taskset` and both cores may be used, unless LEASEHOLD_BENCH_PIN=0.
+pub fn pins() -> bool {
+    let usable = |core| run_quietly(Command::new("taskset").args(["-c", core, "true"]));
+    env::var("LEASEHOLD_BENCH_PIN").as_deref() != Ok("0")
+        && usable(SERVER_CORE)
+        && usable(CLIENT_CORE)
+}
+
+fn run_quietly(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let status = command.stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// A Redis server of this bench alone, on the loopback. It ends with this value.
+pub struct Server {
+    process: Child,
+    port: u16,
+    _directory: TempDir,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        // Another program can take the free port first, though hardly three times.
+        let server = (0..3).find_map(|_| Self::try_start());
+        server.expect("redis-server is not to be found or does not start")
+    }
+
+    fn try_start() -> Option<Self> {
+        let port = free_port()?;
+        let directory = tempfile::tempdir().ok()?;
+        let process = PROGRAMS.iter().find_map(|program| {
+            let mut command = Command::new(program);
+            if pins() {
+                command = Command::new("taskset");
+                command.args(["-c", SERVER_CORE, program]);
+            }
+            command
+                .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+                .args(["--save", "", "--appendonly", "no", "--dir"])
+                .arg(directory.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .ok()
+        })?;
+        let mut server = Self {
+            process,
+            port,
+            _directory: directory,
+        };
+        let start = Instant::now();
+        while start.elapsed() < START_TIMEOUT && server.process.try_wait().ok()?.is_none() {
+            let client = redis::Client::open(server.url()).ok()?;
+            let connection = client.get_connection_with_timeout(START_TIMEOUT);
+            if connection.is_ok_and(|mut up| redis::cmd("PING").exec(&mut up).is_ok()) {
+                return Some(server);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn client(&self) -> LockClient {
+        LockClient::connect(&self.url()).expect("the URL is good")
+    }
+
+    pub fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("the URL is good");
+        client.get_connection().expect("the server is up")
+    }
+
+    /// How often the server has run each of its commands, inside scripts as well.
+    pub fn command_counts(&self) -> CommandCounts {
+        let info: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query(&mut self.connection())
+            .expect("INFO works");
+        CommandCounts(info)
+    }
+}
+
+fn free_port() -> Option<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    listener.local_addr().ok().map(|address| address.port())
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub struct CommandCounts(String);
+
+impl CommandCounts {
+    pub fn of(&self, command: &str) -> u64 {
+        let line = format!("cmdstat_{command}:calls=");
+        let count = self.0.lines().find_map(|l| l.strip_prefix(&line));
+        let count = count.and_then(|rest| rest.split(',').next());
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Commands that clients sent. Each release publishes once inside its script, beside its DEL.
+    pub fn sent(&self) -> u64 {
+        const SENT: [&str; 6] = [
+            "evalsha",
+            "eval",
+            "subscribe",
+            "unsubscribe",
+            "publish",
+            "ping",
+        ];
+        SENT.iter().map(|command| self.of(command)).sum::<u64>() - self.of("del")
+    }
+}
