@@ -10,9 +10,10 @@ use criterion::Criterion;
 use leasehold::{Lock, LockClient, Stats};
 use rustix::time::{ClockId, clock_gettime};
 use support::{
-    CommandCounts, Server,
+    Server,
     by_hand::ByHand,
     group, is_list, is_test, length, pin_clients,
+    server::CommandCounts,
     table::{Bound, Table, span},
 };
 

@@ -13,7 +13,7 @@ use std::{
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 
-pub use server::{CommandCounts, Server, pin_clients};
+pub use server::{Server, pin_clients};
 
 /// Turns before the other side has its go: long enough for warm caches, short enough that both
 /// sides see the same weather.
