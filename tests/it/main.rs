@@ -6,6 +6,7 @@
 mod api;
 mod bad_input;
 mod contract;
+mod faults;
 mod layers;
 mod limits;
 mod mutual_exclusion;
