@@ -2,6 +2,7 @@
 
 mod advice;
 mod pool;
+mod socket;
 mod wire;
 
 use std::collections::VecDeque;
@@ -40,6 +41,9 @@ pub(crate) struct Connections {
 /// Requests without a reply whose connections are kept; of more, only the last.
 const KEPT: usize = 3;
 
+/// What a request may take that nobody waits for: the system's buffer has room for it, or has not.
+const FOLLOW_UP: Duration = Duration::from_millis(10);
+
 /// A clear answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -72,6 +76,7 @@ impl InVain {
     pub(crate) fn follow_up(self, call: &Call) {
         let packed = call.by_source();
         for mut wire in self.unanswered {
+            wire.give(FOLLOW_UP);
             let _ = wire.send(&packed);
         }
     }
@@ -204,6 +209,10 @@ impl Connections {
                 error
             }
         };
+        if !Advice::on(&error).keeps_connection() && !error.is_timeout() {
+            // Whatever ended this one has ended the others, too, or leads them to the same server.
+            self.pool.distrust();
+        }
         Err(Failure::Redis(error))
     }
 
@@ -215,7 +224,7 @@ impl Connections {
             .arg(channel)
             .arg("")
             .get_packed_command();
-        wire.limit(self.command_timeout.min(answer_by.left()))?;
+        wire.give(self.command_timeout.min(answer_by.left()));
         wire.send(&hint).and_then(|()| wire.receive())?;
         slot.put(wire);
         Ok(())
@@ -223,7 +232,7 @@ impl Connections {
 
     /// A connection, and the slot to put it back into. One that was used before may turn out to be
     /// cut, which is no harm to a request that can be repeated.
-    fn checkout(&self, answer_by: Moment, repeatable: bool) -> Result<(Slot, Wire), Failure> {
+    fn checkout(&self, answer_by: Moment, repeatable: bool) -> Result<(Slot<'_>, Wire), Failure> {
         let mut slot = self
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))

@@ -8,6 +8,7 @@
 use std::convert::Infallible;
 use std::panic::catch_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use r2d2::{ManageConnection, PooledConnection};
@@ -17,11 +18,22 @@ use crate::config::Config;
 use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
 
-pub(crate) type Slot = PooledConnection<Slots>;
-
 /// A pool of slots.
-#[derive(Clone, Debug)]
-pub(crate) struct Pool(r2d2::Pool<Slots>);
+#[derive(Debug)]
+pub(crate) struct Pool {
+    slots: r2d2::Pool<Slots>,
+    /// Connections of earlier generations are not used again.
+    generation: AtomicU64,
+}
+
+/// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
+/// clear reply, so that neither a failure nor a panic can leave one in an unknown state behind.
+#[derive(Debug)]
+pub(crate) struct Slot<'a> {
+    cell: PooledConnection<Slots>,
+    current: &'a AtomicU64,
+    generation: u64,
+}
 
 impl Pool {
     pub(crate) fn new(config: &Config) -> Result<Self> {
@@ -44,7 +56,10 @@ impl Pool {
                 .thread_pool(Arc::new(thread))
                 .build_unchecked(Slots)
         })
-        .map(Self)
+        .map(|slots| Self {
+            slots,
+            generation: AtomicU64::default(),
+        })
         .map_err(|_| Error::Config {
             field: "pool_size",
             value: size.to_string(),
@@ -55,25 +70,37 @@ impl Pool {
     }
 
     /// A slot, at most `timeout` from now.
-    pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot, r2d2::Error> {
-        self.0.get_timeout(timeout)
+    pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
+        Ok(Slot {
+            cell: self.slots.get_timeout(timeout)?,
+            current: &self.generation,
+            generation: self.generation.load(Ordering::Acquire),
+        })
+    }
+
+    /// No connection that is open now is used for another request.
+    pub(crate) fn distrust(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// What a slot holds. Whoever uses the connection takes it out and puts it back only after a clear
-/// reply, so that neither a failure nor a panic can leave a connection in an unknown state behind.
-#[derive(Debug, Default)]
-pub(crate) struct Cell(Option<Wire>);
-
-impl Cell {
+impl Slot<'_> {
     pub(crate) fn take(&mut self) -> Option<Wire> {
-        self.0.take().filter(Wire::is_fresh)
+        let (generation, wire) = self.cell.0.take()?;
+        (generation == self.generation && wire.is_fresh()).then_some(wire)
     }
 
     pub(crate) fn put(&mut self, wire: Wire) {
-        self.0 = Some(wire);
+        // Not kept idle until somebody comes to see that it is of no use.
+        if self.generation == self.current.load(Ordering::Acquire) {
+            self.cell.0 = Some((self.generation, wire));
+        }
     }
 }
+
+/// What is pooled: a connection and its generation, or room for one.
+#[derive(Debug, Default)]
+pub(crate) struct Cell(Option<(u64, Wire)>);
 
 #[derive(Debug)]
 pub(crate) struct Slots;

@@ -1,18 +1,17 @@
-//! One connection to a server: every read and every write on it has a time-out.
+//! One connection to a server: whatever is asked on it is answered within its time, or fails.
 
 use std::fmt;
+use std::io::Write;
 use std::time::Duration;
 
-use redis::{Client, Connection, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, Parser, RedisError, RedisResult, Value};
 
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::conn::advice::Advice;
+use crate::conn::socket::Socket;
 use crate::error::{Error, Result};
 use crate::script::Call;
-
-/// Sockets take no time-out of zero.
-const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A connection that was idle for longer is opened anew: what stands between may have dropped it
 /// without a word, and finding that out costs a whole time-out.
@@ -20,40 +19,41 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// A server, and how to get to it.
 pub(crate) struct Node {
-    client: Client,
+    address: ConnectionAddr,
     name: Box<str>,
-    /// Replies that opening a connection waits for.
-    log_in_replies: u32,
+    /// What is sent first on every connection, and how many replies it gets.
+    log_in: Vec<u8>,
+    log_in_replies: usize,
 }
 
 impl Node {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let settings = config
-            .server
-            .redis_settings()
-            .clone()
-            .set_skip_set_lib_name();
-        // Without the keep-alive a peer that vanished is noticed by nobody who only listens.
-        let tcp = redis::io::tcp::TcpSettings::default()
-            .set_nodelay(true)
-            .set_keepalive(redis::io::tcp::socket2::TcpKeepalive::new());
-        let name = config.server.addr().to_string();
-        let log_in_replies =
-            u32::from(settings.password().is_some()) + u32::from(settings.db() != 0);
-        let info = config
-            .server
-            .clone()
-            .set_redis_settings(settings)
-            .set_tcp_settings(tcp);
-        let client = Client::open(info).map_err(|error| Error::Config {
-            field: "url",
-            value: name.clone(),
-            rule: error.to_string(),
-        })?;
+        let address = config.server.addr().clone();
+        let name = address.to_string();
+        if !address.is_supported() {
+            return Err(Error::Config {
+                field: "url",
+                value: name,
+                rule: "this build has no TLS".into(),
+            });
+        }
+        let settings = config.server.redis_settings();
+        let mut log_in = redis::pipe();
+        if let Some(password) = settings.password() {
+            let auth = log_in.cmd("AUTH");
+            if let Some(user) = settings.username() {
+                auth.arg(user);
+            }
+            auth.arg(password);
+        }
+        if settings.db() != 0 {
+            log_in.cmd("SELECT").arg(settings.db());
+        }
         Ok(Self {
-            client,
+            address,
             name: name.into(),
-            log_in_replies,
+            log_in_replies: log_in.len(),
+            log_in: log_in.get_packed_pipeline(),
         })
     }
 
@@ -62,17 +62,21 @@ impl Node {
         &self.name
     }
 
-    /// Opens a connection within `time`.
+    /// Opens a connection and logs in, within `time`.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Wire> {
-        // `redis` gives the whole time to each reply of the log-in, so each gets a share of it.
-        let share = (time / self.log_in_replies.max(1)).max(SHORTEST);
-        let connection = self.client.get_connection_with_timeout(share)?;
-        // Opened like this, a connection has no time-outs any more.
-        let wire = Wire {
-            connection,
-            timeout: Duration::ZERO,
+        let deadline = Moment::now().after(time);
+        let mut wire = Wire {
+            socket: Socket::connect(&self.address, time)?,
+            parser: Parser::new(),
             used: Moment::now(),
         };
+        if self.log_in_replies > 0 {
+            wire.give(deadline.left());
+            wire.send(&self.log_in)?;
+        }
+        for _ in 0..self.log_in_replies {
+            wire.receive()?;
+        }
         Ok(wire)
     }
 }
@@ -87,39 +91,34 @@ impl fmt::Debug for Node {
 /// A connection in a known state. After any failure but a reply from the server it must be dropped:
 /// a late reply, or half a command, would be taken for part of the next exchange.
 pub(crate) struct Wire {
-    connection: Connection,
-    timeout: Duration,
+    socket: Socket,
+    parser: Parser,
     used: Moment,
 }
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire")
-            .field("timeout", &self.timeout)
+            .field("socket", &self.socket)
             .field("used", &self.used)
             .finish_non_exhaustive()
     }
 }
 
 impl Wire {
-    /// Bounds each read and write from here on.
-    pub(crate) fn limit(&mut self, timeout: Duration) -> RedisResult<()> {
-        let timeout = timeout.max(SHORTEST);
-        if self.timeout != timeout {
-            self.connection.set_read_timeout(Some(timeout))?;
-            self.connection.set_write_timeout(Some(timeout))?;
-            self.timeout = timeout;
-        }
-        Ok(())
+    /// All that is sent and received from here on takes `time` at most.
+    pub(crate) fn give(&mut self, time: Duration) {
+        self.socket.give(time);
     }
 
     pub(crate) fn send(&mut self, packed: &[u8]) -> RedisResult<()> {
-        self.connection.send_packed_command(packed)
+        Ok(self.socket.write_all(packed)?)
     }
 
-    /// The next reply; an error reply is an error.
+    /// The next reply; an error reply is an error. What has arrived of a reply when the time is over
+    /// stays, so that one who only listens can go on listening.
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
-        let reply = self.connection.recv_response()?;
+        let reply = self.parser.parse_value(&mut self.socket)?;
         self.used = Moment::now();
         reply.extract_error()
     }
@@ -140,17 +139,13 @@ impl Wire {
     }
 
     fn exchange(&mut self, packed: &[u8], time: Duration) -> Result<Value, Broken> {
-        self.limit(time).map_err(Broken::Sending)?;
+        self.give(time);
         self.send(packed).map_err(Broken::Sending)?;
         self.receive().map_err(Broken::Receiving)
     }
 
     pub(crate) fn is_fresh(&self) -> bool {
         Moment::now().since(self.used) < FRESH
-    }
-
-    pub(crate) fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
     }
 }
 

@@ -1,6 +1,5 @@
 //! The listening loop: connect, subscribe what is wanted, read, wake; on any failure begin anew.
 
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,14 +121,13 @@ impl Worker {
             if !self.about_to_read() {
                 continue;
             }
-            wire.limit(TICK)?;
-            // Its drop would unsubscribe everything and wait for the replies.
-            let message = ManuallyDrop::new(wire.connection().as_pubsub()).get_message();
+            wire.give(TICK);
+            let message = wire.receive();
             self.shared.state.lock().reading = false;
             match message {
                 Ok(message) => {
                     heard = Moment::now();
-                    self.wake(&message);
+                    self.wake(&Msg::from_value(&message).ok_or_else(not_asked_for)?);
                 }
                 Err(error) if error.is_timeout() => {}
                 Err(error) => return Err(error),
@@ -173,11 +171,10 @@ impl Worker {
 
     /// Sends one command and waits for its reply; messages that come before it are delivered.
     ///
-    /// `redis`'s own `PubSub::subscribe` takes an error reply for a confirmation, and after a
-    /// time-out its next reply for this one. Here the first is an error, and after the second the
-    /// connection is never used again.
+    /// After a time-out the connection is never used again: the next message would be taken for this
+    /// reply.
     fn exchange(&self, wire: &mut Wire, command: &str, argument: &str) -> RedisResult<()> {
-        wire.limit(self.command_timeout)?;
+        wire.give(self.command_timeout);
         let mut request = redis::cmd(command);
         if !argument.is_empty() {
             request.arg(argument);
@@ -188,12 +185,7 @@ impl Worker {
             match Msg::from_value(&reply) {
                 Some(message) => self.wake(&message),
                 None if answers(&reply, command) => return Ok(()),
-                None => {
-                    return Err(RedisError::from((
-                        redis::ErrorKind::Parse,
-                        "a reply that was not asked for",
-                    )));
-                }
+                None => return Err(not_asked_for()),
             }
         }
     }
@@ -205,6 +197,10 @@ impl Worker {
         };
         woken.iter().for_each(Waker::wake);
     }
+}
+
+fn not_asked_for() -> RedisError {
+    RedisError::from((redis::ErrorKind::Parse, "a reply that was not asked for"))
 }
 
 /// `["subscribe", channel, count]`, `["pong", ""]` and the like.

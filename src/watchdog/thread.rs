@@ -302,7 +302,7 @@ impl Worker {
             Some(wire) => wire,
             None => self.node.open(timeout)?,
         };
-        wire.limit(timeout)?;
+        wire.give(timeout);
         Ok(wire)
     }
 

@@ -1,0 +1,214 @@
+//! A socket on which everything ends by a deadline.
+//!
+//! A time-out of the system bounds one read, so a peer that sends a byte at a time can stretch a reply
+//! without end. Here the deadline bounds the whole of it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::ToSocketAddrs;
+use std::time::Duration;
+
+use redis::ConnectionAddr;
+use redis::io::tcp::socket2::{self, Domain, SockAddr, TcpKeepalive, Type};
+
+use crate::clock::Moment;
+
+/// Sockets take no time-out of zero.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    socket: socket2::Socket,
+    deadline: Moment,
+    reading: Armed,
+    writing: Armed,
+}
+
+/// The time-out that the system was told. Telling it costs a system call, so it is told anew only if it
+/// would end too late; if it ends too early, the operation is begun again.
+#[derive(Debug, Default)]
+struct Armed(Duration);
+
+impl Socket {
+    /// Connects within `time`, which the addresses of a host share. The look-up of its name is the
+    /// system's, and takes what the system takes.
+    pub(super) fn connect(address: &ConnectionAddr, time: Duration) -> io::Result<Self> {
+        let deadline = Moment::now().after(time);
+        match address {
+            ConnectionAddr::Tcp(host, port) => {
+                let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
+                for (place, &address) in addresses.iter().enumerate() {
+                    let untried = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
+                    match Self::connect_tcp(address.into(), deadline.left() / untried) {
+                        Ok(socket) => return Ok(Self::new(socket)),
+                        Err(error) => failure = error,
+                    }
+                }
+                Err(failure)
+            }
+            ConnectionAddr::Unix(path) => {
+                let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+                // This is what bounds the connecting, too.
+                socket.set_write_timeout(Some(time.max(SHORTEST)))?;
+                socket.connect(&SockAddr::unix(path)?)?;
+                Ok(Self::new(socket))
+            }
+            other => Err(io::Error::new(
+                ErrorKind::Unsupported,
+                format!("no way to connect to {other}"),
+            )),
+        }
+    }
+
+    fn connect_tcp(address: SockAddr, time: Duration) -> io::Result<socket2::Socket> {
+        let socket = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
+        socket.connect_timeout(&address, time.max(SHORTEST))?;
+        socket.set_tcp_nodelay(true)?;
+        // Without it a peer that vanished is noticed by nobody who only listens.
+        socket.set_tcp_keepalive(&TcpKeepalive::new())?;
+        Ok(socket)
+    }
+
+    fn new(socket: socket2::Socket) -> Self {
+        Self {
+            socket,
+            deadline: Moment::ZERO,
+            reading: Armed::default(),
+            writing: Armed::default(),
+        }
+    }
+
+    /// All that is read and written from here on ends within `time` from now.
+    pub(super) fn give(&mut self, time: Duration) {
+        self.deadline = Moment::now().after(time.max(SHORTEST));
+    }
+}
+
+impl Armed {
+    /// Does `operation`, again if it ends before the deadline with nothing done.
+    fn until(
+        &mut self,
+        deadline: Moment,
+        arm: impl Fn(Duration) -> io::Result<()>,
+        mut operation: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let left = deadline.left();
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let tolerance = left / 16 + SHORTEST;
+            if self.0.is_zero() || self.0 > left + tolerance {
+                self.arm(left, &arm)?;
+            }
+            match operation() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    self.arm(deadline.left(), &arm)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn arm(&mut self, time: Duration, arm: impl Fn(Duration) -> io::Result<()>) -> io::Result<()> {
+        let time = time.max(SHORTEST);
+        arm(time)?;
+        self.0 = time;
+        Ok(())
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut socket = &self.socket;
+        self.reading.until(
+            self.deadline,
+            |time| self.socket.set_read_timeout(Some(time)),
+            || socket.read(buffer),
+        )
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut socket = &self.socket;
+        self.writing.until(
+            self.deadline,
+            |time| self.socket.set_write_timeout(Some(time)),
+            || socket.write(bytes),
+        )
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    /// A peer that sends a byte at a time, and its reader.
+    fn dripping(pause: Duration) -> (Socket, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address =
+            ConnectionAddr::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+        let peer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..100 {
+                std::thread::sleep(pause);
+                if stream.write_all(b"x").is_err() {
+                    return;
+                }
+            }
+        });
+        (
+            Socket::connect(&address, Duration::from_secs(5)).unwrap(),
+            peer,
+        )
+    }
+
+    #[test]
+    fn the_deadline_bounds_all_reads_together() {
+        let (mut socket, peer) = dripping(Duration::from_millis(20));
+        let start = Instant::now();
+        socket.give(Duration::from_millis(200));
+        let failure = loop {
+            if let Err(error) = socket.read(&mut [0; 8]) {
+                break error;
+            }
+        };
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        assert!(start.elapsed() < Duration::from_millis(1000));
+        drop(socket);
+        peer.join().unwrap();
+    }
+
+    #[test]
+    fn a_short_deadline_does_not_cut_the_longer_one_after_it() {
+        let (mut socket, peer) = dripping(Duration::from_millis(100));
+        socket.give(Duration::from_millis(5));
+        assert!(socket.read(&mut [0; 8]).is_err());
+        socket.give(Duration::from_secs(5));
+        assert_eq!(socket.read(&mut [0; 8]).unwrap(), 1);
+        drop(socket);
+        peer.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_full_is_not_written_for_ever() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+        let mut socket = Socket::connect(&address, Duration::from_secs(5)).unwrap();
+        socket.give(Duration::from_millis(100));
+        let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+    }
+}
