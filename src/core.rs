@@ -12,6 +12,7 @@ use crate::key::LockKey;
 use crate::local::LocalQueue;
 use crate::observe::Observer;
 use crate::patience::Patience;
+use crate::process::Process;
 use crate::wait::Subscriber;
 use crate::watchdog::Watchdog;
 
@@ -20,6 +21,7 @@ use crate::watchdog::Watchdog;
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: Uuid,
+    process: Process,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) namespace: Box<str>,
@@ -58,6 +60,7 @@ impl Core {
         );
         Ok(Self {
             id,
+            process: Process::current(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             namespace: config.namespace.into(),
@@ -67,6 +70,19 @@ impl Core {
             queue: Arc::default(),
             observer,
         })
+    }
+
+    /// Fails in a process that was forked from the client's. Asked before anything else is touched.
+    pub(crate) fn check_process(&self, lock: &str) -> Result<()> {
+        if self.is_at_home() {
+            return Ok(());
+        }
+        Err(Error::Forked { lock: lock.into() })
+    }
+
+    /// Whether this is the process that made the client.
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.process.is_current()
     }
 
     /// For `lock`: it waits for other holders without end, but not for a server that is silent.

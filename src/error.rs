@@ -55,6 +55,16 @@ pub enum Error {
         cause: Cause,
     },
 
+    /// The client was made before this process was forked from another. The locks, connections and
+    /// threads are that other's.
+    #[error(
+        "lock {lock:?}: its client was made before this process was forked; make a new client here"
+    )]
+    Forked {
+        /// The name of the lock.
+        lock: String,
+    },
+
     /// The [`Interrupt`](crate::Interrupt) was raised before the lock was taken.
     #[error("waiting for lock {lock:?} was interrupted")]
     Interrupted {

@@ -128,6 +128,7 @@ mod lock;
 mod observe;
 mod owner;
 mod patience;
+mod process;
 mod script;
 mod wait;
 mod wake;

@@ -17,6 +17,7 @@ use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 use crate::config::Config;
 use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
+use crate::process::Process;
 
 /// A pool of slots.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
     /// Connections of earlier generations are not used again.
     generation: AtomicU64,
+    process: Process,
 }
 
 /// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
@@ -59,6 +61,7 @@ impl Pool {
         .map(|slots| Self {
             slots,
             generation: AtomicU64::default(),
+            process: Process::current(),
         })
         .map_err(|_| Error::Config {
             field: "pool_size",
@@ -81,6 +84,15 @@ impl Pool {
     /// No connection that is open now is used for another request.
     pub(crate) fn distrust(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Its end would ask a thread that is not here, under a mutex that may be locked for ever.
+            std::mem::forget(self.slots.clone());
+        }
     }
 }
 

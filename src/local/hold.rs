@@ -16,6 +16,7 @@ use crate::key::LockKey;
 use crate::lease::Terms;
 use crate::observe::{LockEvent, Observer};
 use crate::owner::{Owner, ThreadId};
+use crate::process::Process;
 use crate::script::Renewal;
 use crate::watchdog::{Id, Renew, Schedule, Step};
 
@@ -29,6 +30,7 @@ pub(crate) struct Hold {
     /// Who took the lock from Redis. Apart from `thread`, which holds it here.
     owner: Owner,
     thread: ThreadId,
+    process: Process,
     state: Mutex<State>,
     bell: Bell,
     queue: Weak<LocalQueue>,
@@ -82,6 +84,7 @@ impl Hold {
             key,
             owner,
             thread: ThreadId::current(),
+            process: Process::current(),
             state: Mutex::new(State {
                 tenure: Tenure::new(terms, asked),
                 end: None,
@@ -119,6 +122,9 @@ impl Hold {
     /// Fails unless the hold stands. It stands no longer than its lease by the local clock: once
     /// that has run out, no late answer brings the hold back.
     pub(crate) fn check(&self) -> Result<()> {
+        if !self.process.is_current() {
+            return Err(self.not_held());
+        }
         let (end, expires) = {
             let state = self.state.lock();
             (state.end, state.tenure.expires())
@@ -139,6 +145,10 @@ impl Hold {
             End::Lost(reason) => Error::Lost { lock, reason },
             End::Released => Error::NotHeld { lock },
         }
+    }
+
+    pub(crate) fn not_held(&self) -> Error {
+        self.error(End::Released)
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
@@ -216,7 +226,6 @@ impl Hold {
             // Counted before anybody can see it.
             self.observer.lost.add(1);
         }
-        tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
         self.bell.ring(reason);
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
@@ -225,6 +234,8 @@ impl Hold {
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
         }
+        // Last of all: who listens to the log is the user's code, and may panic.
+        tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
     }
 
     /// Where the loss is told.

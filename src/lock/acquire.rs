@@ -29,6 +29,7 @@ pub(super) fn acquire(
     lease: Lease,
     patience: &Patience,
 ) -> Result<Option<Held>> {
+    core.check_process(key.name())?;
     key.check()?;
     let terms = lease.terms(core.watchdog_lease)?;
     patience.check(key.name())?;

@@ -147,7 +147,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.unlocked {
+        if self.unlocked || !self.core.is_at_home() {
             return;
         }
         let patience = self.core.patience_for_an_answer();

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::key::LockKey;
 use crate::lease::Lease;
+use crate::local::Hold;
 use crate::owner::ThreadId;
 use crate::patience::Patience;
 
@@ -50,6 +51,14 @@ impl ReentrantLock {
         }
     }
 
+    /// What this thread holds, lost or not, and has not unlocked.
+    fn hold(&self) -> Option<Arc<Hold>> {
+        if !self.core.is_at_home() {
+            return None;
+        }
+        self.core.queue.hold_of(self.key.key(), ThreadId::current())
+    }
+
     fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Held> {
         loop {
             if let Some(held) = acquire(&self.core, &self.key, lease, patience)? {
@@ -85,8 +94,7 @@ impl Lock for ReentrantLock {
 
     fn unlock(&self) -> Result<()> {
         self.key.check()?;
-        let hold = self.core.queue.hold_of(self.key.key(), ThreadId::current());
-        let hold = hold.ok_or_else(|| Error::NotHeld {
+        let hold = self.hold().ok_or_else(|| Error::NotHeld {
             lock: self.key.name().into(),
         })?;
         release::release(&self.core, &hold, None, &self.core.patience_to_unlock())
@@ -103,8 +111,7 @@ impl Lock for ReentrantLock {
     }
 
     fn hold_count(&self) -> u32 {
-        let hold = self.core.queue.hold_of(self.key.key(), ThreadId::current());
-        hold.map_or(0, |hold| hold.count())
+        self.hold().map_or(0, |hold| hold.count())
     }
 
     fn is_locked(&self) -> Result<bool> {

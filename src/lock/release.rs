@@ -19,12 +19,13 @@ pub(super) fn release(
     level: Option<LevelId>,
     patience: &Patience,
 ) -> Result<()> {
+    if !core.is_at_home() {
+        return Err(hold.not_held());
+    }
     // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
     let _ = hold.check();
     match hold.pop(level) {
-        Popped::Nothing => Err(Error::NotHeld {
-            lock: hold.key().name().into(),
-        }),
+        Popped::Nothing => Err(hold.not_held()),
         Popped::Inner(count) => {
             let result = standing::recount(core, hold, count, 0, patience);
             core.watchdog.reschedule(hold.id(), hold.schedule());

@@ -122,6 +122,7 @@ pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
 }
 
 fn ask_once(core: &Core, key: &LockKey, request: &Call, patience: &Patience) -> Result<Value> {
+    core.check_process(key.name())?;
     key.check()?;
     match core.connections.ask(key, request, patience) {
         Ok(answer) => Ok(answer.reply),

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::clock::Moment;
 use crate::conn::{Connections, Node};
 use crate::observe::Observer;
+use crate::process::Process;
 use crate::wake::Waker;
 use registry::Registry;
 
@@ -32,6 +33,7 @@ pub(crate) struct Subscriber {
     connect_timeout: Duration,
     thread: Mutex<Option<JoinHandle<()>>>,
     started: AtomicBool,
+    process: Process,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,7 @@ impl Subscriber {
             connect_timeout,
             thread: Mutex::new(None),
             started: AtomicBool::new(false),
+            process: Process::current(),
         }
     }
 
@@ -169,6 +172,11 @@ impl Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // There is no such thread here.
+            std::mem::forget(self.thread.get_mut().take());
+            return;
+        }
         let interrupt = {
             let mut state = self.shared.state.lock();
             state.stop = true;

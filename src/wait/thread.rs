@@ -1,5 +1,6 @@
 //! The listening loop: connect, subscribe what is wanted, read, wake; on any failure begin anew.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ pub(super) struct Worker {
     node: Arc<Node>,
     connect_timeout: Duration,
     command_timeout: Duration,
+    /// Before the next attempt to connect.
+    pause: Duration,
+    /// Attempts that failed since the last that did not.
+    failures: u32,
 }
 
 impl Worker {
@@ -41,27 +46,19 @@ impl Worker {
             node,
             connect_timeout,
             command_timeout,
+            pause: FIRST_PAUSE,
+            failures: 0,
         }
     }
 
-    pub(super) fn run(self) {
-        let mut pause = FIRST_PAUSE;
-        let mut failures = 0_u32;
-        loop {
-            let result = self.node.open(self.connect_timeout).and_then(|mut wire| {
-                self.subscribe(&mut wire, &self.shared.control)?;
-                if failures > 0 {
-                    self.shared.observer.reconnects.add(1);
-                    self.shared.observer.emit(&LockEvent::Reconnected {
-                        node: self.node.name().into(),
-                    });
-                }
-                failures = 0;
-                pause = FIRST_PAUSE;
-                self.listen(&mut wire)
-            });
-            let Err(error) = result else {
-                return;
+    pub(super) fn run(mut self) {
+        while !self.is_stopped() {
+            // What is logged ends in code of the user's, which may panic.
+            let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
+            let pause = match connection {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) if Advice::on(&error) == Advice::Refuse => REFUSED_PAUSE,
+                Ok(Err(_)) | Err(_) => self.pause,
             };
             // Whatever was published since the failure is missed.
             let woken = {
@@ -70,31 +67,53 @@ impl Worker {
                 state.registry.disconnected()
             };
             woken.iter().for_each(Waker::wake);
+            self.rest(pause);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+    }
 
-            let refused = Advice::on(&error) == Advice::Refuse;
-            if failures == 0 {
+    fn is_stopped(&self) -> bool {
+        self.shared.state.lock().stop
+    }
+
+    fn rest(&self, pause: Duration) {
+        let end = Moment::now().after(pause);
+        let mut state = self.shared.state.lock();
+        while !state.stop && !end.is_past() {
+            self.shared.stopped.wait_for(&mut state, end.left());
+        }
+    }
+
+    /// Opens a connection and serves it; `Ok`: the client is gone.
+    fn serve(&mut self) -> RedisResult<()> {
+        let result = self.connect().and_then(|mut wire| {
+            if self.failures > 0 {
+                self.shared.observer.reconnects.add(1);
+                self.shared.observer.emit(&LockEvent::Reconnected {
+                    node: self.node.name().into(),
+                });
+            }
+            self.failures = 0;
+            self.pause = FIRST_PAUSE;
+            self.listen(&mut wire)
+        });
+        if let Err(error) = &result {
+            self.failures = self.failures.saturating_add(1);
+            if self.failures == 1 {
                 tracing::warn!(
                     node = self.node.name(),
                     %error,
                     "no subscription; locks are polled until there is one"
                 );
             }
-            failures = failures.saturating_add(1);
-            if self.pause(if refused { REFUSED_PAUSE } else { pause }) {
-                return;
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+        result
     }
 
-    /// True if the client is gone.
-    fn pause(&self, pause: Duration) -> bool {
-        let end = Moment::now().after(pause);
-        let mut state = self.shared.state.lock();
-        while !state.stop && !end.is_past() {
-            self.shared.stopped.wait_for(&mut state, end.left());
-        }
-        state.stop
+    fn connect(&self) -> RedisResult<Wire> {
+        let mut wire = self.node.open(self.connect_timeout)?;
+        self.subscribe(&mut wire, &self.shared.control)?;
+        Ok(wire)
     }
 
     /// Serves one connection; `Ok`: the client is gone.
@@ -157,8 +176,8 @@ impl Worker {
                 Ok(())
             }
             Err(error) if Advice::on(&error) == Advice::Refuse => {
-                tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled");
                 self.shared.state.lock().registry.refused(channel);
+                tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled");
                 Ok(())
             }
             Err(error) => Err(error),

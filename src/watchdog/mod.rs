@@ -19,6 +19,7 @@ use crate::error::LostReason;
 use crate::key::LockKey;
 use crate::observe::Observer;
 use crate::owner::Owner;
+use crate::process::Process;
 use crate::script::Renewal;
 use registry::Registry;
 
@@ -48,6 +49,7 @@ pub(crate) enum Step {
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    process: Process,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +105,7 @@ impl Watchdog {
         Ok(Self {
             shared,
             thread: Some(thread),
+            process: Process::current(),
         })
     }
 
@@ -157,6 +160,11 @@ impl Shared {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // There is no such thread here.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.state.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -23,7 +23,7 @@ const WITHDRAWALS: usize = 50;
 /// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// After a panic in a target's own code.
+/// After a panic in a target's own code, or in what the user does with log lines and the like.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -67,14 +67,32 @@ impl Worker {
 
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
-            let renewals = self.step_all(work.due);
-            self.renew(&renewals, work.timeout);
-            if self.cut_off && !renewals.is_empty() {
-                // The time for another try belongs to the renewals.
-                work.withdrawals.into_iter().for_each(|w| self.put_off(w));
-            } else {
-                self.withdraw(work.withdrawals, work.timeout);
+            // What is logged ends in code of the user's. If that panics, what is registered stays
+            // registered, and the connection under way is gone.
+            let pass = catch_unwind(AssertUnwindSafe(|| self.pass(work)));
+            if pass.is_err() {
+                self.rest();
             }
+        }
+    }
+
+    fn pass(&mut self, work: Work) {
+        let renewals = self.step_all(work.due);
+        self.renew(&renewals, work.timeout);
+        if self.cut_off && !renewals.is_empty() {
+            // The time for another try belongs to the renewals.
+            work.withdrawals.into_iter().for_each(|w| self.put_off(w));
+        } else {
+            self.withdraw(work.withdrawals, work.timeout);
+        }
+    }
+
+    /// What panics once may panic every time, and what was due is still due.
+    fn rest(&self) {
+        let end = Moment::now().after(AFTER_PANIC);
+        let mut state = self.shared.state.lock();
+        while !state.stop && !end.is_past() {
+            self.shared.changed.wait_for(&mut state, end.left());
         }
     }
 
@@ -344,9 +362,5 @@ fn after_panic() -> Schedule {
 
 /// Runs a target's own code; `None` if it panicked.
 fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
-    let result = catch_unwind(AssertUnwindSafe(code));
-    if result.is_err() {
-        tracing::error!("a lock panicked while it was renewed; all others go on");
-    }
-    result.ok()
+    catch_unwind(AssertUnwindSafe(code)).ok()
 }
