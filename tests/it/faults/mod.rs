@@ -8,6 +8,7 @@ mod held_back;
 mod killed;
 mod lost_replies;
 mod paused;
+mod proxy;
 mod pubsub;
 mod refusals;
 mod renewal;

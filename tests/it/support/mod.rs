@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod process;
+pub mod proxy;
 pub mod server;
 pub mod timing;
 pub mod traffic;

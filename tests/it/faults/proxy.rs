@@ -1,0 +1,443 @@
+//! The proxy does what it says: each fault, seen from both sides of it. A proxy that lies would let
+//! every test that stands on it pass.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Instant;
+
+use crate::support::process;
+use crate::support::proxy::{Fault, Gate, Proxy, Request};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+
+/// A connection of plain bytes.
+struct Client(TcpStream);
+
+impl Client {
+    fn of(proxy: &Proxy) -> Self {
+        let stream = TcpStream::connect(proxy.address()).expect("the proxy listens");
+        let soon = Some(SOON.get());
+        stream.set_read_timeout(soon).expect("a time-out");
+        Self(stream)
+    }
+
+    fn send(&mut self, words: &[&str]) {
+        self.0.write_all(&packed(words)).expect("the proxy reads");
+    }
+
+    #[track_caller]
+    fn hear(&mut self, reply: &str) {
+        let mut bytes = vec![0; reply.len()];
+        self.0.read_exact(&mut bytes).expect("a reply");
+        assert_eq!(String::from_utf8_lossy(&bytes), reply);
+    }
+
+    #[track_caller]
+    fn ask(&mut self, words: &[&str], reply: &str) {
+        self.send(words);
+        self.hear(reply);
+    }
+
+    #[track_caller]
+    fn hear_nothing(&self) {
+        let while_ = Some(A_WHILE.get());
+        self.0.set_read_timeout(while_).expect("a time-out");
+        let error = (&self.0).read(&mut [0]).expect_err("nothing to come");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        self.0
+            .set_read_timeout(Some(SOON.get()))
+            .expect("a time-out");
+    }
+
+    #[track_caller]
+    fn sees_fin(&mut self) {
+        assert_eq!(self.0.read(&mut [0]).expect("no reset"), 0);
+    }
+
+    #[track_caller]
+    fn sees_reset(&mut self) {
+        let error = self.0.read(&mut [0]).expect_err("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+fn packed(words: &[&str]) -> Vec<u8> {
+    let mut cmd = redis::Cmd::new();
+    for word in words {
+        cmd.arg(word);
+    }
+    cmd.get_packed_command()
+}
+
+fn bench() -> (Server, Proxy) {
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    (server, proxy)
+}
+
+/// This fault for each INCR, and none for the rest.
+fn on_incr(proxy: &Proxy, fault: Fault) {
+    proxy.on_request(move |request| {
+        if request.command() == "INCR" {
+            fault.clone()
+        } else {
+            Fault::Pass
+        }
+    });
+}
+
+fn value(server: &Server) -> Option<u32> {
+    server.ask(redis::cmd("GET").arg("n"))
+}
+
+#[test]
+fn without_a_rule_all_passes_byte_for_byte() {
+    let (_server, proxy) = bench();
+    let mut client = Client::of(&proxy);
+    client.ask(&["PING"], "+PONG\r\n");
+    client.ask(&["SET", "n", "a\r\n$1\r\nb\0"], "+OK\r\n");
+    client.ask(&["GET", "n"], "$9\r\na\r\n$1\r\nb\0\r\n");
+    client.ask(&["GET", "none"], "$-1\r\n");
+    client.ask(&["NOSUCH"], "-ERR unknown command 'NOSUCH'");
+    let mut other = Client::of(&proxy);
+    other.ask(
+        &["EVAL", "return {1, {'a', {}}, false}", "0"],
+        "*3\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n$-1\r\n",
+    );
+    assert_eq!((proxy.requests(), proxy.connections()), (6, 2));
+}
+
+#[test]
+fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
+    let (server, proxy) = bench();
+    let (seen, requests) = crossbeam_channel::unbounded();
+    proxy.on_request(move |request| {
+        seen.send(request.clone()).expect("the test listens");
+        let swallow = request.words.get(1).is_some_and(|word| word == b"2");
+        if swallow {
+            Fault::SwallowReply
+        } else {
+            Fault::Pass
+        }
+    });
+    let mut client = Client::of(&proxy);
+    let together: Vec<u8> = ["1", "2", "3"]
+        .iter()
+        .flat_map(|word| packed(&["echo", word]))
+        .collect();
+    // However the bytes are cut on their way.
+    for piece in together.chunks(7) {
+        client.0.write_all(piece).expect("the proxy reads");
+        std::thread::yield_now();
+    }
+    client.hear("$1\r\n1\r\n$1\r\n3\r\n");
+    let requests: Vec<Request> = requests.try_iter().collect();
+    assert_eq!(requests.len(), 3);
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.command() == "ECHO" && r.connection == 1)
+    );
+    drop(server);
+    client.sees_fin();
+}
+
+#[test]
+fn a_script_is_known_by_its_source_and_by_its_hash() {
+    let (_server, proxy) = bench();
+    proxy.know("mine", "return 7");
+    let source = include_str!("../../../lua/release.lua");
+    let hash = sha1_smol::Sha1::from(source).digest().to_string();
+    let (seen, names) = crossbeam_channel::unbounded();
+    proxy.on_request(move |request| {
+        let names = ["mine", "release", "acquire"];
+        let runs = names.into_iter().filter(|name| request.runs(name));
+        seen.send(runs.collect::<Vec<_>>())
+            .expect("the test listens");
+        Fault::Pass
+    });
+    let mut client = Client::of(&proxy);
+    client.ask(&["EVAL", "return 7", "0"], ":7\r\n");
+    client.ask(&["eval", source, "2", "a", "b", "c"], ":0\r\n");
+    client.ask(&["EVALSHA", &hash, "2", "a", "b", "c"], ":0\r\n");
+    client.ask(&["ECHO", &hash], "$40\r\n");
+    let seen: Vec<_> = names.try_iter().collect();
+    assert_eq!(
+        seen,
+        [vec!["mine"], vec!["release"], vec!["release"], vec![]]
+    );
+}
+
+#[test]
+fn a_swallowed_reply_is_of_a_request_that_was_done() {
+    let (server, proxy) = bench();
+    on_incr(&proxy, Fault::SwallowReply);
+    let mut client = Client::of(&proxy);
+    client.send(&["INCR", "n"]);
+    eventually("it to be done", || value(&server) == Some(1));
+    client.hear_nothing();
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn a_swallowed_request_is_never_done() {
+    let (server, proxy) = bench();
+    on_incr(&proxy, Fault::SwallowRequest);
+    let mut client = Client::of(&proxy);
+    client.send(&["INCR", "n"]);
+    client.hear_nothing();
+    client.ask(&["PING"], "+PONG\r\n");
+    assert_eq!(value(&server), None);
+}
+
+#[test]
+fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
+    let (server, proxy) = bench();
+    on_incr(&proxy, Fault::ResetBeforeReply);
+    let mut client = Client::of(&proxy);
+    client.send(&["INCR", "n"]);
+    client.sees_reset();
+    assert_eq!(value(&server), Some(1));
+    // The server sees the end of it, too: only the test's own connection is left.
+    eventually("the server's end to be closed", || {
+        server
+            .ask::<String>(redis::cmd("CLIENT").arg("LIST"))
+            .lines()
+            .count()
+            == 1
+    });
+}
+
+#[test]
+fn so_many_bytes_of_a_reply_come_before_the_reset_or_the_cut() {
+    let (_server, proxy) = bench();
+    let reply = "$5\r\nhello\r\n";
+    for length in 0..=reply.len() {
+        for fault in [Fault::ResetInReply(length), Fault::CutInReply(length)] {
+            let is_cut = matches!(fault, Fault::CutInReply(_));
+            proxy.on_request(move |_| fault.clone());
+            let mut client = Client::of(&proxy);
+            client.ask(&["ECHO", "hello"], &reply[..length]);
+            if is_cut {
+                client.sees_fin();
+            } else {
+                client.sees_reset();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reply_is_split_into_pieces_with_pauses_between() {
+    let (_server, proxy) = bench();
+    let pause = millis(20);
+    proxy.on_request(move |_| Fault::SplitReply { every: 3, pause });
+    let mut client = Client::of(&proxy);
+    client.send(&["ECHO", "hello"]);
+    let start = Instant::now();
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    while pieces.concat().len() < "$5\r\nhello\r\n".len() {
+        let mut bytes = [0; 100];
+        let length = client.0.read(&mut bytes).expect("a piece");
+        pieces.push(bytes[..length].to_vec());
+    }
+    assert_eq!(pieces, [&b"$5\r"[..], b"\nhe", b"llo", b"\r\n"]);
+    assert!(start.elapsed() >= pause * 3, "{:?}", start.elapsed());
+}
+
+#[test]
+fn half_a_request_is_never_done_and_both_sides_are_cut() {
+    let (server, proxy) = bench();
+    on_incr(&proxy, Fault::HalfRequest);
+    let mut client = Client::of(&proxy);
+    client.ask(&["PING"], "+PONG\r\n");
+    client.send(&["INCR", "n"]);
+    client.sees_fin();
+    eventually("the server's end to be closed", || {
+        server
+            .ask::<String>(redis::cmd("CLIENT").arg("LIST"))
+            .lines()
+            .count()
+            == 1
+    });
+    assert_eq!(value(&server), None);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+    proxy.retarget(&listener.local_addr().expect("bound").to_string());
+    let mut client = Client::of(&proxy);
+    client.send(&["INCR", "n"]);
+    let mut half = Vec::new();
+    let (mut upstream, _) = listener.accept().expect("the proxy connects");
+    upstream.read_to_end(&mut half).expect("no reset");
+    assert_eq!(half, packed(&["INCR", "n"])[..half.len()]);
+    assert_eq!(half.len(), packed(&["INCR", "n"]).len() / 2);
+}
+
+#[test]
+fn a_delayed_request_holds_up_those_behind_it() {
+    let (server, proxy) = bench();
+    let delay = A_WHILE.get();
+    on_incr(&proxy, Fault::Delay(delay));
+    let mut client = Client::of(&proxy);
+    let start = Instant::now();
+    client.send(&["INCR", "n"]);
+    client.send(&["GET", "n"]);
+    assert_eq!(value(&server), None);
+    client.hear(":1\r\n$1\r\n1\r\n");
+    assert!(start.elapsed() >= delay, "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
+    for leave in ["stay", "close", "reset", "cut by the proxy"] {
+        let (server, proxy) = bench();
+        let gate = Gate::new();
+        on_incr(&proxy, Fault::HoldBack(gate.clone()));
+        let mut client = Client::of(&proxy);
+        client.ask(&["PING"], "+PONG\r\n");
+        client.send(&["INCR", "n"]);
+        client.send(&["SET", "behind", "1"]);
+        eventually("it to be held", || proxy.requests() == 3);
+        assert_eq!((gate.held(), gate.passed()), (1, 0), "{leave}");
+        match leave {
+            "close" => drop(client),
+            "reset" => {
+                let socket = socket2::SockRef::from(&client.0);
+                let none = std::time::Duration::ZERO;
+                socket.set_linger(Some(none)).expect("a socket");
+                drop(client);
+            }
+            "cut by the proxy" => {
+                proxy.reset_all();
+                client.sees_reset();
+            }
+            _ => {
+                client.hear_nothing();
+                gate.open();
+                client.hear(":1\r\n+OK\r\n");
+            }
+        }
+        // Another connection is not held up, and sees nothing of it.
+        let mut other = Client::of(&proxy);
+        let behind = if leave == "stay" { ":1\r\n" } else { ":0\r\n" };
+        other.ask(&["EXISTS", "behind"], behind);
+        gate.open();
+        eventually("it to pass", || gate.passed() == 1);
+        assert_eq!(gate.held(), 0);
+        assert_eq!(value(&server), Some(1), "{leave}");
+        eventually("what came behind it", || {
+            server.ask::<bool>(redis::cmd("EXISTS").arg("behind"))
+        });
+    }
+}
+
+#[test]
+fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requests() {
+    let (server, proxy) = bench();
+    proxy.on_message(|channel, payload| channel == b"a" && payload != b"2");
+    proxy.on_request(|request| match request.command().as_str() {
+        "PING" if request.words.len() > 1 => Fault::SwallowReply,
+        _ => Fault::Pass,
+    });
+    let mut client = Client::of(&proxy);
+    client.ask(
+        &["SUBSCRIBE", "a", "b"],
+        "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n",
+    );
+    for (channel, payload) in [("a", "1"), ("a", "2"), ("b", "1"), ("a", "3")] {
+        let publish = redis::cmd("PUBLISH").arg(channel).arg(payload).clone();
+        assert_eq!(server.ask::<u32>(&publish), 1);
+    }
+    client.send(&["PING", "swallowed"]);
+    client.send(&["PING"]);
+    client.hear("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n");
+    client.hear("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n");
+    client.hear("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+}
+
+#[test]
+fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
+    let (_server, proxy) = bench();
+    let mut clients = [(); 3].map(|()| Client::of(&proxy));
+    for client in &mut clients {
+        client.ask(&["PING"], "+PONG\r\n");
+    }
+    let [first, second, third] = &mut clients;
+    proxy.cut_all();
+    first.sees_fin();
+    second.sees_fin();
+    third.sees_fin();
+    let mut client = Client::of(&proxy);
+    client.ask(&["PING"], "+PONG\r\n");
+    proxy.reset_all();
+    client.sees_reset();
+    proxy.refuse(true);
+    Client::of(&proxy).sees_fin();
+    proxy.refuse(false);
+    Client::of(&proxy).ask(&["PING"], "+PONG\r\n");
+    assert_eq!(proxy.connections(), 6);
+}
+
+#[test]
+fn another_server_gets_the_new_connections() {
+    let (_server, proxy) = bench();
+    let another = Server::start();
+    another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
+    let mut old = Client::of(&proxy);
+    old.ask(&["GET", "n"], "$-1\r\n");
+    proxy.retarget(&another.address());
+    Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
+    old.ask(&["GET", "n"], "$-1\r\n");
+    // Nobody listens there.
+    proxy.retarget(&format!("127.0.0.1:{}", process::free_port()));
+    Client::of(&proxy).sees_fin();
+}
+
+#[test]
+fn a_calm_proxy_forgets_its_rules() {
+    let (_server, proxy) = bench();
+    proxy.on_request(|_| Fault::SwallowRequest);
+    let mut client = Client::of(&proxy);
+    client.send(&["PING"]);
+    client.hear_nothing();
+    proxy.calm();
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
+/// Whatever its threads wait for.
+#[test]
+fn a_proxy_ends_at_once_with_all_its_threads() {
+    let (server, proxy) = bench();
+    let gate = Gate::new();
+    let held = gate.clone();
+    proxy.on_request(move |request| match request.command().as_str() {
+        "ECHO" => Fault::Delay(SOON.get() * 6),
+        "INCR" => Fault::HoldBack(held.clone()),
+        "PING" => Fault::SplitReply {
+            every: 1,
+            pause: SOON.get() * 6,
+        },
+        _ => Fault::Pass,
+    });
+    let mut clients: Vec<Client> = [
+        &["ECHO", "1"][..],
+        &["INCR", "n"],
+        &["PING"],
+        &["BLPOP", "none", "0"],
+    ]
+    .map(|words| {
+        let mut client = Client::of(&proxy);
+        client.send(words);
+        client
+    })
+    .into();
+    eventually("all to be there", || proxy.requests() == 4);
+    clients[2].hear("+");
+    within(SLIP.get(), "the end of the proxy", || drop(proxy));
+    for client in &mut clients {
+        client.sees_fin();
+    }
+    gate.open();
+    throughout(A_WHILE.get(), "what was held back", || {
+        value(&server).is_none()
+    });
+}

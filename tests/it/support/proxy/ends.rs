@@ -1,0 +1,82 @@
+//! The two ends of a connection through the proxy, each closed in more than one way.
+
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use socket2::SockRef;
+
+/// No write takes longer, whoever does not read.
+const LONGEST_WRITE: Duration = Duration::from_secs(5);
+
+/// The way back to a client.
+///
+/// A reset leaves only when the last descriptor is closed. This one is taken and closed here; the
+/// reader's ends its read by the shutdown and is closed there.
+#[derive(Debug)]
+pub(super) struct ClientEnd(Mutex<Option<TcpStream>>);
+
+impl ClientEnd {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        prepare(&stream)?;
+        Ok(Self(Mutex::new(Some(stream))))
+    }
+
+    /// Nothing, if the client is gone: what it would have been told is of interest to nobody.
+    pub(super) fn write(&self, bytes: &[u8]) {
+        let mut stream = self.0.lock();
+        if stream.as_mut().is_some_and(|s| s.write_all(bytes).is_err()) {
+            stream.take();
+        }
+    }
+
+    /// FIN.
+    pub(super) fn cut(&self) {
+        if let Some(stream) = self.0.lock().take() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// RST.
+    pub(super) fn reset(&self) {
+        if let Some(stream) = self.0.lock().take() {
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            // Sends nothing, and ends the read that keeps the other descriptor open.
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+    }
+}
+
+/// The way to the server.
+#[derive(Debug)]
+pub(super) struct ServerEnd(TcpStream);
+
+impl ServerEnd {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        prepare(&stream)?;
+        Ok(Self(stream))
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.0
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+
+    /// Nothing more comes: the server answers what it has and closes.
+    pub(super) fn finish(&self) {
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    pub(super) fn cut(&self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(LONGEST_WRITE))
+}

@@ -1,0 +1,232 @@
+//! The threads of one connection through the proxy.
+//!
+//! One reads and judges requests, one delivers them, one reads replies and passes them on. Reading
+//! goes on while a delivery waits, so that what a client has sent is not lost with the client.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use parking_lot::Mutex;
+
+use super::ends::{ClientEnd, ServerEnd};
+use super::rules::{Fault, Request};
+use super::{Shared, frame};
+
+/// Both ends, and the replies that are to come, oldest first.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) number: u64,
+    pub(super) client: ClientEnd,
+    pub(super) server: ServerEnd,
+    expected: Mutex<VecDeque<Fault>>,
+    /// Messages may come, which are replies to nothing.
+    listens: AtomicBool,
+}
+
+/// A request on its way to the server.
+pub(super) struct Order {
+    bytes: Vec<u8>,
+    replies: usize,
+    fault: Fault,
+}
+
+impl Link {
+    pub(super) fn new(number: u64, client: ClientEnd, server: ServerEnd) -> Self {
+        Self {
+            number,
+            client,
+            server,
+            expected: Mutex::default(),
+            listens: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn read_requests(
+        self: &Arc<Self>,
+        shared: &Shared,
+        from: TcpStream,
+        orders: &Sender<Order>,
+    ) {
+        // A rule that panics must not leave its client waiting.
+        let _on_panic = CutOnPanic(Arc::clone(self));
+        let mut buffer = Buffer::new(from);
+        while buffer.fill().is_ok() {
+            loop {
+                let (length, words) = match frame::request(buffer.bytes()) {
+                    Ok(Some(framed)) => framed,
+                    Ok(None) => break,
+                    Err(frame::Foreign) => return self.client.cut(),
+                };
+                let bytes = buffer.take(length);
+                if words.is_empty() {
+                    continue;
+                }
+                shared.requests.fetch_add(1, Ordering::SeqCst);
+                let request = Request::new(self.number, words, &shared.scripts);
+                if request.subscribes() {
+                    self.listens.store(true, Ordering::SeqCst);
+                }
+                let fault = (shared.on_request.lock())(&request);
+                if let Fault::HoldBack(gate) = &fault {
+                    gate.arrive();
+                }
+                let order = Order {
+                    bytes,
+                    replies: request.replies(),
+                    fault,
+                };
+                if orders.send(order).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ends when nobody brings orders any more; the server's replies still come then.
+    pub(super) fn deliver(&self, orders: &Receiver<Order>, stop: &Receiver<Infallible>) {
+        for order in orders {
+            let go_on = match &order.fault {
+                Fault::Delay(time) => sleep(*time, stop),
+                Fault::HoldBack(gate) => gate.wait(stop),
+                Fault::SwallowRequest => continue,
+                Fault::HalfRequest => {
+                    let _ = self.server.write(&order.bytes[..order.bytes.len() / 2]);
+                    false
+                }
+                _ => true,
+            };
+            if !go_on {
+                return self.cut();
+            }
+            // Before it is sent: the reply may be there at once.
+            let expected = std::iter::repeat_n(order.fault, order.replies);
+            self.expected.lock().extend(expected);
+            if self.server.write(&order.bytes).is_err() {
+                return self.cut();
+            }
+        }
+        self.server.finish();
+    }
+
+    pub(super) fn read_replies(&self, shared: &Shared, from: TcpStream) {
+        let mut buffer = Buffer::new(from);
+        let end = loop {
+            match frame::reply(buffer.bytes()) {
+                Ok(Some(length)) => self.pass_on(&buffer.take(length), shared),
+                Ok(None) => {
+                    if let Err(end) = buffer.fill() {
+                        break end;
+                    }
+                }
+                Err(frame::Foreign) => break ErrorKind::InvalidData,
+            }
+        };
+        match end {
+            ErrorKind::ConnectionReset => self.client.reset(),
+            _ => self.cut(),
+        }
+    }
+
+    fn pass_on(&self, reply: &[u8], shared: &Shared) {
+        let listens = self.listens.load(Ordering::SeqCst);
+        if let Some((channel, payload)) = frame::message(reply).filter(|_| listens) {
+            if (shared.on_message.lock())(&channel, &payload) {
+                self.client.write(reply);
+            }
+            return;
+        }
+        let fault = self.expected.lock().pop_front();
+        match fault.unwrap_or(Fault::Pass) {
+            Fault::SwallowReply => {}
+            Fault::ResetBeforeReply => self.client.reset(),
+            Fault::ResetInReply(length) => {
+                self.client.write(&reply[..length.min(reply.len())]);
+                self.client.reset();
+            }
+            Fault::CutInReply(length) => {
+                self.client.write(&reply[..length.min(reply.len())]);
+                self.client.cut();
+            }
+            Fault::SplitReply { every, pause } => {
+                for (place, piece) in reply.chunks(every.max(1)).enumerate() {
+                    if place > 0 && !sleep(pause, &shared.stop) {
+                        return;
+                    }
+                    self.client.write(piece);
+                }
+            }
+            Fault::HoldBack(gate) => {
+                self.client.write(reply);
+                gate.answered();
+            }
+            Fault::Pass | Fault::Delay(_) | Fault::HalfRequest | Fault::SwallowRequest => {
+                self.client.write(reply);
+            }
+        }
+    }
+
+    pub(super) fn cut(&self) {
+        self.client.cut();
+        self.server.cut();
+    }
+}
+
+struct CutOnPanic(Arc<Link>);
+
+impl Drop for CutOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.cut();
+        }
+    }
+}
+
+/// False if everything ends before.
+fn sleep(time: Duration, stop: &Receiver<Infallible>) -> bool {
+    stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
+/// What has come and is not whole yet.
+struct Buffer {
+    from: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Buffer {
+    fn new(from: TcpStream) -> Self {
+        Self {
+            from,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Waits for more; the error is why nothing more comes.
+    fn fill(&mut self) -> Result<(), ErrorKind> {
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            match self.from.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof),
+                Ok(length) => {
+                    self.bytes.extend_from_slice(&chunk[..length]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        self.bytes.drain(..length).collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! What a rule sees, and what it can decide.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use parking_lot::Mutex;
+
+/// A request of a client.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The number of its connection; the first one is 1.
+    pub connection: u64,
+    /// The command and its arguments.
+    pub words: Vec<Vec<u8>>,
+    script: Option<Arc<str>>,
+}
+
+impl Request {
+    pub(super) fn new(connection: u64, words: Vec<Vec<u8>>, scripts: &Scripts) -> Self {
+        let script = scripts.name(&words);
+        Self {
+            connection,
+            words,
+            script,
+        }
+    }
+
+    /// In upper case.
+    pub fn command(&self) -> String {
+        let command = self.words.first().map_or(&[][..], Vec::as_slice);
+        String::from_utf8_lossy(command).to_uppercase()
+    }
+
+    /// Whether it calls this script, by its source or by its hash: `"acquire"` is `lua/acquire.lua`.
+    /// Whether the server knows the hash is another question.
+    pub fn runs(&self, script: &str) -> bool {
+        self.script() == Some(script)
+    }
+
+    /// The script that it calls, if it is a known one.
+    pub fn script(&self) -> Option<&str> {
+        self.script.as_deref()
+    }
+
+    pub(super) fn subscribes(&self) -> bool {
+        matches!(self.command().as_str(), "SUBSCRIBE" | "PSUBSCRIBE")
+    }
+
+    /// How many replies the server gives to it.
+    pub(super) fn replies(&self) -> usize {
+        match self.command().as_str() {
+            "SUBSCRIBE" | "PSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE" => {
+                self.words.len().saturating_sub(1).max(1)
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// What becomes of one request and of its reply.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    Pass,
+    /// It goes to the server so much later, and so do those behind it.
+    Delay(Duration),
+    /// The server does it, and the reply never arrives. The connection stays open.
+    SwallowReply,
+    /// The server does it, then the client's connection is reset.
+    ResetBeforeReply,
+    /// So many bytes of the reply, then RST.
+    ResetInReply(usize),
+    /// So many bytes of the reply, then FIN.
+    CutInReply(usize),
+    /// The reply comes in pieces of so many bytes with a pause between two of them.
+    SplitReply {
+        every: usize,
+        pause: Duration,
+    },
+    /// Half of it goes to the server, then both sides are cut.
+    HalfRequest,
+    /// It never reaches the server. The connection stays open.
+    SwallowRequest,
+    /// It goes to the server when the gate is opened, even if the client is gone by then. What
+    /// comes behind it on its connection waits, too.
+    HoldBack(Gate),
+}
+
+/// Where requests wait until the test lets them go on.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<GateState>);
+
+#[derive(Debug)]
+struct GateState {
+    /// Gone once the gate is open, which ends every wait for `opened`.
+    closed: Mutex<Option<Sender<Infallible>>>,
+    opened: Receiver<Infallible>,
+    held: AtomicUsize,
+    passed: AtomicUsize,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        let (closed, opened) = bounded(0);
+        Self(Arc::new(GateState {
+            closed: Mutex::new(Some(closed)),
+            opened,
+            held: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Lets all go on that wait and all that come.
+    pub fn open(&self) {
+        self.0.closed.lock().take();
+    }
+
+    /// How many requests wait.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::SeqCst)
+    }
+
+    /// How many requests went through the open gate and were answered by the server.
+    pub fn passed(&self) -> usize {
+        self.0.passed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn arrive(&self) {
+        self.0.held.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until the gate is open; false if everything ends before.
+    pub(super) fn wait(&self, stop: &Receiver<Infallible>) -> bool {
+        let open = select! {
+            recv(self.0.opened) -> _ => true,
+            recv(stop) -> _ => false,
+        };
+        self.0.held.fetch_sub(1, Ordering::SeqCst);
+        open
+    }
+
+    pub(super) fn answered(&self) {
+        self.0.passed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The names of scripts, by the hash under which a server knows them.
+#[derive(Debug, Default)]
+pub(super) struct Scripts(Mutex<HashMap<String, Arc<str>>>);
+
+impl Scripts {
+    /// Every `NAME.lua` of a directory; none if there is no such directory.
+    pub(super) fn of(directory: &Path) -> Self {
+        let scripts = Self::default();
+        let files = std::fs::read_dir(directory).into_iter().flatten();
+        for path in files.filter_map(|file| Some(file.ok()?.path())) {
+            if path.extension().is_some_and(|extension| extension == "lua")
+                && let (Some(name), Ok(text)) = (path.file_stem(), std::fs::read(&path))
+            {
+                scripts.add(&name.to_string_lossy(), &text);
+            }
+        }
+        scripts
+    }
+
+    pub(super) fn add(&self, name: &str, text: &[u8]) {
+        self.0.lock().insert(hash(text), name.into());
+    }
+
+    fn name(&self, words: &[Vec<u8>]) -> Option<Arc<str>> {
+        let [command, script, ..] = words else {
+            return None;
+        };
+        let hash = if command.eq_ignore_ascii_case(b"EVAL") {
+            hash(script)
+        } else if command.eq_ignore_ascii_case(b"EVALSHA") {
+            String::from_utf8_lossy(script).to_lowercase()
+        } else {
+            return None;
+        };
+        self.0.lock().get(&hash).cloned()
+    }
+}
+
+fn hash(text: &[u8]) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
