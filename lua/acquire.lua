@@ -1,13 +1,35 @@
--- Takes a free lock for one owner, at hold count 1.
+-- Takes a free lock for one owner, at hold count 1, and gives the hold a fencing token if asked to.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
+-- KEYS[2]  if a token is asked for: the last token given for this lock, a whole number
 -- ARGV[1]  owner
 -- ARGV[2]  lease in milliseconds
--- reply    nil: the owner holds the lock; else PTTL of another owner's hold (-1: it never expires)
+-- ARGV[3]  with KEYS[2]: how long the last token is kept, in milliseconds
+-- reply    nil, or { token }: the owner holds the lock; else PTTL of another owner's hold (-1: it
+--          never expires)
 --
 -- The owner's own field is there when the reply to an earlier copy of this request was lost: that
 -- attempt took the lock, so its count stands and only the lease is brought up to what is asked.
-if redis.call('exists', KEYS[1]) == 0 then
+local free = redis.call('exists', KEYS[1]) == 0
+if not free and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+    return redis.call('pttl', KEYS[1])
+end
+
+local token
+if KEYS[2] then
+    -- The clock takes over where the last token is gone: it is later than any clock that gave one.
+    local now = redis.call('time')
+    token = math.max((redis.call('get', KEYS[2]) or 0) + 1, now[1] * 1000000 + now[2])
+    local text = string.format('%.0f', token)
+    if redis.call('pttl', KEYS[2]) == -1 then
+        -- Kept for ever by whoever made it, as Redisson does: others count on it.
+        redis.call('set', KEYS[2], text)
+    else
+        redis.call('set', KEYS[2], text, 'px', ARGV[3])
+    end
+end
+
+if free then
     redis.call('hset', KEYS[1], ARGV[1], 1)
     -- Where this is refused, no lock may stay behind that never ends.
     local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
@@ -15,13 +37,7 @@ if redis.call('exists', KEYS[1]) == 0 then
         redis.call('del', KEYS[1])
         return granted
     end
-    return nil
-end
-local left = redis.call('pttl', KEYS[1])
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    return left
-end
-if left < tonumber(ARGV[2]) then
+elseif redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('pexpire', KEYS[1], ARGV[2])
 end
-return nil
+return token and { token }

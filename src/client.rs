@@ -9,7 +9,7 @@ use crate::config::{Config, LockClientBuilder};
 use crate::core::Core;
 use crate::error::Result;
 use crate::key::LockKey;
-use crate::lock::{self, ReentrantLock};
+use crate::lock::{self, FencedLock, ReentrantLock};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
@@ -69,6 +69,13 @@ impl LockClient {
     #[must_use]
     pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
         ReentrantLock::new(Arc::clone(&self.core), name)
+    }
+
+    /// A handle of the fenced lock of this name: reentrant, and each hold has a number that what the
+    /// lock protects can tell a late writer by. Otherwise as [`reentrant_lock`](Self::reentrant_lock).
+    #[must_use]
+    pub fn fenced_lock(&self, name: &str) -> FencedLock {
+        FencedLock::new(Arc::clone(&self.core), name)
     }
 
     /// Who holds the lock of this name, as Redis knows it.

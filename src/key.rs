@@ -59,6 +59,11 @@ impl LockKey {
         &self.key
     }
 
+    /// The last fencing token that was given for the lock.
+    pub(crate) fn last_token(&self) -> String {
+        derived("redisson_lock_token", &self.key)
+    }
+
     /// Where releases are announced.
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.channel
@@ -89,7 +94,10 @@ mod tests {
             ("{}x", "redisson_lock__channel:{}x"),
             ("größe ☃", "redisson_lock__channel:{größe ☃}"),
         ] {
-            assert_eq!(&**LockKey::new("", name).channel(), channel);
+            let key = LockKey::new("", name);
+            assert_eq!(&**key.channel(), channel);
+            let token = channel.replace("lock__channel", "lock_token");
+            assert_eq!(key.last_token(), token);
         }
     }
 

@@ -139,7 +139,7 @@ pub use config::LockClientBuilder;
 pub use error::{Cause, Error, LostReason, Result};
 pub use interrupt::Interrupt;
 pub use lease::Lease;
-pub use lock::{Lock, LockGuard, ReentrantLock};
+pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, ReentrantLock};
 pub use observe::{LockEvent, Stats};
 
 /// The README's program is compiled, too.

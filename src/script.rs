@@ -1,6 +1,7 @@
 //! The Lua scripts, how they are called, and what their replies mean.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
@@ -97,10 +98,16 @@ impl Call {
 /// What one attempt at a lock found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    Taken,
+    /// With a fencing token, if it was asked for.
+    Taken(Option<u64>),
     /// Somebody else holds it, for so many milliseconds more; `None`: it never expires.
     Held(Option<u64>),
 }
+
+/// How long Redis keeps the last fencing token of a lock that nobody takes any more. Without a bound
+/// one key stays for every name that was ever used, as Redisson's do. Once the key is gone, tokens
+/// rise on from the server's clock, so they would fall only if that were set back by more than this.
+const TOKEN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
     Call::new(&ACQUIRE)
@@ -109,9 +116,20 @@ pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
         .arg(millis.to_string())
 }
 
+/// As [`acquire`], and asks for a fencing token.
+pub(crate) fn acquire_fenced(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+    acquire(key, owner, millis)
+        .key(&key.last_token())
+        .arg(TOKEN_KEPT.as_millis().to_string())
+}
+
 pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     match reply {
-        Value::Nil => Ok(Attempt::Taken),
+        Value::Nil => Ok(Attempt::Taken(None)),
+        Value::Array(parts) => match parts[..] {
+            [Value::Int(token)] => Ok(Attempt::Taken(u64::try_from(token).ok())),
+            _ => Err(unexpected(reply)),
+        },
         Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
         other => Err(unexpected(other)),
     }
@@ -229,7 +247,9 @@ mod tests {
 
     #[test]
     fn every_reply_of_a_script_has_its_meaning() {
-        assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken);
+        assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken(None));
+        let token = Value::Array(vec![Value::Int(7)]);
+        assert_eq!(attempt(&token).unwrap(), Attempt::Taken(Some(7)));
         assert_eq!(attempt(&Value::Int(250)).unwrap(), Attempt::Held(Some(250)));
         assert_eq!(attempt(&Value::Int(-1)).unwrap(), Attempt::Held(None));
         assert_eq!(verdict(&Value::Int(1)).unwrap(), Verdict::Done);
@@ -250,6 +270,7 @@ mod tests {
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
         }
         assert!(attempt(&Value::Okay).is_err());
+        assert!(attempt(&Value::Array(vec![])).is_err());
         // Fewer verdicts than locks: which lock is missing cannot be told.
         assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
     }

@@ -29,6 +29,7 @@ pub(crate) struct Hold {
     key: LockKey,
     /// Who took the lock from Redis. Apart from `thread`, which holds it here.
     owner: Owner,
+    token: Option<u64>,
     thread: ThreadId,
     process: Process,
     state: Mutex<State>,
@@ -51,6 +52,17 @@ enum End {
     Released,
 }
 
+/// What Redis granted.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) owner: Owner,
+    /// Before the request was sent.
+    pub(crate) asked: Moment,
+    pub(crate) terms: Terms,
+    /// The fencing token, if one was asked for.
+    pub(crate) token: Option<u64>,
+}
+
 /// What giving up a level leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Popped {
@@ -70,23 +82,22 @@ pub(crate) enum Popped {
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
 
-    /// The calling thread's, for a request that was sent after `asked`.
+    /// The calling thread's.
     pub(crate) fn new(
         key: LockKey,
-        owner: Owner,
-        terms: Terms,
-        asked: Moment,
+        grant: Grant,
         queue: &Arc<LocalQueue>,
         observer: Arc<Observer>,
     ) -> Self {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             key,
-            owner,
+            owner: grant.owner,
+            token: grant.token,
             thread: ThreadId::current(),
             process: Process::current(),
             state: Mutex::new(State {
-                tenure: Tenure::new(terms, asked),
+                tenure: Tenure::new(grant.terms, grant.asked),
                 end: None,
             }),
             bell: Bell::default(),
@@ -109,6 +120,10 @@ impl Hold {
 
     pub(crate) fn into_owner(self) -> Owner {
         self.owner
+    }
+
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.token
     }
 
     pub(crate) fn thread(&self) -> ThreadId {

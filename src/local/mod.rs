@@ -6,6 +6,6 @@ mod levels;
 mod queue;
 mod tenure;
 
-pub(crate) use hold::{Hold, Popped};
+pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
 pub(crate) use queue::{LocalQueue, Place, Turn};

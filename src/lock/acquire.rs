@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::handle::{Handle, Kind};
 use super::standing;
 use crate::clock::Moment;
 use crate::conn::InVain;
@@ -10,7 +11,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::key::LockKey;
 use crate::lease::{Lease, Terms};
-use crate::local::{Hold, LevelId, Place, Turn};
+use crate::local::{Grant, Hold, LevelId, Place, Turn};
 use crate::owner::{self, Owner, ThreadId};
 use crate::patience::Patience;
 use crate::script::{self, Attempt};
@@ -23,26 +24,22 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 pub(super) type Held = (Arc<Hold>, LevelId);
 
 /// Takes a lock, or a further level of it; `None` if the patience ends before.
-pub(super) fn acquire(
-    core: &Core,
-    key: &LockKey,
-    lease: Lease,
-    patience: &Patience,
-) -> Result<Option<Held>> {
+pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Result<Option<Held>> {
+    let Handle { core, key, kind } = handle;
     core.check_process(key.name())?;
     key.check()?;
     let terms = lease.terms(core.watchdog_lease)?;
     patience.check(key.name())?;
     let thread = ThreadId::current();
     let turn = match core.queue.enter(key.key(), thread) {
-        Place::Mine(hold) => return reenter(core, hold, terms, patience).map(Some),
+        Place::Mine(hold) => return reenter(core, hold, *kind, terms, patience).map(Some),
         Place::Turn(turn) => turn,
         Place::Behind => match queue_up(core, key, thread, patience)? {
             Some(turn) => turn,
             None => return Ok(None),
         },
     };
-    take(core, key, turn, terms, patience)
+    take(handle, turn, terms, patience)
 }
 
 /// Waits behind the other threads of this process.
@@ -95,13 +92,8 @@ fn silence(
 
 /// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
 /// dropped and goes to the next thread at home.
-fn take(
-    core: &Core,
-    key: &LockKey,
-    turn: Turn,
-    terms: Terms,
-    patience: &Patience,
-) -> Result<Option<Held>> {
+fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Result<Option<Held>> {
+    let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
     let mut listener = core
         .subscriber
@@ -111,7 +103,7 @@ fn take(
         let unanswered = Some(turn.ask());
         patience.silent_since(unanswered);
         silence(core, key, unanswered, patience)?;
-        let found = attempt(core, key, terms, patience);
+        let found = attempt(handle, terms, patience);
         if !matches!(
             found,
             Err(Error::Unavailable { .. } | Error::Interrupted { .. })
@@ -160,9 +152,13 @@ enum Found {
 }
 
 /// One try, to a clear answer.
-fn attempt(core: &Core, key: &LockKey, terms: Terms, patience: &Patience) -> Result<Found> {
+fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> {
+    let Handle { core, key, kind } = handle;
     let owner = Owner::current(&core.id);
-    let request = script::acquire(key, &owner, terms.millis);
+    let request = match kind {
+        Kind::Plain => script::acquire(key, &owner, terms.millis),
+        Kind::Fenced => script::acquire_fenced(key, &owner, terms.millis),
+    };
     let answer = match core.connections.ask(key, &request, patience) {
         Ok(answer) => answer,
         Err(no_answer) => {
@@ -179,15 +175,15 @@ fn attempt(core: &Core, key: &LockKey, terms: Terms, patience: &Patience) -> Res
                 millis.map_or(LONGEST_POLL, Duration::from_millis),
             ))
         }
-        Attempt::Taken => {
-            let hold = Hold::new(
-                key.clone(),
+        Attempt::Taken(token) => {
+            let grant = Grant {
                 owner,
+                asked: answer.asked,
                 terms,
-                answer.asked,
-                &core.queue,
-                Arc::clone(&core.observer),
-            );
+                token,
+            };
+            let observer = Arc::clone(&core.observer);
+            let hold = Hold::new(key.clone(), grant, &core.queue, observer);
             if !hold.expires().is_past() {
                 return Ok(Found::Taken(Arc::new(hold)));
             }
@@ -214,8 +210,23 @@ fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
 }
 
 /// A further level of a hold that this thread has.
-fn reenter(core: &Core, hold: Arc<Hold>, terms: Terms, patience: &Patience) -> Result<Held> {
+fn reenter(
+    core: &Core,
+    hold: Arc<Hold>,
+    kind: Kind,
+    terms: Terms,
+    patience: &Patience,
+) -> Result<Held> {
     hold.check()?;
+    if kind == Kind::Fenced && hold.token().is_none() {
+        return Err(Error::Config {
+            field: "name",
+            value: format!("{:?}", hold.key().name()),
+            rule:
+                "this thread holds it by a lock without a token; use one kind of lock for one name"
+                    .into(),
+        });
+    }
     let count = hold.count() + 1;
     let asked = standing::recount(core, &hold, count, terms.millis, patience)?;
     let level = hold.push(terms, asked)?;

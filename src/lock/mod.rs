@@ -1,7 +1,9 @@
 //! The face of every lock, and what stands behind it.
 
 mod acquire;
+mod fenced;
 mod guard;
+mod handle;
 mod reentrant;
 mod release;
 mod standing;
@@ -9,6 +11,7 @@ mod standing;
 use std::fmt;
 use std::time::Duration;
 
+pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};

@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use leasehold::{
-    Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LockStatus,
-    ReentrantLock, Stats,
+    Error, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockClientBuilder,
+    LockEvent, LockGuard, LockStatus, ReentrantLock, Stats,
 };
 
 /// Every public name. A change here is a change for every user.
 const PUBLIC: &[&str] = &[
     "Cause",
     "Error",
+    "FencedGuard",
+    "FencedLock",
     "Interrupt",
     "Lease",
     "Lock",
@@ -56,6 +58,7 @@ fn what_is_shared_can_be_shared() {
     shared::<LockClient>();
     shared::<LockClientBuilder>();
     shared::<ReentrantLock>();
+    shared::<FencedLock>();
     shared::<Box<dyn Lock>>();
     shared::<Interrupt>();
     shared::<Error>();
@@ -63,6 +66,7 @@ fn what_is_shared_can_be_shared() {
     cloned::<LockClient>();
     cloned::<LockClientBuilder>();
     cloned::<ReentrantLock>();
+    cloned::<FencedLock>();
     cloned::<Interrupt>();
     cloned::<Lease>();
     cloned::<LockEvent>();
@@ -75,6 +79,7 @@ fn what_is_shared_can_be_shared() {
 fn a_guard_can_be_looked_at_but_not_moved() {
     fn shared<T: Sync>() {}
     shared::<LockGuard>();
+    shared::<FencedGuard>();
     let cases = trybuild::TestCases::new();
     cases.pass("tests/compile_fail/guard_is_watched_by_other_threads.rs");
     cases.compile_fail("tests/compile_fail/guard_is_not_send.rs");

@@ -7,6 +7,7 @@ mod api;
 mod bad_input;
 mod contract;
 mod faults;
+mod fencing;
 mod layers;
 mod limits;
 mod mutual_exclusion;

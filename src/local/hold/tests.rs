@@ -18,9 +18,12 @@ fn terms(millis: u64, renewals: Renewals) -> Terms {
 fn new(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Hold {
     Hold::new(
         LockKey::new("", "lock"),
-        Owner::current(&uuid::Uuid::new_v4()),
-        terms,
-        asked,
+        Grant {
+            owner: Owner::current(&uuid::Uuid::new_v4()),
+            asked,
+            terms,
+            token: None,
+        },
         queue,
         Arc::default(),
     )

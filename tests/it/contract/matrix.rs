@@ -99,6 +99,12 @@ combination! { reentrant_in_namespaced: Reentrant in Namespaced
 can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
 combination! { reentrant_in_unix_socket: Reentrant in UnixSocket
 can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_one_server: Fenced in OneServer
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_namespaced: Fenced in Namespaced
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_unix_socket: Fenced in UnixSocket
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
 combination! { wrapped_in_one_server: Wrapped in OneServer
 can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
 combination! { wrapped_in_namespaced: Wrapped in Namespaced

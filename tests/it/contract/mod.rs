@@ -30,7 +30,7 @@ use crate::support::server::Server;
 use crate::support::{builder, unique};
 
 pub use environments::{Namespaced, OneServer, UnixSocket};
-pub use subjects::{Reentrant, Wrapped};
+pub use subjects::{Fenced, Reentrant, Wrapped};
 
 /// What makes a lock.
 pub trait Subject {

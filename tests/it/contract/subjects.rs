@@ -16,6 +16,15 @@ impl Subject for Reentrant {
     }
 }
 
+/// The fenced lock, as what it has in common with the others.
+pub struct Fenced;
+
+impl Subject for Fenced {
+    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.fenced_lock(name))
+    }
+}
+
 /// The reentrant lock behind a user's own implementation of the trait, which leaves to the trait
 /// what the trait provides.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
 use super::timing::{SOON, millis};
-use crate::{limits, mutual_exclusion, watchdog, wire};
+use crate::{fencing, limits, mutual_exclusion, watchdog, wire};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
@@ -29,6 +29,7 @@ const ROLES: &[(&str, Role)] = &[
     ("many_pairs", limits::growth::many_pairs),
     ("many_clients", limits::growth::many_clients),
     ("many_locks", watchdog::many_locks),
+    ("take_tokens", fencing::take_tokens),
 ];
 
 /// Not a test of its own: what a child process runs.

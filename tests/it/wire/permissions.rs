@@ -20,6 +20,9 @@ const ACL: &[&str] = &[
     "+subscribe",
     "+unsubscribe",
     "+ping",
+    "+time",
+    "+get",
+    "+set",
     "+exists",
     "+del",
     "+pttl",
@@ -49,6 +52,7 @@ fn uses_everything(url: &str) -> leasehold::Result<()> {
     lock.lock()?;
     lock.unlock()?;
     guard.extend(LEASE.get())?;
+    clients[0].fenced_lock("numbered").acquire()?.unlock()?;
     lock.is_locked()?;
     lock.remaining_lease()?;
     clients[0].inspect("lock")?;
@@ -114,6 +118,7 @@ fn the_acl_line_has_nothing_to_spare() {
         let use_it = || -> leasehold::Result<()> {
             let guard = lock.acquire()?;
             lock.acquire()?.unlock()?;
+            quick.fenced_lock("numbered").acquire()?.unlock()?;
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
             let other = builder(&url).build()?;

@@ -1,0 +1,135 @@
+//! The lock whose holds are numbered, so that what it protects can refuse a late one.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockGuard;
+use super::acquire::Held;
+use super::handle::{Handle, Kind, lock_by_handle};
+use crate::core::Core;
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::lease::Lease;
+
+/// A reentrant lock that numbers its holds. Made by
+/// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
+///
+/// A process that is paused after its last [`check`](LockGuard::check) writes when it wakes up, and
+/// no lock can keep it from that. What it writes to can: it remembers the greatest
+/// [token](FencedGuard::fencing_token) that it has seen, and refuses whoever comes with a smaller one.
+///
+/// # What the tokens promise
+///
+/// For one name, each new hold has a greater token than every hold before it, whichever process or
+/// machine has it; a nested acquire has the token of its hold. The token is made by the script that
+/// takes the lock: one more than the last one, but at least the server's clock in microseconds. So tokens
+/// rise on when Redis has lost the last one (a flush, a failover, seven days without use), as long as
+/// its clock has not been set back meanwhile to before the last hold.
+///
+/// # Beside Redisson
+///
+/// In Redis it is Redisson's `RFencedLock`, with the last token under
+/// `redisson_lock_token:{name}`, so Java and Rust holders share one rising sequence. Redisson raises the
+/// token at each nested acquire, too, and keeps the key for ever; here it expires seven days after
+/// the last hold, unless it has no time to live already: then it is left so.
+///
+/// Use one kind of lock for one name. A thread that holds a lock by a
+/// [`ReentrantLock`](crate::ReentrantLock) has no token, and taking it again by this one is an
+/// [`Error::Config`](crate::Error::Config).
+///
+/// The name is Martin Kleppmann's, from "How to do distributed locking" (2016).
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::LockClient;
+///
+/// let client = LockClient::connect(url)?;
+/// let lock = client.fenced_lock("order:pay");
+///
+/// let guard = lock.acquire()?;
+/// let first = guard.fencing_token();
+/// // UPDATE orders SET state = ?, fence = :first WHERE id = ? AND fence <= :first
+/// guard.unlock()?;
+///
+/// assert!(lock.acquire()?.fencing_token() > first);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FencedLock(Handle);
+
+impl FencedLock {
+    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
+        Self(Handle::new(core, name, Kind::Fenced))
+    }
+
+    /// As [`Lock::acquire`](crate::Lock::acquire), with a guard that knows its token.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`](crate::Lock::lock).
+    pub fn acquire(&self) -> Result<FencedGuard> {
+        Ok(self.guard(self.0.lock_with(Lease::RENEWED)?))
+    }
+
+    /// As [`Lock::try_acquire`](crate::Lock::try_acquire), with a guard that knows its token.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::try_lock`](crate::Lock::try_lock).
+    pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<FencedGuard>> {
+        let held = self.0.try_lock(wait, lease)?;
+        Ok(held.map(|held| self.guard(held)))
+    }
+
+    fn guard(&self, held: Held) -> FencedGuard {
+        // A hold that was taken or entered by this kind of lock has one.
+        let token = held.0.token().unwrap_or_default();
+        FencedGuard {
+            guard: self.0.guard(held),
+            token,
+        }
+    }
+}
+
+lock_by_handle!(FencedLock);
+
+/// A [`LockGuard`] with the number of its hold.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped at once unlocks at once"]
+pub struct FencedGuard {
+    guard: LockGuard,
+    token: u64,
+}
+
+impl FencedGuard {
+    /// Greater than that of every hold of this name before this one; the same for all levels of one
+    /// hold. Never zero, and below 2^63, so that it fits a signed column. Asks nobody.
+    ///
+    /// Give it to whatever the lock protects, with each write, and have a write refused there whose
+    /// token is smaller than the greatest one seen.
+    #[must_use]
+    pub fn fencing_token(&self) -> u64 {
+        self.token
+    }
+
+    /// Unlocks, and says how that went.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::unlock`](crate::Lock::unlock).
+    pub fn unlock(self) -> Result<()> {
+        self.guard.unlock()
+    }
+}
+
+impl Deref for FencedGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}

@@ -1,0 +1,152 @@
+//! What every handle of a lock is made of, and the trait for it, written once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::{Held, acquire};
+use super::{LockGuard, release, standing};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::key::LockKey;
+use crate::lease::Lease;
+use crate::local::Hold;
+use crate::owner::ThreadId;
+use crate::patience::Patience;
+
+/// What one kind of lock asks of Redis that another does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// With a fencing token for each hold.
+    Fenced,
+}
+
+/// A lock of one kind under one name.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    pub(super) core: Arc<Core>,
+    pub(super) key: LockKey,
+    pub(super) kind: Kind,
+}
+
+impl Handle {
+    pub(crate) fn new(core: Arc<Core>, name: &str, kind: Kind) -> Self {
+        Self {
+            key: LockKey::new(&core.namespace, name),
+            core,
+            kind,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    pub(super) fn lock_with(&self, lease: Lease) -> Result<Held> {
+        self.wait_for(lease, &self.core.patience_to_lock())
+    }
+
+    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Held>> {
+        let patience = Patience::at_most(wait, self.core.command_timeout);
+        acquire(self, lease, &patience)
+    }
+
+    pub(super) fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Held> {
+        self.wait_for(lease, &Patience::until_interrupted(interrupt))
+    }
+
+    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Held> {
+        loop {
+            if let Some(held) = acquire(self, lease, patience)? {
+                return Ok(held);
+            }
+        }
+    }
+
+    pub(super) fn unlock(&self) -> Result<()> {
+        self.key.check()?;
+        let hold = self.hold().ok_or_else(|| Error::NotHeld {
+            lock: self.name().into(),
+        })?;
+        release::release(&self.core, &hold, None, &self.core.patience_to_unlock())
+    }
+
+    pub(super) fn guard(&self, held: Held) -> LockGuard {
+        LockGuard::new(&self.core, held)
+    }
+
+    /// What this thread holds, lost or not, and has not unlocked.
+    fn hold(&self) -> Option<Arc<Hold>> {
+        if !self.core.is_at_home() {
+            return None;
+        }
+        self.core.queue.hold_of(self.key.key(), ThreadId::current())
+    }
+
+    pub(super) fn hold_count(&self) -> u32 {
+        self.hold().map_or(0, |hold| hold.count())
+    }
+
+    pub(super) fn is_locked(&self) -> Result<bool> {
+        Ok(standing::inspect(&self.core, &self.key)?.is_some())
+    }
+
+    pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
+        let found = standing::inspect(&self.core, &self.key)?;
+        Ok(found.map(|hold| {
+            hold.millis_left
+                .map_or(Duration::MAX, Duration::from_millis)
+        }))
+    }
+}
+
+/// [`Lock`](super::Lock) for a type that is a [`Handle`] and nothing else.
+macro_rules! lock_by_handle {
+    ($lock:ty) => {
+        impl super::Lock for $lock {
+            fn name(&self) -> &str {
+                self.0.name()
+            }
+
+            fn lock_with(&self, lease: Lease) -> Result<()> {
+                self.0.lock_with(lease).map(drop)
+            }
+
+            fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+                Ok(self.0.try_lock(wait, lease)?.is_some())
+            }
+
+            fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+                self.0.lock_interruptibly(lease, interrupt).map(drop)
+            }
+
+            fn unlock(&self) -> Result<()> {
+                self.0.unlock()
+            }
+
+            fn acquire(&self) -> Result<LockGuard> {
+                Ok(self.0.guard(self.0.lock_with(Lease::RENEWED)?))
+            }
+
+            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+                let held = self.0.try_lock(wait, lease)?;
+                Ok(held.map(|held| self.0.guard(held)))
+            }
+
+            fn hold_count(&self) -> u32 {
+                self.0.hold_count()
+            }
+
+            fn is_locked(&self) -> Result<bool> {
+                self.0.is_locked()
+            }
+
+            fn remaining_lease(&self) -> Result<Option<Duration>> {
+                self.0.remaining_lease()
+            }
+        }
+    };
+}
+
+pub(super) use lock_by_handle;

@@ -1,0 +1,219 @@
+//! Fencing tokens: what rises, what stays, and what is left in Redis.
+
+use leasehold::{Error, FencedLock, Lease, Lock};
+use redis::Connection;
+
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SOON};
+use crate::support::{builder, client, elsewhere, unique};
+
+const WEEK: i64 = 7 * 24 * 3600 * 1000;
+
+/// Takes the lock and gives it back; its token.
+fn token(lock: &FencedLock) -> u64 {
+    let guard = lock.acquire().unwrap();
+    let token = guard.fencing_token();
+    guard.unlock().unwrap();
+    token
+}
+
+fn last_token(server: &Server, name: &str) -> Option<u64> {
+    server.ask(redis::cmd("GET").arg(format!("redisson_lock_token:{{{name}}}")))
+}
+
+fn set(redis: &mut Connection, name: &str, value: impl redis::ToRedisArgs) {
+    let key = format!("redisson_lock_token:{{{name}}}");
+    redis::cmd("SET").arg(key).arg(value).exec(redis).unwrap();
+}
+
+/// What a Java process does when it takes the lock: WIRE, `RFencedLock`.
+fn java_token(redis: &mut Connection, name: &str) -> u64 {
+    let key = format!("redisson_lock_token:{{{name}}}");
+    redis::cmd("INCR").arg(key).query(redis).unwrap()
+}
+
+fn server_micros(server: &Server) -> u64 {
+    let (seconds, micros): (u64, u64) = server.ask(&redis::cmd("TIME"));
+    seconds * 1_000_000 + micros
+}
+
+/// In a child process: a hold for each line.
+pub fn take_tokens(arguments: &[&str]) {
+    let lock = client(arguments[0]).fenced_lock(arguments[1]);
+    while child::hear() == "take" {
+        child::say(token(&lock));
+    }
+}
+
+#[test]
+fn tokens_rise_from_hold_to_hold_whoever_holds() {
+    let server = Server::start();
+    let name = unique("rising");
+    let clients = [client(&server.url()), client(&server.url())];
+    let mut process = Process::start("take_tokens", &[&server.url(), &name]);
+    let mut last = 0;
+    for turn in 0..12 {
+        let next = match turn % 4 {
+            0 => token(&clients[0].fenced_lock(&name)),
+            1 => token(&clients[1].fenced_lock(&name)),
+            2 => elsewhere(|| token(&clients[0].fenced_lock(&name))),
+            _ => {
+                process.say("take");
+                process.hear().parse().unwrap()
+            }
+        };
+        assert!(next > last, "{next} after {last}");
+        assert_eq!(last_token(&server, &name), Some(next));
+        last = next;
+    }
+}
+
+#[test]
+fn every_level_of_a_hold_has_its_token() {
+    let server = Server::start();
+    let lock = client(&server.url()).fenced_lock(&unique("levels"));
+    lock.lock().unwrap();
+    let outer = lock.acquire().unwrap();
+    let fixed = Lease::fixed(LEASE.get() * 4);
+    let inner = lock.try_acquire(SOON.get(), fixed).unwrap().unwrap();
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    assert_eq!(lock.hold_count(), 3);
+    let first = inner.fencing_token();
+    inner.unlock().unwrap();
+    drop(outer);
+    lock.unlock().unwrap();
+    assert!(!lock.is_locked().unwrap());
+    assert!(token(&lock) > first);
+}
+
+#[test]
+fn a_guard_can_do_what_every_guard_can() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let guard = client.fenced_lock(&unique("guard")).acquire().unwrap();
+    guard.check().unwrap();
+    guard.extend(LEASE.get() * 3).unwrap();
+    assert!(guard.remaining() > LEASE.get());
+    client.force_unlock(guard.name()).unwrap();
+    assert!(guard.is_lost());
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+}
+
+#[test]
+fn tokens_rise_after_redis_has_lost_the_last_one() {
+    let server = Server::start();
+    let lock = client(&server.url()).fenced_lock(&unique("flushed"));
+    let mut last = 0;
+    for _ in 0..50 {
+        let next = token(&lock);
+        assert!(next > last, "{next} after {last}");
+        last = next;
+        server.ask::<()>(&redis::cmd("FLUSHALL"));
+    }
+}
+
+/// As after a failover to a machine whose clock is behind, or where somebody set it back.
+#[test]
+fn tokens_rise_while_the_clock_is_behind_the_last_one() {
+    let server = Server::start();
+    let name = unique("ahead");
+    let lock = client(&server.url()).fenced_lock(&name);
+    let ahead = server_micros(&server) + 3_600_000_000;
+    set(&mut server.connection(), &name, ahead);
+    assert_eq!(token(&lock), ahead + 1);
+    assert_eq!(token(&lock), ahead + 2);
+}
+
+#[test]
+fn java_and_rust_holders_share_one_rising_sequence() {
+    let server = Server::start();
+    let name = unique("java");
+    let lock = client(&server.url()).fenced_lock(&name);
+    let mut redis = server.connection();
+    // Redisson comes first, counts from 1, and keeps its counter for ever.
+    let mut last = java_token(&mut redis, &name);
+    assert_eq!(last, 1);
+    for turn in 0..10 {
+        let next = if turn % 2 == 0 {
+            token(&lock)
+        } else {
+            java_token(&mut redis, &name)
+        };
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+    let key = format!("redisson_lock_token:{{{name}}}");
+    let kept: i64 = server.ask(redis::cmd("PTTL").arg(key));
+    assert_eq!(kept, -1, "whose counter would begin at 1 again");
+}
+
+#[test]
+fn the_last_token_is_kept_for_a_week_after_the_last_hold() {
+    let server = Server::start();
+    let client = builder(&server.url()).namespace("shop").build().unwrap();
+    let lock = client.fenced_lock("pay");
+    let left = || -> i64 { server.ask(redis::cmd("PTTL").arg("redisson_lock_token:{shop:pay}")) };
+    assert_eq!(left(), -2);
+    let guard = lock.acquire().unwrap();
+    assert!((1..=WEEK).contains(&left()), "{}", left());
+    guard.unlock().unwrap();
+    server.ask::<()>(
+        redis::cmd("PEXPIRE")
+            .arg("redisson_lock_token:{shop:pay}")
+            .arg(1_000_000),
+    );
+    token(&lock);
+    assert!(left() > 1_000_000, "{}", left());
+    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    assert_eq!(keys, ["redisson_lock_token:{shop:pay}"]);
+}
+
+#[test]
+fn breaking_a_lock_keeps_its_tokens_rising() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.fenced_lock(&unique("broken"));
+    let guard = lock.acquire().unwrap();
+    let first = guard.fencing_token();
+    client.force_unlock(lock.name()).unwrap();
+    let second = elsewhere(|| token(&lock));
+    assert!(second > first);
+}
+
+#[test]
+fn a_hold_without_a_token_is_not_given_one() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("mixed");
+    let (plain, fenced) = (client.reentrant_lock(&name), client.fenced_lock(&name));
+    plain.lock().unwrap();
+    assert!(matches!(
+        fenced.acquire(),
+        Err(Error::Config { field: "name", .. })
+    ));
+    assert_eq!(plain.hold_count(), 1);
+    assert_eq!(client.inspect(&name).unwrap().hold_count, 1);
+    plain.unlock().unwrap();
+    // The other way round nothing is missing.
+    let guard = fenced.acquire().unwrap();
+    plain.lock().unwrap();
+    plain.unlock().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(last_token(&server, &name).map(|last| last > 0), Some(true));
+}
+
+#[test]
+fn where_no_token_can_be_made_no_lock_is_taken() {
+    let server = Server::start();
+    let name = unique("no token");
+    let lock = client(&server.url()).fenced_lock(&name);
+    set(&mut server.connection(), &name, "seven");
+    assert!(matches!(lock.acquire(), Err(Error::Redis { .. })));
+    let key = format!("redisson_lock_token:{{{name}}}");
+    server.ask::<()>(redis::cmd("DEL").arg(&key));
+    server.ask::<()>(redis::cmd("LPUSH").arg(&key).arg(7));
+    assert!(matches!(lock.acquire(), Err(Error::WrongType { .. })));
+    assert_eq!(lock.hold_count(), 0);
+    assert!(!lock.is_locked().unwrap());
+}
