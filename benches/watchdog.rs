@@ -83,7 +83,9 @@ impl Cost {
             cpu,
             calls: calls(&now_counts) - calls(&counts),
             renewals: now.renewals - stats.renewals,
-            failed: now.renewals_failed - stats.renewals_failed,
+            failed: now.renewals_failed + now.renewals_unknown
+                - stats.renewals_failed
+                - stats.renewals_unknown,
             lost: now.lost - stats.lost,
         }
     }

@@ -123,7 +123,7 @@ impl LockClient {
     /// What this client has counted since it was made.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.core.observer.stats()
+        self.core.observer.counters.stats()
     }
 
     /// What happens to this client's locks and connections from now on. Every call makes a receiver

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ pub(crate) struct Hold {
     token: Option<u64>,
     thread: ThreadId,
     process: Process,
+    since: Moment,
     state: Mutex<State>,
     bell: Bell,
     queue: Weak<LocalQueue>,
@@ -96,6 +98,7 @@ impl Hold {
             token: grant.token,
             thread: ThreadId::current(),
             process: Process::current(),
+            since: grant.asked,
             state: Mutex::new(State {
                 tenure: Tenure::new(grant.terms, grant.asked),
                 end: None,
@@ -124,6 +127,10 @@ impl Hold {
 
     pub(crate) fn token(&self) -> Option<u64> {
         self.token
+    }
+
+    pub(crate) fn held_for(&self) -> Duration {
+        Moment::now().since(self.since)
     }
 
     pub(crate) fn thread(&self) -> ThreadId {
@@ -239,7 +246,7 @@ impl Hold {
             }
             state.end = Some(End::Lost(reason));
             // Counted before anybody can see it.
-            self.observer.lost.add(1);
+            self.observer.counters.count_loss();
         }
         self.bell.ring(reason);
         self.observer.emit(&LockEvent::Lost {
@@ -249,7 +256,11 @@ impl Hold {
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
         }
-        // Last of all: who listens to the log is the user's code, and may panic.
+        // Last of all: what listens to these is code of the user's, and may panic.
+        self.observer.counters.tell_loss(reason);
+        if before.is_none() {
+            self.observer.counters.held(self.held_for());
+        }
         tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
     }
 

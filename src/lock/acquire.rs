@@ -113,10 +113,11 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         let left = match found? {
             Found::Taken(hold) => {
                 turn.keep(Arc::clone(&hold));
-                core.observer.acquisitions.add(1);
                 let schedule = hold.schedule();
                 core.watchdog
                     .watch(hold.id(), Arc::clone(&hold) as _, schedule);
+                core.observer.counters.acquisitions.add(1);
+                core.observer.counters.waited(patience.waited());
                 return Ok(Some((hold, Hold::FIRST_LEVEL)));
             }
             Found::Held(left) => left + core.stagger(),
@@ -136,9 +137,9 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         };
         poll = (poll * 2).min(LONGEST_POLL);
         if patience.sleep(nap) {
-            core.observer.wakeups_by_message.add(1);
+            core.observer.counters.wakeups_by_message.add(1);
         } else {
-            core.observer.wakeups_by_timeout.add(1);
+            core.observer.counters.wakeups_by_timeout.add(1);
         }
         patience.check(key.name())?;
     }
@@ -230,7 +231,7 @@ fn reenter(
     let count = hold.count() + 1;
     let asked = standing::recount(core, &hold, count, terms.millis, patience)?;
     let level = hold.push(terms, asked)?;
-    core.observer.reentries.add(1);
+    core.observer.counters.reentries.add(1);
     core.watchdog.reschedule(hold.id(), hold.schedule());
     Ok((hold, level))
 }

@@ -36,6 +36,10 @@ pub(super) fn release(
             core.watchdog.forget(hold.id());
             let result = give_back(core, hold, patience);
             core.queue.close(hold);
+            if result.is_ok() {
+                core.observer.counters.releases.add(1);
+            }
+            core.observer.counters.held(hold.held_for());
             result
         }
         Popped::Lost { reason, last } => {
@@ -62,7 +66,6 @@ fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
         Verdict::Lost(reason) => return Err(lost(hold, reason)),
         Verdict::Done => {}
     }
-    core.observer.releases.add(1);
     Ok(())
 }
 

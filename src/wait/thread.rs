@@ -88,7 +88,7 @@ impl Worker {
     fn serve(&mut self) -> RedisResult<()> {
         let result = self.connect().and_then(|mut wire| {
             if self.failures > 0 {
-                self.shared.observer.reconnects.add(1);
+                self.shared.observer.counters.reconnects.add(1);
                 self.shared.observer.emit(&LockEvent::Reconnected {
                     node: self.node.name().into(),
                 });

@@ -180,7 +180,10 @@ impl Worker {
             .iter()
             .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
             .collect();
-        self.observer.renewal_calls.add(batches.len() as u64);
+        self.observer
+            .counters
+            .renewal_calls
+            .add(batches.len() as u64);
         let sent = self.connect(timeout).and_then(|mut wire| {
             let asked = Moment::now();
             wire.send(&requests)?;
@@ -233,7 +236,7 @@ impl Worker {
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
                 Verdict::Done => {
-                    self.observer.renewals.add(1);
+                    self.observer.counters.renewals.add(1);
                     let schedule = guarded(|| target.renewed(asked, renewal.millis));
                     self.reschedule(*id, schedule.unwrap_or_else(after_panic));
                 }
@@ -266,7 +269,12 @@ impl Worker {
         if failed == 0 {
             return;
         }
-        self.observer.renewals_failed.add(failed);
+        let counters = &self.observer.counters;
+        if Advice::is_reply(error) {
+            counters.renewals_failed.add(failed);
+        } else {
+            counters.renewals_unknown.add(failed);
+        }
         tracing::warn!(
             node = self.node.name(),
             locks = failed,
@@ -328,7 +336,7 @@ impl Worker {
     fn keep(&mut self, wire: Wire) {
         self.wire = Some(wire);
         if std::mem::take(&mut self.cut_off) {
-            self.observer.reconnects.add(1);
+            self.observer.counters.reconnects.add(1);
             self.observer.emit(&LockEvent::Reconnected {
                 node: self.node.name().into(),
             });

@@ -1,11 +1,15 @@
 //! What an operator sees of a client: counters and events.
 
+mod counters;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
+
+pub(crate) use counters::Counters;
+pub use counters::Stats;
 
 use crate::error::LostReason;
 
@@ -51,82 +55,14 @@ pub enum LockEvent {
     },
 }
 
-/// Counters of one client since it was made. They never go down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Locks taken from Redis; nested acquires of a held lock do not count.
-    pub acquisitions: u64,
-    /// Nested acquires of a lock that the thread held already.
-    pub reentries: u64,
-    /// Locks given back to Redis.
-    pub releases: u64,
-    /// Renewals that Redis confirmed, one for each lock and time; looks after fixed leases, too.
-    pub renewals: u64,
-    /// Renewals that got no clear answer, one for each lock and time.
-    pub renewals_failed: u64,
-    /// Script calls that the watchdog made for all its renewals.
-    pub renewal_calls: u64,
-    /// Held locks that were lost, for any reason.
-    pub lost: u64,
-    /// Waits for another process that ended with its message, or with a new subscription.
-    pub wakeups_by_message: u64,
-    /// Waits for another process that ended by the lease that Redis had told, or by a poll.
-    pub wakeups_by_timeout: u64,
-    /// Connections of the client's own threads that had to be opened again.
-    pub reconnects: u64,
-    /// Events that a receiver was too slow for.
-    pub events_dropped: u64,
-}
-
-/// One counter of [`Stats`].
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Where all parts of a client report what they see.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
-    pub(crate) acquisitions: Counter,
-    pub(crate) reentries: Counter,
-    pub(crate) releases: Counter,
-    pub(crate) renewals: Counter,
-    pub(crate) renewals_failed: Counter,
-    pub(crate) renewal_calls: Counter,
-    pub(crate) lost: Counter,
-    pub(crate) wakeups_by_message: Counter,
-    pub(crate) wakeups_by_timeout: Counter,
-    pub(crate) reconnects: Counter,
-    events_dropped: Counter,
+    pub(crate) counters: Counters,
     receivers: Mutex<Vec<Sender<LockEvent>>>,
 }
 
 impl Observer {
-    pub(crate) fn stats(&self) -> Stats {
-        Stats {
-            acquisitions: self.acquisitions.get(),
-            reentries: self.reentries.get(),
-            releases: self.releases.get(),
-            renewals: self.renewals.get(),
-            renewals_failed: self.renewals_failed.get(),
-            renewal_calls: self.renewal_calls.get(),
-            lost: self.lost.get(),
-            wakeups_by_message: self.wakeups_by_message.get(),
-            wakeups_by_timeout: self.wakeups_by_timeout.get(),
-            reconnects: self.reconnects.get(),
-            events_dropped: self.events_dropped.get(),
-        }
-    }
-
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
         let (sender, receiver) = bounded(EVENT_BUFFER);
         self.receivers.lock().push(sender);
@@ -140,7 +76,7 @@ impl Observer {
             .retain(|receiver| match receiver.try_send(event.clone()) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_)) => {
-                    self.events_dropped.add(1);
+                    self.counters.events_dropped.add(1);
                     true
                 }
                 Err(TrySendError::Disconnected(_)) => false,
@@ -177,7 +113,7 @@ mod tests {
             observer.emit(&reconnected());
         }
         assert_eq!(slow.len(), EVENT_BUFFER);
-        assert_eq!(observer.stats().events_dropped, 7);
+        assert_eq!(observer.counters.stats().events_dropped, 7);
     }
 
     #[test]
@@ -186,6 +122,6 @@ mod tests {
         drop(observer.events());
         observer.emit(&reconnected());
         assert!(observer.receivers.lock().is_empty());
-        assert_eq!(observer.stats().events_dropped, 0);
+        assert_eq!(observer.counters.stats().events_dropped, 0);
     }
 }

@@ -1,0 +1,152 @@
+//! What the `metrics` facade is told. One test, in a process of its own: a recorder is there for a whole
+//! process.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lock, LockClient};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use redis_test::server::RedisServer;
+
+const LEASE: Duration = Duration::from_millis(600);
+
+/// All that was told so far, by name and label: a sum, or how many values and their sum.
+#[derive(Default)]
+struct Told {
+    counters: BTreeMap<String, u64>,
+    histograms: BTreeMap<String, Vec<f64>>,
+}
+
+impl Told {
+    /// Takes what was told since the last time; a snapshot empties histograms.
+    fn update(&mut self, snapshotter: &Snapshotter) {
+        for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+            let labels = key.key().labels();
+            let labels: Vec<String> = labels
+                .map(|l| format!("{}={}", l.key(), l.value()))
+                .collect();
+            let name = format!("{}{{{}}}", key.key().name(), labels.join(","));
+            match value {
+                DebugValue::Counter(count) => *self.counters.entry(name).or_default() += count,
+                DebugValue::Histogram(values) => {
+                    let values = values.into_iter().map(f64::from);
+                    self.histograms.entry(name).or_default().extend(values);
+                }
+                DebugValue::Gauge(_) => panic!("{name} is a gauge"),
+            }
+        }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "in vain waited for {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_facade_is_told_what_stats_show() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    recorder.install().unwrap();
+
+    let server = RedisServer::new();
+    let url = format!("redis://{}", server.addr);
+    let build = || {
+        LockClient::builder(&url)
+            .watchdog_lease(LEASE)
+            .build()
+            .unwrap()
+    };
+    let (client, other) = (build(), build());
+    let lock = client.reentrant_lock("order:pay");
+
+    let guard = lock.acquire().unwrap();
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    until("a renewal", || client.stats().renewals > 0);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.reentrant_lock("order:pay").acquire()?.unlock());
+        until("a wait", || other.stats().wakeups_by_message > 0);
+        guard.unlock().unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+
+    let lost = lock.acquire().unwrap();
+    client.force_unlock("order:pay").unwrap();
+    assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
+
+    let mut told = Told::default();
+    told.update(&snapshotter);
+    let [mine, others] = [client.stats(), other.stats()];
+    for (name, count) in [
+        (
+            "leasehold_acquisitions_total{}",
+            mine.acquisitions + others.acquisitions,
+        ),
+        ("leasehold_reentries_total{}", 1),
+        (
+            "leasehold_releases_total{}",
+            mine.releases + others.releases,
+        ),
+        ("leasehold_lost_total{reason=deleted}", 1),
+        (
+            "leasehold_wakeups_total{by=message}",
+            others.wakeups_by_message,
+        ),
+        (
+            "leasehold_wakeups_total{by=timeout}",
+            others.wakeups_by_timeout,
+        ),
+    ] {
+        assert_eq!(told.count(name), count, "{name}");
+        assert!(count > 0 || name.contains("timeout"), "{name}");
+    }
+    assert!(told.count("leasehold_renewals_total{outcome=done}") > 0);
+    assert!(told.count("leasehold_renewal_calls_total{}") > 0);
+    assert_eq!(told.count("leasehold_renewals_total{outcome=failed}"), 0);
+
+    let waits = &told.histograms["leasehold_wait_seconds{}"];
+    let holds = &told.histograms["leasehold_hold_seconds{}"];
+    assert_eq!((waits.len(), holds.len()), (3, 3), "one for each hold");
+    let longest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    // The first hold lasted until a renewal was due.
+    assert!(longest(holds) > LEASE.as_secs_f64() / 2.0, "{holds:?}");
+    assert!(longest(waits) < longest(holds), "{waits:?}");
+
+    let kept = client.reentrant_lock("kept").acquire().unwrap();
+    // An answer, but an error: nobody may run scripts for a while.
+    redis_away(&url, || {
+        until("a refusal", || client.stats().renewals_failed > 0)
+    });
+    until("another renewal", || kept.remaining() > LEASE / 2);
+    kept.check().unwrap();
+    told.update(&snapshotter);
+    assert!(told.count("leasehold_renewals_total{outcome=failed}") > 0);
+    assert_eq!(told.count("leasehold_lost_total{reason=expired}"), 0);
+}
+
+/// Scripts are refused meanwhile.
+fn redis_away(url: &str, act: impl FnOnce()) {
+    let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut allow = |rule: &str| {
+        let mut acl = redis::cmd("ACL");
+        acl.arg("SETUSER")
+            .arg("default")
+            .arg(rule)
+            .exec(&mut redis)
+            .unwrap();
+    };
+    allow("-pexpire");
+    act();
+    allow("+pexpire");
+}
