@@ -126,7 +126,7 @@ fn the_facade_is_told_what_stats_show() {
     let kept = client.reentrant_lock("kept").acquire().unwrap();
     // An answer, but an error: nobody may run scripts for a while.
     redis_away(&url, || {
-        until("a refusal", || client.stats().renewals_failed > 0)
+        until("a refusal", || client.stats().renewals_failed > 0);
     });
     until("another renewal", || kept.remaining() > LEASE / 2);
     kept.check().unwrap();

@@ -25,6 +25,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn error::Error + Send + Sync>>
 
 /// Why an example ends early though nothing in it failed.
 #[derive(Debug)]
+#[allow(dead_code, reason = "each example can end in some of these ways")]
 pub enum Stop {
     NoServer,
     Interrupted,
