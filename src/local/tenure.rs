@@ -79,11 +79,13 @@ impl Tenure {
         if self.levels.are_fixed() {
             return Schedule {
                 due: self.look_again().min(self.expires),
+                ends: self.expires,
                 lease: None,
             };
         }
         Schedule {
             due: self.look_again().min(self.renew_by()),
+            ends: self.expires,
             lease: Some(pace),
         }
     }

@@ -97,9 +97,9 @@ impl LockGuard {
     /// listened to on other threads, where all but one see only that the channel is disconnected.
     /// It is disconnected, too, when the hold ends well and its last guard is gone.
     ///
-    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog. While Redis
-    /// hangs it can come later than `check` fails, by what the attempts under way take: up to four
-    /// times a sixth of the shortest renewed lease, or four command time-outs if none is renewed.
+    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, within moments,
+    /// and also while Redis hangs. Only if the lock was taken while the watchdog waits for an answer can
+    /// it be late by that wait: at most one command time-out.
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         self.hold.bell()

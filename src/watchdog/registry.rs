@@ -9,6 +9,8 @@ use crate::clock::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) due: Moment,
+    /// When the lease is over, if nothing renews it.
+    pub(crate) ends: Moment,
     /// The lease that is renewed; `None` if only the end of a lease is waited for.
     pub(crate) lease: Option<Duration>,
 }
@@ -96,6 +98,13 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
+    /// When the first lease ends, of those that end after `now` and are due by `until`.
+    pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
+        let due = self.agenda.iter().take_while(|&&(due, _)| due <= until);
+        let ends = due.map(|(_, id)| self.targets[id].schedule.ends);
+        ends.filter(|&ends| ends > now).min()
+    }
+
     /// The shortest lease that is renewed.
     pub(crate) fn shortest_lease(&self) -> Option<Duration> {
         let leases = self.targets.values().filter_map(|e| e.schedule.lease);
@@ -116,6 +125,7 @@ mod tests {
     fn schedule(due: u64) -> Schedule {
         Schedule {
             due: at(due),
+            ends: Moment::NEVER,
             lease: None,
         }
     }
@@ -130,6 +140,7 @@ mod tests {
                 (),
                 Schedule {
                     due: at(due),
+                    ends: Moment::NEVER,
                     lease,
                 },
             );
@@ -144,12 +155,36 @@ mod tests {
     }
 
     #[test]
+    fn the_next_end_is_that_of_a_lease_that_still_runs() {
+        let mut registry = Registry::default();
+        for (id, due, ends) in [(1, 10, 15), (2, 20, 90), (3, 30, 60), (4, 500, 40)] {
+            let ends = at(ends);
+            registry.insert(
+                id,
+                (),
+                Schedule {
+                    ends,
+                    ..schedule(due)
+                },
+            );
+        }
+        assert_eq!(registry.next_end(at(5), at(100)), Some(at(15)));
+        assert_eq!(registry.next_end(at(15), at(100)), Some(at(60)));
+        assert_eq!(registry.next_end(at(15), at(25)), Some(at(90)));
+        assert_eq!(registry.next_end(at(95), at(100)), None);
+    }
+
+    #[test]
     fn the_shortest_lease_is_that_of_a_renewed_lock() {
         let mut registry = Registry::default();
         assert_eq!(registry.shortest_lease(), None);
         for (id, lease) in [(1, None), (2, Some(9)), (3, Some(6))] {
             let lease = lease.map(Duration::from_secs);
-            registry.insert(id, (), Schedule { due: at(1), lease });
+            let schedule = Schedule {
+                lease,
+                ..schedule(1)
+            };
+            registry.insert(id, (), schedule);
         }
         assert_eq!(registry.shortest_lease(), Some(Duration::from_secs(6)));
         registry.remove(3);

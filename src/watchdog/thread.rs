@@ -45,7 +45,8 @@ type Asked = (Id, Arc<dyn Renew>, Renewal);
 struct Work {
     due: Vec<(Id, Arc<dyn Renew>)>,
     withdrawals: Vec<Withdrawal>,
-    timeout: Duration,
+    /// When the I/O for it ends.
+    until: Moment,
 }
 
 impl Worker {
@@ -78,12 +79,12 @@ impl Worker {
 
     fn pass(&mut self, work: Work) {
         let renewals = self.step_all(work.due);
-        self.renew(&renewals, work.timeout);
-        if self.cut_off && !renewals.is_empty() {
+        self.renew(&renewals, work.until);
+        if (self.cut_off && !renewals.is_empty()) || work.until.is_past() {
             // The time for another try belongs to the renewals.
             work.withdrawals.into_iter().for_each(|w| self.put_off(w));
         } else {
-            self.withdraw(work.withdrawals, work.timeout);
+            self.withdraw(work.withdrawals, work.until);
         }
     }
 
@@ -121,10 +122,13 @@ impl Worker {
                 let timeout = shortest.map_or(self.command_timeout, |lease| {
                     self.command_timeout.min(lease / 6)
                 });
+                let until = now.after(timeout);
+                // Whoever listens for its loss is to hear of it when the lease ends, not after the I/O.
+                let next_end = state.registry.next_end(now, until);
                 return Some(Work {
                     due,
                     withdrawals,
-                    timeout,
+                    until: next_end.map_or(until, |end| end.min(until)),
                 });
             }
             let next = state.withdrawals.iter().map(|w| w.due);
@@ -157,11 +161,11 @@ impl Worker {
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
     /// server's time.
-    fn renew(&mut self, renewals: &[Asked], timeout: Duration) {
+    fn renew(&mut self, renewals: &[Asked], until: Moment) {
         let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
-        let again = self.renew_batches(&batches, timeout, script::Call::by_hash);
-        let again = self.renew_batches(&again, timeout, script::Call::by_source);
-        self.renew_batches(&again, timeout, script::Call::by_hash);
+        let again = self.renew_batches(&batches, until, script::Call::by_hash);
+        let again = self.renew_batches(&again, until, script::Call::by_source);
+        self.renew_batches(&again, until, script::Call::by_hash);
     }
 
     /// Answers with the batches that are worth another attempt at once: those whose script the
@@ -169,7 +173,7 @@ impl Worker {
     fn renew_batches<'a>(
         &mut self,
         batches: &[&'a [Asked]],
-        timeout: Duration,
+        until: Moment,
         packed: fn(&script::Call) -> Vec<u8>,
     ) -> Vec<&'a [Asked]> {
         let mut again = Vec::new();
@@ -184,7 +188,7 @@ impl Worker {
             .counters
             .renewal_calls
             .add(batches.len() as u64);
-        let sent = self.connect(timeout).and_then(|mut wire| {
+        let sent = self.connect(until).and_then(|mut wire| {
             let asked = Moment::now();
             wire.send(&requests)?;
             Ok((wire, asked))
@@ -285,7 +289,7 @@ impl Worker {
 
     /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
     /// server that hangs must not cost them their time.
-    fn withdraw(&mut self, mut withdrawals: Vec<Withdrawal>, timeout: Duration) {
+    fn withdraw(&mut self, mut withdrawals: Vec<Withdrawal>, until: Moment) {
         if withdrawals.is_empty() {
             return;
         }
@@ -293,7 +297,7 @@ impl Worker {
             .iter()
             .flat_map(|w| script::release(&w.key, &w.owner).by_source())
             .collect();
-        if let Ok(mut wire) = self.connect(timeout)
+        if let Ok(mut wire) = self.connect(until)
             && wire.send(&requests).is_ok()
         {
             let mut replies = withdrawals.iter().map(|_| wire.receive());
@@ -323,12 +327,12 @@ impl Worker {
         self.shared.state.lock().withdrawals.push(withdrawal);
     }
 
-    fn connect(&mut self, timeout: Duration) -> RedisResult<Wire> {
+    fn connect(&mut self, until: Moment) -> RedisResult<Wire> {
         let mut wire = match self.wire.take().filter(Wire::is_fresh) {
             Some(wire) => wire,
-            None => self.node.open(timeout)?,
+            None => self.node.open(until.left())?,
         };
-        wire.give(timeout);
+        wire.give(until.left());
         Ok(wire)
     }
 
@@ -364,6 +368,7 @@ fn is_final(error: &RedisError) -> bool {
 fn after_panic() -> Schedule {
     Schedule {
         due: Moment::now().after(AFTER_PANIC),
+        ends: Moment::NEVER,
         lease: None,
     }
 }
