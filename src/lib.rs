@@ -86,20 +86,55 @@
 //! # What no lock with a lease can promise
 //!
 //! * A process that is paused between `check` and its write writes late. Only the store that is
-//!   written to can refuse that, by a number that rises with every hold (a fencing token).
+//!   written to can refuse that, by a number that rises with every hold: a [fencing
+//!   token](FencedGuard::fencing_token), which a [`FencedLock`] gives.
 //! * A Redis replica that is promoted may not have seen the lock. Two holders are possible then,
 //!   until the first one's renewal is answered with "not yours".
 //! * An eviction policy other than `noeviction` may evict locks.
+//! * Redis counts leases by its machine's clock. If that clock is set forward, leases end early there;
+//!   their holders learn of it at the next renewal. The clocks of the clients' machines are of no
+//!   matter.
+//!
+//! # Locks that are left behind
+//!
+//! | what happens | what becomes of the lock |
+//! |---|---|
+//! | a guard is dropped, also by a panic | it is unlocked |
+//! | a guard is forgotten ([`std::mem::forget`]) | it stays held and renewed until its thread calls [`unlock`](Lock::unlock); its client never ends |
+//! | a thread ends that locked by hand | it stays held and renewed until the client is gone: nobody else can unlock it, but [`force_unlock`](LockClient::force_unlock) can break it |
+//! | the last client, lock and guard are dropped while it is held by hand | nothing renews it any more, and it runs out with its lease |
+//! | the process dies | it runs out with its lease |
+//! | the process forks | the parent holds it, the child does not: there [`check`](LockGuard::check) and [`unlock`](Lock::unlock) say [`NotHeld`](Error::NotHeld), dropping a guard does nothing, and everything else that asks Redis is [`Forked`](Error::Forked). The child makes a client of its own |
+//!
+//! [`Lease::renewed_at_most`] bounds all but the first and the last.
 //!
 //! # Beside Redisson
 //!
 //! Names, keys, counts and messages are those of Redisson's `RLock`, byte for byte, so a Rust and a
 //! Java service can share a lock. Use one kind of lock for one name.
 //!
-//! # Logging
+//! # What an operator sees
 //!
-//! Losses and failed renewals are logged as warnings by `tracing`. No user name, password or URL
-//! is ever logged.
+//! [`LockClient::events`] is a channel of what happened, [`LockClient::stats`] are counters.
+//! Losses, failed renewals and a missing subscription are logged as warnings by `tracing`, a release
+//! that came late and a connection that is back as information. No user name, password or URL is ever logged.
+//! What listens to the log may panic: that ends neither thread of the client.
+//!
+//! With the feature `metrics`, the facade of that name is told:
+//!
+//! | name | kind | label |
+//! |---|---|---|
+//! | `leasehold_acquisitions_total`, `leasehold_reentries_total`, `leasehold_releases_total` | counter | |
+//! | `leasehold_wait_seconds`: from the call until the lock was had | histogram | |
+//! | `leasehold_hold_seconds`: from then until it was given back or lost | histogram | |
+//! | `leasehold_renewals_total` | counter | `outcome`: `done`, `failed` (Redis answered with an error), `unknown` (no answer) |
+//! | `leasehold_renewal_calls_total` | counter | |
+//! | `leasehold_lost_total` | counter | `reason`: `expired`, `deleted`, `taken`, `renewal_limit` |
+//! | `leasehold_wakeups_total` | counter | `by`: `message`, `timeout` |
+//! | `leasehold_reconnects_total`, `leasehold_events_dropped_total` | counter | |
+//!
+//! A renewal that failed is not a loss: it is tried again while the lease lasts. No label holds the
+//! name of a lock, of which there may be millions; events do.
 
 #![warn(unreachable_pub)]
 // A panic of ours is a panic of the user's; tests may.

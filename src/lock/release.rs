@@ -109,5 +109,10 @@ fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience)
             lock: hold.key().shared_name(),
             late_by,
         });
+        tracing::info!(
+            lock = hold.key().name(),
+            ?late_by,
+            "a lock was released after its lease"
+        );
     }
 }

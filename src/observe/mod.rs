@@ -69,6 +69,13 @@ impl Observer {
         receiver
     }
 
+    /// A connection of the client's own threads is back.
+    pub(crate) fn reconnected(&self, node: &str) {
+        self.counters.reconnects.add(1);
+        self.emit(&LockEvent::Reconnected { node: node.into() });
+        tracing::info!(node, "connected again");
+    }
+
     /// Tells every receiver that still listens. Never blocks: a full one misses the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
         self.receivers

@@ -9,7 +9,6 @@ use redis::{Msg, RedisError, RedisResult, Value};
 use super::Shared;
 use crate::clock::Moment;
 use crate::conn::{Advice, Node, Wire};
-use crate::observe::LockEvent;
 use crate::wake::Waker;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
@@ -88,10 +87,7 @@ impl Worker {
     fn serve(&mut self) -> RedisResult<()> {
         let result = self.connect().and_then(|mut wire| {
             if self.failures > 0 {
-                self.shared.observer.counters.reconnects.add(1);
-                self.shared.observer.emit(&LockEvent::Reconnected {
-                    node: self.node.name().into(),
-                });
+                self.shared.observer.reconnected(self.node.name());
             }
             self.failures = 0;
             self.pause = FIRST_PAUSE;

@@ -10,7 +10,7 @@ use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
 use crate::clock::Moment;
 use crate::conn::{Advice, Node, Wire};
 use crate::error::LostReason;
-use crate::observe::{LockEvent, Observer};
+use crate::observe::Observer;
 use crate::script::{self, Renewal, Verdict};
 
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
@@ -340,10 +340,7 @@ impl Worker {
     fn keep(&mut self, wire: Wire) {
         self.wire = Some(wire);
         if std::mem::take(&mut self.cut_off) {
-            self.observer.counters.reconnects.add(1);
-            self.observer.emit(&LockEvent::Reconnected {
-                node: self.node.name().into(),
-            });
+            self.observer.reconnected(self.node.name());
         }
     }
 
