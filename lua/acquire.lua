@@ -2,16 +2,24 @@
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- KEYS[2]  if a token is asked for: the last token given for this lock, a whole number
--- ARGV[1]  owner
+-- ARGV[1]  the owner's names, with spaces between: the one that the hold is to have, then those of
+--          earlier copies of this request whose replies were lost
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  with KEYS[2]: how long the last token is kept, in milliseconds
 -- reply    nil, or { token }: the owner holds the lock; else PTTL of another owner's hold (-1: it
 --          never expires)
 --
--- The owner's own field is there when the reply to an earlier copy of this request was lost: that
--- attempt took the lock, so its count stands and only the lease is brought up to what is asked.
+-- A name of an earlier copy is there when that copy took the lock. It gives way to this one's, so that
+-- a copy that comes later still finds nothing under its own.
 local free = redis.call('exists', KEYS[1]) == 0
-if not free and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+local owner, found
+for name in string.gmatch(ARGV[1], '%S+') do
+    owner = owner or name
+    if not free and not found and redis.call('hexists', KEYS[1], name) == 1 then
+        found = name
+    end
+end
+if not free and not found then
     return redis.call('pttl', KEYS[1])
 end
 
@@ -30,14 +38,20 @@ if KEYS[2] then
 end
 
 if free then
-    redis.call('hset', KEYS[1], ARGV[1], 1)
+    redis.call('hset', KEYS[1], owner, 1)
     -- Where this is refused, no lock may stay behind that never ends.
     local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
     if type(granted) == 'table' then
         redis.call('del', KEYS[1])
         return granted
     end
-elseif redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
-    redis.call('pexpire', KEYS[1], ARGV[2])
+else
+    if found ~= owner then
+        redis.call('hset', KEYS[1], owner, 1)
+        redis.call('hdel', KEYS[1], found)
+    end
+    if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
+        redis.call('pexpire', KEYS[1], ARGV[2])
+    end
 end
 return token and { token }

@@ -2,11 +2,13 @@
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- KEYS[2]  the channel of its releases
--- ARGV[1]  owner
+-- ARGV[1]  the names that the owner may have there, with spaces between
 -- reply    1: released; 0: the lock is gone; -1: somebody else holds it
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    return redis.call('exists', KEYS[1]) * -1
+for name in string.gmatch(ARGV[1], '%S+') do
+    if redis.call('hexists', KEYS[1], name) == 1 then
+        redis.call('del', KEYS[1])
+        redis.call('publish', KEYS[2], '0')
+        return 1
+    end
 end
-redis.call('del', KEYS[1])
-redis.call('publish', KEYS[2], '0')
-return 1
+return redis.call('exists', KEYS[1]) * -1

@@ -1,6 +1,7 @@
 //! Who holds a lock: on the wire `<client uuid>:<thread number>`, at home the thread itself.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
@@ -43,14 +44,51 @@ impl ThreadId {
     }
 }
 
-/// The name under which a hold stands in Redis.
+/// The name under which a hold stands in Redis. While nobody can say which of several requests was done,
+/// all the names that it may stand under, the newest first, with spaces between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(Box<str>);
+pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
     /// The owner under which this thread takes its next lock.
     pub(crate) fn current(client: &Uuid) -> Self {
         Self(format!("{client}:{}", number(&OWNER)).into())
+    }
+
+    /// One that nobody has had, whatever thread it is.
+    pub(crate) fn fresh(client: &Uuid) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("{client}:{number}").into())
+    }
+
+    /// This one, or one of those of `older`.
+    pub(crate) fn or(&self, older: &Self) -> Self {
+        Self(format!("{} {}", self.0, older.0).into())
+    }
+
+    /// The newest name, and the older ones.
+    pub(crate) fn split(&self) -> (Self, Option<Self>) {
+        match self.0.split_once(' ') {
+            Some((newest, older)) => (Self(newest.into()), Some(Self(older.into()))),
+            None => (self.clone(), None),
+        }
+    }
+
+    /// As many of its names, the newest of them.
+    pub(crate) fn newest(&self, names: usize) -> Self {
+        let newest: Vec<&str> = self.0.split(' ').take(names).collect();
+        Self(newest.join(" ").into())
+    }
+
+    /// Which name it has is not known.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.0.contains(' ')
+    }
+
+    /// Whoever asked for all these names has asked for each of those.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let mut others = other.0.split(' ');
+        others.all(|other| self.0.split(' ').any(|name| name == other))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -98,6 +136,22 @@ mod tests {
             })
             .collect();
         assert_eq!(owners.len(), 100);
+    }
+
+    #[test]
+    fn an_owner_can_have_several_names_and_the_newest_comes_first() {
+        let client = Uuid::new_v4();
+        let (first, second) = (Owner::current(&client), Owner::fresh(&client));
+        assert_ne!(first, second);
+        assert_eq!(first, Owner::current(&client), "the thread's stays");
+        assert!(first.covers(&first) && !first.covers(&second) && !first.is_uncertain());
+        let both = second.or(&first);
+        assert!(both.covers(&first) && both.covers(&second) && both.is_uncertain());
+        assert!(!first.covers(&both));
+        assert_eq!(both.split(), (second.clone(), Some(first)));
+        assert_eq!(second.split(), (second.clone(), None));
+        assert_eq!(both.newest(1), second);
+        assert_eq!(both.newest(9), both);
     }
 
     #[test]

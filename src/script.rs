@@ -135,12 +135,20 @@ pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     }
 }
 
-pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> Call {
+/// `renamed`: the name that the owner has from then on.
+pub(crate) fn recount(
+    key: &LockKey,
+    owner: &Owner,
+    count: u32,
+    millis: u64,
+    renamed: Option<&Owner>,
+) -> Call {
     Call::new(&RECOUNT)
         .key(key.key())
         .arg(owner.as_str())
         .arg(count.to_string())
         .arg(millis.to_string())
+        .arg(renamed.map_or("", Owner::as_str))
 }
 
 pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {

@@ -64,13 +64,18 @@ pub(crate) struct NoAnswer {
 /// Copies of a request that were sent and got no clear answer.
 #[derive(Debug, Default)]
 pub(crate) struct InVain {
-    /// There is one. It may be done already, or be done later.
-    pub(crate) ambiguous: bool,
+    /// How many. Each may be done already, or be done later.
+    copies: u32,
     /// Where a whole copy went out and no reply came back.
     unanswered: VecDeque<Wire>,
 }
 
 impl InVain {
+    /// There is one.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.copies > 0
+    }
+
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
     /// when it reads on, however much later, and does this right after it.
     pub(crate) fn follow_up(self, call: &Call) {
@@ -82,7 +87,7 @@ impl InVain {
     }
 
     fn sent_in_vain(&mut self, wire: Option<Wire>) {
-        self.ambiguous = true;
+        self.copies += 1;
         self.unanswered.extend(wire);
         if self.unanswered.len() > KEPT {
             self.unanswered.pop_front();
@@ -111,9 +116,21 @@ impl Connections {
         call: &Call,
         patience: &Patience,
     ) -> Result<Answer, NoAnswer> {
+        self.ask_anew(lock, call, || None, patience)
+    }
+
+    /// As [`ask`](Self::ask), but whenever a copy may be under way, `anew` can put another call in place
+    /// of the next copy.
+    pub(crate) fn ask_anew(
+        &self,
+        lock: &LockKey,
+        call: &Call,
+        anew: impl FnMut() -> Option<Call>,
+        patience: &Patience,
+    ) -> Result<Answer, NoAnswer> {
         let mut in_vain = InVain::default();
-        let result = self.ask_until_answered(lock, call, patience, &mut in_vain);
-        if in_vain.ambiguous {
+        let result = self.ask_until_answered(lock, call, anew, patience, &mut in_vain);
+        if in_vain.is_ambiguous() {
             owner::retire();
         }
         match result {
@@ -130,12 +147,16 @@ impl Connections {
         &self,
         lock: &LockKey,
         call: &Call,
+        mut anew: impl FnMut() -> Option<Call>,
         patience: &Patience,
         in_vain: &mut InVain,
     ) -> Result<(Value, Moment)> {
         let answer_by = patience.answer_by();
         let mut pause = Duration::ZERO;
+        let mut copies = 0;
+        let mut newer = None;
         loop {
+            let call = newer.as_ref().unwrap_or(call);
             let cause: Cause = match self.attempt(call, answer_by, in_vain) {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::NoSlot) => "all connections of the pool are in use".into(),
@@ -148,10 +169,14 @@ impl Connections {
             };
             patience.pause(pause.min(answer_by.left()));
             patience.check(lock.name())?;
-            if answer_by.is_past() || (in_vain.ambiguous && !call.is_repeatable()) {
+            if answer_by.is_past() || (in_vain.is_ambiguous() && !call.is_repeatable()) {
                 return Err(self.unavailable(lock, patience, cause));
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            if in_vain.copies > copies {
+                copies = in_vain.copies;
+                newer = anew().or(newer);
+            }
         }
     }
 

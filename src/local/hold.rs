@@ -28,8 +28,6 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Hold {
     id: Id,
     key: LockKey,
-    /// Who took the lock from Redis. Apart from `thread`, which holds it here.
-    owner: Owner,
     token: Option<u64>,
     thread: ThreadId,
     process: Process,
@@ -43,6 +41,8 @@ pub(crate) struct Hold {
 /// Its mutex protects: a hold ends once, and after its end neither its levels nor its lease grow.
 #[derive(Debug)]
 struct State {
+    /// Who holds the lock in Redis. Apart from the thread, which holds it here.
+    owner: Owner,
     tenure: Tenure,
     end: Option<End>,
 }
@@ -94,12 +94,12 @@ impl Hold {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             key,
-            owner: grant.owner,
             token: grant.token,
             thread: ThreadId::current(),
             process: Process::current(),
             since: grant.asked,
             state: Mutex::new(State {
+                owner: grant.owner,
                 tenure: Tenure::new(grant.terms, grant.asked),
                 end: None,
             }),
@@ -117,12 +117,13 @@ impl Hold {
         &self.key
     }
 
-    pub(crate) fn owner(&self) -> &Owner {
-        &self.owner
+    pub(crate) fn owner(&self) -> Owner {
+        self.state.lock().owner.clone()
     }
 
-    pub(crate) fn into_owner(self) -> Owner {
-        self.owner
+    /// The hold stands, or may stand, under other names from now on.
+    pub(crate) fn rename(&self, owner: Owner) {
+        self.state.lock().owner = owner;
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -280,11 +281,12 @@ impl Hold {
 
 impl Renew for Hold {
     fn step(&self, now: Moment) -> Step {
-        let (ended, expires, want, schedule) = {
+        let (ended, expires, want, schedule, owner) = {
             let state = self.state.lock();
             let tenure = &state.tenure;
             let wish = (tenure.wants(now), tenure.schedule());
-            (state.end.is_some(), tenure.expires(), wish.0, wish.1)
+            let owner = state.owner.clone();
+            (state.end.is_some(), tenure.expires(), wish.0, wish.1, owner)
         };
         if ended {
             return Step::Over;
@@ -301,7 +303,7 @@ impl Renew for Hold {
             }
             Want::Renewal(millis) => Step::Renew(Renewal {
                 key: self.key.clone(),
-                owner: self.owner.clone(),
+                owner,
                 millis,
             }),
         }
@@ -329,8 +331,14 @@ impl Renew for Hold {
         retry
     }
 
-    fn lost(&self, reason: LostReason) {
+    fn lost(&self, reason: LostReason, asked: &Renewal) -> Option<Schedule> {
+        if !asked.owner.covers(&self.owner()) {
+            // It was not asked for under the name that it has now.
+            let tenure = &self.state.lock().tenure;
+            return Some(tenure.retry(Moment::now()));
+        }
         self.lose(reason);
+        None
     }
 }
 

@@ -20,6 +20,10 @@ use crate::script::{self, Attempt};
 const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
+/// How many of the copies of a request that had no reply the next one looks for. A lock that an older
+/// one took runs out with its lease.
+const OLDER_NAMES: usize = 7;
+
 /// A level of a hold.
 pub(super) type Held = (Arc<Hold>, LevelId);
 
@@ -155,12 +159,19 @@ enum Found {
 /// One try, to a clear answer.
 fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> {
     let Handle { core, key, kind } = handle;
-    let owner = Owner::current(&core.id);
-    let request = match kind {
-        Kind::Plain => script::acquire(key, &owner, terms.millis),
-        Kind::Fenced => script::acquire_fenced(key, &owner, terms.millis),
+    let request = |owner: &Owner| match kind {
+        Kind::Plain => script::acquire(key, owner, terms.millis),
+        Kind::Fenced => script::acquire_fenced(key, owner, terms.millis),
     };
-    let answer = match core.connections.ask(key, &request, patience) {
+    let mut owner = Owner::current(&core.id);
+    let first = request(&owner);
+    // A copy that comes later than its reply was waited for could take the lock again, after it was
+    // lost, under the name of a hold that knows nothing of it. So no two copies have one name.
+    let anew = || {
+        owner = Owner::fresh(&core.id).or(&owner.newest(OLDER_NAMES));
+        Some(request(&owner))
+    };
+    let answer = match core.connections.ask_anew(key, &first, anew, patience) {
         Ok(answer) => answer,
         Err(no_answer) => {
             take_back(core, key, owner, terms, no_answer.in_vain);
@@ -177,6 +188,10 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
             ))
         }
         Attempt::Taken(token) => {
+            let (owner, older) = owner.split();
+            if let Some(older) = older {
+                answer.in_vain.follow_up(&script::release(key, &older));
+            }
             let grant = Grant {
                 owner,
                 asked: answer.asked,
@@ -190,7 +205,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
             }
             // The answer took longer than the lease: nobody can say whether the lock is still held.
             owner::retire();
-            withdraw(core, key, hold.into_owner(), terms);
+            withdraw(core, key, hold.owner(), terms);
             Ok(Found::Held(Duration::ZERO))
         }
     }
@@ -199,7 +214,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
 /// Takes back the copies of an acquire that got no clear answer, so that no lock is left without a
 /// holder. `owner` is no more.
 fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
-    if in_vain.ambiguous {
+    if in_vain.is_ambiguous() {
         in_vain.follow_up(&script::release(key, &owner));
         withdraw(core, key, owner, terms);
     }

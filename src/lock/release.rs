@@ -54,7 +54,7 @@ pub(super) fn release(
 
 /// Releases the lock in Redis.
 fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
-    let request = script::release(hold.key(), hold.owner());
+    let request = script::release(hold.key(), &hold.owner());
     let answer = match core.connections.ask(hold.key(), &request, patience) {
         Ok(answer) => answer,
         Err(no_answer) => return Err(not_given_back(core, hold, no_answer.error)),
@@ -62,7 +62,7 @@ fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
     let verdict = script::verdict(&answer.reply);
     match verdict.map_err(|error| core.connections.refusal(hold.key(), error))? {
         // Not ours any more: an earlier copy of this very request has released it.
-        Verdict::Lost(_) if answer.in_vain.ambiguous => {}
+        Verdict::Lost(_) if answer.in_vain.is_ambiguous() => {}
         Verdict::Lost(reason) => return Err(lost(hold, reason)),
         Verdict::Done => {}
     }
@@ -76,8 +76,9 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     }
     // It goes on in the background, under a name that nobody uses any more.
     owner::retire();
-    let (key, owner) = (hold.key().clone(), hold.owner().clone());
-    core.watchdog.withdraw(key, owner, hold.expires().left());
+    let key = hold.key().clone();
+    core.watchdog
+        .withdraw(key, hold.owner(), hold.expires().left());
     error
 }
 
@@ -98,7 +99,7 @@ fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience)
     if !matches!(reason, LostReason::Expired | LostReason::RenewalLimit) {
         return;
     }
-    let request = script::release(hold.key(), hold.owner());
+    let request = script::release(hold.key(), &hold.owner());
     // Without an answer the lease ends it.
     let Ok(answer) = core.connections.ask(hold.key(), &request, patience) else {
         return;

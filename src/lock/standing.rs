@@ -1,16 +1,18 @@
 //! Questions about a hold that is believed to stand, and about a lock whoever holds it.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
 use crate::clock::Moment;
-use crate::conn::InVain;
+use crate::conn::Answer;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::whole_millis;
 use crate::local::Hold;
+use crate::owner::Owner;
 use crate::patience::Patience;
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
@@ -23,46 +25,81 @@ pub(super) fn recount(
     millis: u64,
     patience: &Patience,
 ) -> Result<Moment> {
-    let request = script::recount(hold.key(), hold.owner(), count, millis);
-    // A level that is added by a copy still under way is not held here.
-    let set_right = |in_vain: InVain| {
-        let count = hold.count();
-        if count > 0 {
-            in_vain.follow_up(&script::recount(hold.key(), hold.owner(), count, 0));
-        }
+    let (owner, fresh) = (hold.owner(), OnceCell::new());
+    let move_to_fresh = || {
+        let fresh = fresh.get_or_init(|| Owner::fresh(&core.id));
+        script::recount(hold.key(), &owner, count, millis, Some(fresh))
     };
-    ask(core, hold, &request, script::verdict, set_right, patience)
+    // Of two requests that write a count, nobody knows which comes last. So the second one takes the
+    // hold to a name that the first does not know.
+    let request = if owner.is_uncertain() {
+        move_to_fresh()
+    } else {
+        script::recount(hold.key(), &owner, count, millis, None)
+    };
+    let anew = || Some(move_to_fresh());
+    let connections = &core.connections;
+    match connections.ask_anew(hold.key(), &request, anew, patience) {
+        Ok(answer) => {
+            let asked = verdict(core, hold, &answer, script::verdict)?
+                .map_err(|reason| lose(core, hold, reason))?;
+            if let Some(fresh) = fresh.into_inner() {
+                hold.rename(fresh);
+            }
+            Ok(asked)
+        }
+        Err(no_answer) => {
+            if no_answer.in_vain.is_ambiguous() {
+                let fresh = fresh.into_inner();
+                let fresh = fresh.unwrap_or_else(|| Owner::fresh(&core.id));
+                let owner = fresh.or(&owner);
+                let count = hold.count();
+                if count > 0 {
+                    let set_right = script::recount(hold.key(), &owner, count, 0, None);
+                    no_answer.in_vain.follow_up(&set_right);
+                }
+                hold.rename(owner);
+            }
+            Err(failure(core, hold, no_answer.error))
+        }
+    }
 }
 
 /// As [`recount`], but leaves the levels as they are.
 fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<Moment> {
-    let request = script::renew(&[Renewal {
-        key: hold.key().clone(),
-        owner: hold.owner().clone(),
-        millis,
-    }]);
-    ask(core, hold, &request, script::only_verdict, drop, patience)
+    loop {
+        let owner = hold.owner();
+        let request = script::renew(&[Renewal {
+            key: hold.key().clone(),
+            owner: owner.clone(),
+            millis,
+        }]);
+        let settled = match core.connections.ask(hold.key(), &request, patience) {
+            Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,
+            Err(no_answer) => return Err(failure(core, hold, no_answer.error)),
+        };
+        match settled {
+            Ok(asked) => return Ok(asked),
+            // Another thread can ask of a hold while its own gives it another name.
+            Err(_) if !owner.covers(&hold.owner()) => {}
+            Err(reason) => return Err(lose(core, hold, reason)),
+        }
+    }
 }
 
-fn ask(
+/// When it was asked whether the hold stands, or how it was lost.
+fn verdict(
     core: &Core,
     hold: &Hold,
-    request: &Call,
-    verdict: fn(&Value) -> RedisResult<Verdict>,
-    in_vain: impl FnOnce(InVain),
-    patience: &Patience,
-) -> Result<Moment> {
-    let answer = match core.connections.ask(hold.key(), request, patience) {
-        Ok(answer) => answer,
-        Err(no_answer) => {
-            in_vain(no_answer.in_vain);
-            return Err(failure(core, hold, no_answer.error));
-        }
-    };
-    match verdict(&answer.reply).map_err(|error| core.connections.refusal(hold.key(), error))? {
+    answer: &Answer,
+    decode: fn(&Value) -> RedisResult<Verdict>,
+) -> Result<Result<Moment, LostReason>> {
+    let verdict = decode(&answer.reply);
+    let verdict = verdict.map_err(|error| core.connections.refusal(hold.key(), error))?;
+    Ok(match verdict {
         Verdict::Done => Ok(answer.asked),
-        Verdict::Lost(reason) => Err(lose(core, hold, reason)),
-    }
+        Verdict::Lost(reason) => Err(reason),
+    })
 }
 
 /// The error of a request about a hold that got no clear answer.

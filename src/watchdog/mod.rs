@@ -32,8 +32,9 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn renewed(&self, asked: Moment, millis: u64) -> Schedule;
     /// A renewal got no clear answer, which says nothing about the lock.
     fn not_renewed(&self, cause: &str) -> Schedule;
-    /// Redis answered that the lock is gone.
-    fn lost(&self, reason: LostReason);
+    /// Redis answered to this renewal that the lock is gone; when to ask again if that settles
+    /// nothing.
+    fn lost(&self, reason: LostReason, asked: &Renewal) -> Option<Schedule>;
 }
 
 #[derive(Debug)]

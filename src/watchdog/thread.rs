@@ -244,16 +244,20 @@ impl Worker {
                     let schedule = guarded(|| target.renewed(asked, renewal.millis));
                     self.reschedule(*id, schedule.unwrap_or_else(after_panic));
                 }
-                Verdict::Lost(reason) => self.lose(*id, reason),
+                Verdict::Lost(reason) => self.lose(*id, target, reason, renewal),
             }
         }
     }
 
     /// A lock that was forgotten meanwhile was released by its holder: then it is no loss that
     /// Redis does not have it.
-    fn lose(&self, id: Id, reason: LostReason) {
-        if let Some(target) = self.forget(id) {
-            guarded(|| target.lost(reason));
+    fn lose(&self, id: Id, target: &Arc<dyn Renew>, reason: LostReason, asked: &Renewal) {
+        if !self.is_watched(id) {
+            return;
+        }
+        match guarded(|| target.lost(reason, asked)) {
+            Some(Some(schedule)) => self.reschedule(id, schedule),
+            Some(None) | None => drop(self.forget(id)),
         }
     }
 
