@@ -1,1 +1,297 @@
-//!
+//! Connections that break in the middle of something: it is asked again, elsewhere, and in time.
+
+mod drip;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, ReentrantLock};
+use parking_lot::Mutex;
+
+use super::bench::{Bench, is_unavailable};
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
+use crate::support::unique;
+
+fn timeout() -> Duration {
+    millis(100)
+}
+
+fn client(bench: &Bench) -> LockClient {
+    let builder = bench.builder(timeout()).watchdog_lease(SOON.get());
+    builder.build().expect("the settings are good")
+}
+
+/// What was still asked on connections on which something broke.
+#[derive(Clone, Default)]
+struct Broken(Arc<Mutex<HashMap<u64, Vec<String>>>>);
+
+impl Broken {
+    /// The next `most` requests that run `script` meet this fault.
+    fn by(proxy: &Proxy, script: &'static str, fault: Fault, most: usize) -> Self {
+        let broken = Self::default();
+        let (seen, mut left) = (broken.clone(), most);
+        proxy.on_request(move |request| {
+            let mut seen = seen.0.lock();
+            if let Some(later) = seen.get_mut(&request.connection) {
+                later.push(format!("{} {:?}", request.command(), request.script()));
+            }
+            if left > 0 && request.runs(script) {
+                left -= 1;
+                seen.insert(request.connection, Vec::new());
+                return fault.clone();
+            }
+            Fault::Pass
+        });
+        broken
+    }
+
+    /// How many connections broke, of which none was used again.
+    #[track_caller]
+    fn count(&self) -> usize {
+        let broken = self.0.lock();
+        for (connection, later) in broken.iter() {
+            assert!(later.is_empty(), "connection {connection}: {later:?}");
+        }
+        broken.len()
+    }
+
+    /// As [`count`](Self::count), but what got no answer may have been taken back on the same
+    /// connection, once, as the last thing on it.
+    #[track_caller]
+    fn count_taken_back(&self) -> usize {
+        let broken = self.0.lock();
+        for (connection, later) in broken.iter() {
+            let is_allowed = match later.as_slice() {
+                [] => true,
+                [only] => only.starts_with("EVAL "),
+                _ => false,
+            };
+            assert!(is_allowed, "connection {connection}: {later:?}");
+        }
+        broken.len()
+    }
+}
+
+/// The steps of a hold with two levels: the script of each, and the count behind it.
+const STEPS: [(&str, u32); 4] = [
+    ("acquire", 1),
+    ("recount", 2),
+    ("recount", 1),
+    ("release", 0),
+];
+
+fn step(lock: &ReentrantLock, place: usize) -> leasehold::Result<()> {
+    if place < 2 {
+        lock.lock()
+    } else {
+        lock.unlock()
+    }
+}
+
+/// Nobody has to wait for a time-out to see that a connection is broken.
+fn patient_client(bench: &Bench) -> LockClient {
+    let builder = bench.builder(SOON.get()).watchdog_lease(SOON.get());
+    builder.build().expect("the settings are good")
+}
+
+/// Every step works although something breaks at its first attempt.
+fn every_step_is_asked_again(bench: &Bench, faults: &[Fault]) {
+    let client = patient_client(bench);
+    let mut books = bench.books();
+    for fault in faults {
+        let lock = client.reentrant_lock(&unique("broken"));
+        for (place, (script, count)) in STEPS.into_iter().enumerate() {
+            let what = format!("{fault:?} of {script}, step {place}");
+            let broken = Broken::by(&bench.proxy, script, fault.clone(), 1);
+            let result = within(LEASE.get(), &what, || step(&lock, place));
+            result.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(books.count(lock.name()), count, "{what}");
+            assert_eq!(lock.hold_count(), count, "{what}");
+            // What comes next goes elsewhere, too.
+            client.inspect(lock.name()).unwrap();
+            assert_eq!(broken.count(), 1, "{what}");
+        }
+    }
+}
+
+/// Every strict beginning of `:1\r\n`.
+#[test]
+fn a_reply_that_is_reset_at_any_byte_is_asked_for_again() {
+    let faults: Vec<Fault> = (0..4).map(Fault::ResetInReply).collect();
+    every_step_is_asked_again(&Bench::new(), &faults);
+}
+
+#[test]
+fn a_reply_that_is_cut_at_any_byte_is_asked_for_again() {
+    let faults: Vec<Fault> = (0..4).map(Fault::CutInReply).collect();
+    every_step_is_asked_again(&Bench::new(), &faults);
+}
+
+/// The connection looks good, and is not, or soon will not be.
+#[test]
+fn a_connection_that_ends_right_behind_a_reply_costs_the_next_call_nothing() {
+    let bench = Bench::new();
+    let client = patient_client(&bench);
+    let mut books = bench.books();
+    for fault in [Fault::ResetInReply(5), Fault::CutInReply(5)] {
+        bench.proxy.on_request(move |_| fault.clone());
+        let lock = client.reentrant_lock(&unique("broken"));
+        for (place, (_, count)) in STEPS.into_iter().enumerate() {
+            within(LEASE.get(), "a step", || step(&lock, place)).unwrap();
+            assert_eq!(books.count(lock.name()), count);
+        }
+    }
+}
+
+#[test]
+fn half_a_command_is_never_done_and_asked_again() {
+    every_step_is_asked_again(&Bench::new(), &[Fault::HalfRequest]);
+}
+
+/// The longest reply: who holds the lock.
+#[test]
+fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
+    let bench = Bench::new();
+    let client = patient_client(&bench);
+    let lock = client.reentrant_lock(&unique("broken"));
+    // The number of its digits does not change while the test runs.
+    lock.lock_with(Lease::fixed(LEASE.get() * 5_000)).unwrap();
+    let status = client.inspect(lock.name()).unwrap();
+    let owner = status.owner.as_ref().expect("this test holds it");
+    let left = bench.books().time_to_live(lock.name()).as_millis();
+    let reply = format!(
+        "*3\r\n:{left}\r\n${}\r\n{owner}\r\n$1\r\n1\r\n",
+        owner.len()
+    );
+    let length = reply.len();
+    for at in 0..length {
+        for fault in [Fault::ResetInReply(at), Fault::CutInReply(at)] {
+            let what = format!("{fault:?}");
+            let broken = Broken::by(&bench.proxy, "inspect", fault, 1);
+            let found = within(LEASE.get(), &what, || client.inspect(lock.name()));
+            let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!((&found.owner, found.hold_count), (&status.owner, 1));
+            assert_eq!(broken.count(), 1);
+        }
+    }
+    lock.unlock().unwrap();
+}
+
+/// Breaking a lock is not repeated: the second copy could break the next hold.
+#[test]
+fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
+    let bench = Bench::new();
+    let client = patient_client(&bench);
+    let rival = bench.rival();
+    for at in 0..":1\r\n".len() {
+        let lock = rival.reentrant_lock(&unique("broken"));
+        lock.lock().unwrap();
+        let broken = Broken::by(&bench.proxy, "force_unlock", Fault::ResetInReply(at), 1);
+        let result = within(LEASE.get(), "breaking a lock", || {
+            client.force_unlock(lock.name())
+        });
+        assert!(is_unavailable(&result), "{result:?}");
+        assert_eq!(bench.books().count(lock.name()), 0);
+        client.inspect(lock.name()).unwrap();
+        assert_eq!(broken.count(), 1);
+        assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+    }
+}
+
+/// One client for each byte, all at the same time.
+#[test]
+fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
+    let bench = Bench::new();
+    let mut holds = Vec::new();
+    let mut places = HashMap::new();
+    for at in 0..="*1\r\n:1\r\n".len() {
+        for fault in [Fault::ResetInReply(at), Fault::CutInReply(at)] {
+            let client = bench.builder(timeout()).build().unwrap();
+            let lock = client.reentrant_lock(&unique("broken"));
+            places.insert(lock.name().as_bytes().to_vec(), fault);
+            holds.push((at, client, lock));
+        }
+    }
+    let broken = Broken::default();
+    let seen = broken.clone();
+    bench.proxy.on_request(move |request| {
+        let mut seen = seen.0.lock();
+        if let Some(later) = seen.get_mut(&request.connection) {
+            later.push(request.command());
+        }
+        let lock = request.words.get(3).filter(|_| request.runs("renew"));
+        match lock.and_then(|lock| places.remove(lock)) {
+            Some(fault) => {
+                seen.insert(request.connection, Vec::new());
+                fault
+            }
+            None => Fault::Pass,
+        }
+    });
+    let guards: Vec<_> = holds
+        .iter()
+        .map(|(_, _, lock)| lock.acquire().unwrap())
+        .collect();
+    let mut books = bench.books();
+    let start = Instant::now();
+    while start.elapsed() < LEASE.get() * 2 {
+        for guard in &guards {
+            guard.check().unwrap();
+            assert_eq!(books.count(guard.name()), 1);
+        }
+        thread::sleep(millis(10));
+    }
+    assert_eq!(broken.count(), guards.len());
+    for ((at, client, _), guard) in holds.iter().zip(guards) {
+        guard.unlock().unwrap();
+        let stats = client.stats();
+        // The whole of it is an answer.
+        assert!(
+            stats.renewals_failed > 0 || *at == "*1\r\n:1\r\n".len(),
+            "after {at} bytes: {stats:?}"
+        );
+        assert_eq!(stats.lost, 0);
+    }
+}
+
+/// Not one of its requests arrives whole.
+#[test]
+fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let mut books = bench.books();
+    let lock = client.reentrant_lock(&unique("broken"));
+    let slip = SLIP.get();
+    let broken = Broken::by(&bench.proxy, "acquire", Fault::HalfRequest, usize::MAX);
+    let result = within(timeout() + slip, "try_lock", || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED)
+    });
+    assert!(is_unavailable(&result), "{result:?}");
+    let result = within(timeout() * 10 + slip, "lock", || lock.lock());
+    assert!(is_unavailable(&result), "{result:?}");
+    assert!(broken.count() > 2);
+    assert_eq!((lock.hold_count(), books.count(lock.name())), (0, 0));
+
+    bench.proxy.calm();
+    lock.lock().unwrap();
+    let broken = Broken::by(&bench.proxy, "recount", Fault::HalfRequest, usize::MAX);
+    let result = within(timeout() + slip, "try_lock, nested", || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED)
+    });
+    assert!(is_unavailable(&result), "{result:?}");
+    assert!(broken.count() > 0);
+    assert_eq!((lock.hold_count(), books.count(lock.name())), (1, 1));
+
+    let broken = Broken::by(&bench.proxy, "release", Fault::HalfRequest, usize::MAX);
+    let result = within(timeout() * 3 + slip, "unlock", || lock.unlock());
+    assert!(is_unavailable(&result), "{result:?}");
+    assert!(broken.count() > 0);
+    assert_eq!(lock.hold_count(), 0);
+    assert_eq!(books.count(lock.name()), 1);
+    bench.proxy.calm();
+    // It goes on in the background.
+    books.comes_to(0, lock.name(), LEASE.get(), "a release that failed");
+}

@@ -1,5 +1,6 @@
 //! What is promised, on the worst day: one module for each kind of fault.
 
+mod bench;
 mod broken_connections;
 mod clock;
 mod fork;

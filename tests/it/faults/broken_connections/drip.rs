@@ -1,0 +1,193 @@
+//! A server that sends one byte after the other, each within one time-out of the one before.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Interrupt, Lease, Lock, LostReason};
+
+use super::{Broken, client, timeout};
+use crate::faults::bench::{Bench, is_unavailable};
+use crate::support::proxy::Fault;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::unique;
+
+fn drip() -> Fault {
+    Fault::SplitReply {
+        every: 1,
+        pause: timeout().mul_f64(0.8),
+    }
+}
+
+fn drip_always(bench: &Bench, script: &'static str) -> Broken {
+    Broken::by(&bench.proxy, script, drip(), usize::MAX)
+}
+
+/// The first reply only: the call asks again, elsewhere.
+#[test]
+fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let mut books = bench.books();
+    let lock = client.reentrant_lock(&unique("drip"));
+    for (place, (script, count)) in super::STEPS.into_iter().enumerate() {
+        let broken = Broken::by(&bench.proxy, script, drip(), 1);
+        let what = format!("{script}, step {place}");
+        let start = Instant::now();
+        let bound = timeout() + SLIP.get();
+        let result = within(bound, &what, || super::step(&lock, place));
+        result.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(start.elapsed() >= timeout(), "{what} was not held up");
+        assert_eq!(books.count(lock.name()), count, "{what}");
+        client.inspect(lock.name()).unwrap();
+        assert_eq!(broken.count(), 1, "{what}");
+    }
+}
+
+/// All replies: each call ends within what its documentation states.
+#[test]
+fn every_call_ends_in_its_time_while_the_server_drips() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let mut books = bench.books();
+    let lock = client.reentrant_lock(&unique("drip"));
+    let (once, slip) = (timeout(), SLIP.get());
+    let check = |script, call: &str, bound: Duration, work: &dyn Fn() -> leasehold::Result<()>| {
+        let broken = drip_always(&bench, script);
+        let result = within(bound, call, work);
+        assert!(is_unavailable(&result), "{call}: {result:?}");
+        bench.proxy.calm();
+        assert!(broken.count_taken_back() > 0, "{call}");
+    };
+    let grace = millis(250);
+    check("acquire", "try_lock", once + grace, &|| {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
+    });
+    check("acquire", "try_acquire", once * 4 + grace, &|| {
+        lock.try_acquire(once * 4, Lease::RENEWED).map(drop)
+    });
+    check("acquire", "lock", once * 10 + slip, &|| lock.lock());
+    check("inspect", "inspect", once + slip, &|| {
+        client.inspect(lock.name()).map(drop)
+    });
+    check("inspect", "is_locked", once + slip, &|| {
+        lock.is_locked().map(drop)
+    });
+    check("force_unlock", "force_unlock", once + slip, &|| {
+        client.force_unlock(lock.name()).map(drop)
+    });
+    let guard = lock.acquire().expect("all that was taken back is free");
+    check("recount", "try_lock, nested", once + grace, &|| {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
+    });
+    books.comes_to(1, lock.name(), LEASE.get(), "a nested acquire that failed");
+    check("renew", "extend", once + slip, &|| {
+        guard.extend(SOON.get() * 2)
+    });
+    lock.lock().unwrap();
+    check("recount", "unlock, nested", once * 3 + slip, &|| {
+        lock.unlock()
+    });
+    books.comes_to(1, lock.name(), LEASE.get(), "an inner unlock that failed");
+    guard.check().unwrap();
+    let broken = drip_always(&bench, "release");
+    within(once + slip, "a guard's drop", || drop(guard));
+    assert_eq!(lock.hold_count(), 0);
+    books.comes_to(0, lock.name(), LEASE.get(), "a guard's drop");
+    lock.lock().unwrap();
+    let result = within(once * 3 + slip, "unlock", || lock.unlock());
+    assert!(is_unavailable(&result), "{result:?}");
+    assert!(broken.count_taken_back() > 3);
+    books.comes_to(0, lock.name(), LEASE.get(), "an unlock that failed");
+}
+
+#[test]
+fn an_interrupt_is_heard_while_the_server_drips() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let lock = client.reentrant_lock(&unique("drip"));
+    let broken = drip_always(&bench, "acquire");
+    let interrupt = Interrupt::new();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("three attempts", || broken.count_taken_back() >= 3);
+            interrupt.interrupt();
+        });
+        lock.lock_interruptibly(Lease::RENEWED, &interrupt)
+    });
+    assert!(
+        matches!(result, Err(Error::Interrupted { .. })),
+        "{result:?}"
+    );
+    bench
+        .books()
+        .comes_to(0, lock.name(), LEASE.get(), "an interrupted attempt");
+}
+
+/// Every second renewal's reply: the one that follows is in time.
+#[test]
+fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
+    let bench = Bench::new();
+    let client = bench.builder(timeout()).build().unwrap();
+    let mut slow = false;
+    bench.proxy.on_request(move |request| {
+        if !request.runs("renew") {
+            return Fault::Pass;
+        }
+        slow = !slow;
+        if slow { drip() } else { Fault::Pass }
+    });
+    let guards: Vec<_> = (0..20)
+        .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
+        .collect();
+    let (mut books, start) = (bench.books(), Instant::now());
+    while start.elapsed() < LEASE.get() * 3 {
+        for guard in &guards {
+            guard.check().expect("renewed in time");
+            assert_eq!(books.count(guard.name()), 1);
+        }
+        // Other calls do not wait for the watchdog.
+        within(timeout(), "another call", || {
+            client.inspect(guards[0].name()).unwrap();
+        });
+    }
+    let stats = client.stats();
+    assert!(
+        stats.renewals >= 40 && stats.renewals_failed >= 40,
+        "{stats:?}"
+    );
+    for guard in guards {
+        guard.unlock().unwrap();
+    }
+}
+
+/// All renewals: nobody is left to believe that a lock is held.
+#[test]
+fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
+    let bench = Bench::new();
+    let client = bench.builder(timeout()).build().unwrap();
+    let _broken = drip_always(&bench, "renew");
+    let start = Instant::now();
+    let guards: Vec<_> = (0..20)
+        .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
+        .collect();
+    let taken = start.elapsed();
+    let mut books = bench.books();
+    for guard in &guards {
+        let left = (LEASE.get() + taken + SLIP.get()).saturating_sub(start.elapsed());
+        let reason = guard.lost().recv_timeout(left).expect("the loss is told");
+        assert_eq!(reason, LostReason::Expired);
+        assert!(matches!(guard.check(), Err(Error::Lost { .. })));
+        // The server has been asked again and again to keep it, so nobody else is in.
+        assert_eq!(books.count(guard.name()), 1);
+    }
+    within(timeout(), "another lock", || {
+        let lock = client.reentrant_lock(&unique("drip"));
+        lock.acquire().unwrap().unlock().unwrap();
+    });
+    for guard in guards {
+        let told = within(timeout(), "unlock", || guard.unlock());
+        assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+    }
+    eventually("every lock to be free", || {
+        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
+}

@@ -1,0 +1,280 @@
+//! Ten thousand operations, of which every third reply is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock};
+
+use super::client;
+use crate::faults::bench::{Bench, Books};
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::timing::{LEASE, eventually, millis};
+use crate::support::unique;
+
+/// So many calls of `lock`, `unlock` and their kin.
+const OPERATIONS: u32 = 10_000;
+const DEEPEST: usize = 3;
+const CLIENTS: u32 = 2;
+const OWN_NAMES: u32 = 2;
+const SHARED_NAMES: u32 = 2;
+const THREADS: u32 = CLIENTS * (OWN_NAMES + SHARED_NAMES);
+
+/// Taken from `LEASEHOLD_SEED` if that is set; shown when the test fails.
+fn seed() -> u64 {
+    let seed = std::env::var("LEASEHOLD_SEED").ok();
+    let seed = seed.map_or_else(
+        || fastrand::u64(..),
+        |seed| seed.parse().expect("LEASEHOLD_SEED is a number"),
+    );
+    println!("LEASEHOLD_SEED={seed}");
+    seed
+}
+
+/// One reply of three is lost, of all scripts.
+fn lose_one_of_three(proxy: &Proxy, seed: u64, fault: Fault) -> Arc<AtomicU32> {
+    let lost = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&lost);
+    let mut random = fastrand::Rng::with_seed(seed);
+    proxy.on_request(move |request| {
+        let script = matches!(
+            request.script(),
+            Some("acquire" | "recount" | "release" | "renew")
+        );
+        if script && random.u32(..3) == 0 {
+            count.fetch_add(1, Ordering::SeqCst);
+            return fault.clone();
+        }
+        Fault::Pass
+    });
+    lost
+}
+
+/// One thread's part: its lock, and who is inside, as the process itself counts.
+struct Part<'a> {
+    lock: ReentrantLock,
+    id: u64,
+    /// Nobody else uses the name.
+    alone: bool,
+    inside: &'a AtomicU64,
+    books: Books,
+    random: fastrand::Rng,
+    levels: Vec<Option<LockGuard>>,
+    /// A thread has failed: the others need not go on.
+    failed: &'a AtomicBool,
+}
+
+impl Drop for Part<'_> {
+    /// Whoever waits for what a thread that failed holds would wait for ever.
+    fn drop(&mut self) {
+        if thread::panicking() && !self.failed.swap(true, Ordering::SeqCst) {
+            let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.books.0);
+        }
+    }
+}
+
+impl Part<'_> {
+    fn play(&mut self, operations: u32) {
+        for _ in 0..operations {
+            if self.failed.load(Ordering::SeqCst) {
+                return;
+            }
+            self.step(DEEPEST);
+        }
+        while !self.levels.is_empty() {
+            self.step(0);
+        }
+    }
+
+    fn step(&mut self, deepest: usize) {
+        let deeper = self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
+        let answered = if deeper { self.deeper() } else { self.back() };
+        if self.failed.load(Ordering::SeqCst) {
+            return;
+        }
+        let count = self.levels.len() as u32;
+        assert_eq!(self.lock.hold_count(), count);
+        let name = self.lock.name().to_owned();
+        if count > 0 && answered {
+            assert_eq!(self.books.count(&name), count, "after a clear answer");
+        } else if count > 0 || self.alone {
+            // Without an answer it is put right behind the call. And a late copy of an acquire that
+            // was repeated may still take a lock that nobody wants; its lease ends that.
+            let what = format!("answered: {answered}");
+            self.books.comes_to(count, &name, lease(), &what);
+        }
+        // Of a shared lock that is given back somebody else may be the holder already.
+    }
+
+    /// Whether there was a clear answer.
+    fn deeper(&mut self) -> bool {
+        let patient = millis(100);
+        let result = match self.random.u32(..4) {
+            0 => self.lock.lock().map(|()| Some(None)),
+            1 => self.lock.acquire().map(|guard| Some(Some(guard))),
+            2 => {
+                let result = self.lock.try_lock(Duration::ZERO, Lease::RENEWED);
+                result.map(|taken| taken.then_some(None))
+            }
+            _ => {
+                let result = self.lock.try_acquire(patient, Lease::RENEWED);
+                result.map(|guard| guard.map(Some))
+            }
+        };
+        match result {
+            Ok(Some(level)) => {
+                if self.levels.is_empty() {
+                    let before = self.inside.swap(self.id, Ordering::SeqCst);
+                    assert_eq!(before, 0, "two holders of {}", self.lock.name());
+                }
+                self.levels.push(level);
+                true
+            }
+            // Somebody else's, or this thread's own attempt from before that is being taken back.
+            Ok(None) => {
+                assert!(
+                    self.levels.is_empty(),
+                    "a nested acquire has nobody to wait for"
+                );
+                false
+            }
+            Err(Error::Unavailable { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn back(&mut self) -> bool {
+        let level = self.levels.pop().expect("a level");
+        if self.levels.is_empty() {
+            let before = self.inside.swap(0, Ordering::SeqCst);
+            assert_eq!(before, self.id, "two holders of {}", self.lock.name());
+        }
+        let result = match level {
+            None => self.lock.unlock(),
+            Some(guard) if self.random.bool() => guard.unlock(),
+            Some(guard) => {
+                // Tells nobody how it went.
+                drop(guard);
+                return false;
+            }
+        };
+        match result {
+            Ok(()) => true,
+            Err(Error::Unavailable { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Long enough that nothing is renewed, and so nothing can be lost honestly.
+fn lease() -> Duration {
+    LEASE.get() * 5
+}
+
+fn ten_thousand_operations(fault: Fault, timeout: Duration) {
+    let seed = seed();
+    let bench = Bench::new();
+    let lost = lose_one_of_three(&bench.proxy, seed, fault);
+    let clients = [(); CLIENTS as usize].map(|()| client(&bench, lease(), timeout));
+    let shared: Vec<String> = (0..SHARED_NAMES).map(|_| unique("shared")).collect();
+    let shared_inside: Vec<AtomicU64> = shared.iter().map(|_| AtomicU64::new(0)).collect();
+    let own_inside: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+    let failed = &AtomicBool::new(false);
+    let mut random = fastrand::Rng::with_seed(seed);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let client = &clients[(thread % CLIENTS) as usize];
+            let place = thread / CLIENTS;
+            let (name, inside, alone) = if place < OWN_NAMES {
+                (unique("own"), &own_inside[thread as usize], true)
+            } else {
+                let at = (place - OWN_NAMES) as usize;
+                (shared[at].clone(), &shared_inside[at], false)
+            };
+            let (random, books) = (random.fork(), bench.books());
+            scope.spawn(move || {
+                let mut part = Part {
+                    lock: client.reentrant_lock(&name),
+                    id: u64::from(thread) + 1,
+                    alone,
+                    inside,
+                    books,
+                    random,
+                    levels: Vec::new(),
+                    failed,
+                };
+                part.play(OPERATIONS / THREADS);
+            });
+        }
+    });
+    let lost = lost.load(Ordering::SeqCst);
+    assert!(lost > OPERATIONS / 4, "only {lost} replies were lost");
+    bench.proxy.calm();
+    eventually("every lock to be gone", || {
+        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
+    for client in &clients {
+        assert_eq!(client.stats().lost, 0);
+    }
+}
+
+#[test]
+#[ignore = "late copies of a nested acquire, and what takes them back, spoil the count"]
+fn ten_thousand_operations_with_every_third_reply_swallowed_keep_every_count() {
+    // Every lost reply costs one time-out.
+    ten_thousand_operations(Fault::SwallowReply, millis(20));
+}
+
+#[test]
+#[ignore = "late copies of a nested acquire, and what takes them back, spoil the count"]
+fn ten_thousand_operations_with_every_third_connection_reset_keep_every_count() {
+    // A reset is seen at once, so that there is time for several.
+    ten_thousand_operations(Fault::ResetBeforeReply, millis(200));
+}
+
+/// Holds of several clients, so that each renewal has luck of its own. While `check` says that a lock
+/// is held, Redis has it, and nobody else gets it.
+#[test]
+fn locks_are_renewed_although_every_third_reply_is_lost() {
+    let seed = seed();
+    let bench = Bench::new();
+    let clients = [(); 6].map(|()| client(&bench, LEASE.get(), millis(20)));
+    let [rival, holders @ ..] = &clients;
+    let mut books = bench.books();
+    lose_one_of_three(&bench.proxy, seed, Fault::SwallowReply);
+    let start = Instant::now();
+    let guards = holders.each_ref().map(|client| {
+        let lock = client.reentrant_lock(&unique("lost"));
+        lock.acquire().expect("within ten time-outs")
+    });
+    let mut taken = 0;
+    while start.elapsed() < LEASE.get() * 5 {
+        for guard in &guards {
+            let found = books.count(guard.name());
+            match guard.check() {
+                Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
+                // All the renewals of a third of a lease had no answer, which happens.
+                Err(Error::Lost { reason, .. }) => assert_eq!(reason, LostReason::Expired),
+                Err(error) => panic!("{error}"),
+            }
+            let lock = rival.reentrant_lock(guard.name());
+            if matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true)) {
+                taken += 1;
+                assert!(guard.is_lost(), "two holders of {}", guard.name());
+            }
+        }
+    }
+    let stats = holders.each_ref().map(LockClient::stats);
+    let renewed: u64 = stats.iter().map(|stats| stats.renewals).sum();
+    let failed: u64 = stats.iter().map(|stats| stats.renewals_failed).sum();
+    println!("{renewed} renewals, {failed} more without an answer, {taken} locks lost");
+    assert!(failed > 0, "{stats:?}");
+    assert!(renewed >= 5 * 5, "{stats:?}");
+    bench.proxy.calm();
+    guards.into_iter().for_each(drop);
+    drop(clients);
+    eventually("every lock to be gone", || {
+        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
+}
