@@ -355,6 +355,30 @@ fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requ
 }
 
 #[test]
+fn the_newer_protocol_is_understood_too() {
+    let (server, proxy) = bench();
+    proxy.on_message(|_, payload| payload == b"2");
+    proxy.on_request(|request| match request.command().as_str() {
+        "HELLO" => Fault::SwallowReply,
+        _ => Fault::Pass,
+    });
+    let mut client = Client::of(&proxy);
+    // A map with an array in it.
+    client.send(&["HELLO", "3"]);
+    client.ask(&["GET", "none"], "_\r\n");
+    client.ask(
+        &["SUBSCRIBE", "a"],
+        ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
+    );
+    for payload in ["1", "2"] {
+        let publish = redis::cmd("PUBLISH").arg("a").arg(payload).clone();
+        assert_eq!(server.ask::<u32>(&publish), 1);
+    }
+    client.hear(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
+    client.ask(&["GET", "none"], "_\r\n");
+}
+
+#[test]
 fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
     let (_server, proxy) = bench();
     let mut clients = [(); 3].map(|()| Client::of(&proxy));

@@ -239,15 +239,15 @@ fn ten_thousand_operations_with_every_third_connection_reset_keep_every_count() 
 fn locks_are_renewed_although_every_third_reply_is_lost() {
     let seed = seed();
     let bench = Bench::new();
-    let clients = [(); 6].map(|()| client(&bench, LEASE.get(), millis(20)));
+    let clients = [(); 6].map(|()| client(&bench, LEASE.get(), millis(40)));
     let [rival, holders @ ..] = &clients;
     let mut books = bench.books();
-    lose_one_of_three(&bench.proxy, seed, Fault::SwallowReply);
-    let start = Instant::now();
     let guards = holders.each_ref().map(|client| {
         let lock = client.reentrant_lock(&unique("lost"));
-        lock.acquire().expect("within ten time-outs")
+        lock.acquire().expect("no reply is lost yet")
     });
+    lose_one_of_three(&bench.proxy, seed, Fault::SwallowReply);
+    let start = Instant::now();
     let mut taken = 0;
     while start.elapsed() < LEASE.get() * 5 {
         for guard in &guards {
