@@ -10,8 +10,11 @@ use crate::support::timing::{LEASE, SLIP, eventually, millis, throughout, within
 use crate::support::unique;
 
 fn client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(millis(50));
-    builder.build().expect("the settings are good")
+    let builder = bench.builder(millis(100));
+    let client = builder.build().expect("the settings are good");
+    // With a connection, so that the first attempt of a call is sent at once.
+    client.inspect("none").expect("the server answers");
+    client
 }
 
 /// The next `most` requests that run `script` wait at the gate.
@@ -28,12 +31,16 @@ fn hold_back(bench: &Bench, script: &'static str, most: usize) -> Gate {
     gate
 }
 
+fn holds(gate: &Gate, least: usize) {
+    eventually("requests to be held back", || gate.held() >= least);
+}
+
 /// What was held back arrives, and is done.
 fn let_go(gate: &Gate) {
+    holds(gate, 1);
     let held = gate.held();
-    assert!(held > 0, "nothing was held back");
     gate.open();
-    eventually("what was held back to be done", || gate.passed() == held);
+    eventually("what was held back to be done", || gate.passed() >= held);
 }
 
 /// A hold of this thread that stands, here and in Redis, and is renewed.
@@ -104,7 +111,8 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
     let gate = hold_back(&bench, "release", usize::MAX);
     let result = lock.unlock();
     assert!(is_unavailable(&result), "{result:?}");
-    assert!(gate.held() > 1, "it was repeated");
+    // It was repeated.
+    holds(&gate, 2);
     bench.proxy.calm();
     // What goes on in the background frees the lock.
     let guard = within(LEASE.get(), "the next lock", || lock.acquire().unwrap());
@@ -141,6 +149,7 @@ fn an_acquire_that_arrives_late_does_not_touch_the_next_hold() {
     let gate = hold_back(&bench, "acquire", usize::MAX);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
+    holds(&gate, 1);
     bench.proxy.calm();
     let guard = lock.acquire().unwrap();
     lock.lock().unwrap();
@@ -163,7 +172,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
     let gate = hold_back(&bench, "acquire", 1);
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            eventually("it to be held back", || gate.held() == 1);
+            holds(&gate, 1);
             bench.proxy.reset_all();
         });
         let result = lock.lock();
@@ -232,6 +241,7 @@ fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right()
     let gate = hold_back(&bench, "recount", usize::MAX);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
+    holds(&gate, 1);
     bench.proxy.calm();
     let_go(&gate);
     let mut books = bench.books();
@@ -268,7 +278,7 @@ fn a_nested_acquire_that_arrives_after_the_release_leaves_the_next_holder_alone(
 fn a_late_renewal(bench: &Bench, lock: &ReentrantLock) -> Gate {
     let gate = hold_back(bench, "renew", 1);
     lock.lock().unwrap();
-    eventually("a renewal to be held back", || gate.held() == 1);
+    holds(&gate, 1);
     lock.unlock().unwrap();
     gate
 }

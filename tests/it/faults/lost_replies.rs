@@ -16,6 +16,11 @@ use crate::support::unique;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
+/// Long enough for a busy machine, where a reply is not lost.
+fn timeout() -> Duration {
+    millis(100)
+}
+
 /// Of which a lost reply costs `timeout`.
 fn client(bench: &Bench, lease: Duration, timeout: Duration) -> LockClient {
     let builder = bench.builder(timeout).watchdog_lease(lease);
@@ -76,7 +81,7 @@ fn an_acquire_that_is_never_answered_is_taken_back() {
     let bench = Bench::new();
     let mut books = bench.books();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get() * 60, millis(20));
+        let client = client(&bench, LEASE.get() * 60, timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         always(&bench, "acquire", fault.clone());
@@ -96,7 +101,7 @@ fn a_release_that_is_never_answered_is_done() {
     let bench = Bench::new();
     let mut books = bench.books();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get() * 60, millis(20));
+        let client = client(&bench, LEASE.get() * 60, timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         lock.lock().unwrap();
@@ -117,7 +122,7 @@ fn a_release_that_is_never_answered_is_done() {
 fn a_nested_acquire_without_any_answer(fault: Fault) {
     let bench = Bench::new();
     let mut books = bench.books();
-    let client = client(&bench, LEASE.get(), millis(20));
+    let client = client(&bench, LEASE.get(), timeout());
     let name = unique("lost");
     let lock = client.reentrant_lock(&name);
     lock.lock().unwrap();
@@ -150,7 +155,7 @@ fn an_inner_unlock_that_is_never_answered_is_done() {
     let bench = Bench::new();
     let mut books = bench.books();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get(), millis(20));
+        let client = client(&bench, LEASE.get(), timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         lock.lock().unwrap();
@@ -169,30 +174,38 @@ fn an_inner_unlock_that_is_never_answered_is_done() {
 /// Of each renewal the first reply.
 #[test]
 fn renewals_whose_replies_are_lost_are_repeated_in_time() {
-    for fault in FAULTS {
-        let bench = Bench::new();
-        let mut books = bench.books();
-        let client = client(&bench, LEASE.get(), millis(20));
-        let name = unique("lost");
-        let guard = client.reentrant_lock(&name).acquire().unwrap();
-        let mut lose = false;
-        bench.proxy.on_request(move |request| {
-            lose = request.runs("renew") && !lose;
-            if lose { fault.clone() } else { Fault::Pass }
-        });
-        let start = Instant::now();
-        while start.elapsed() < LEASE.get() * 3 {
-            guard.check().expect("renewed in time");
-            assert_eq!(books.count(&name), 1);
-            thread::sleep(millis(5));
+    thread::scope(|scope| {
+        for fault in FAULTS {
+            scope.spawn(|| every_second_renewal_is_lost(fault));
         }
-        let stats = client.stats();
-        assert!(stats.renewals_failed >= 3, "{stats:?}");
-        assert!(stats.renewals >= 3, "{stats:?}");
-        assert_eq!(stats.lost, 0);
-        guard.unlock().unwrap();
-        assert_eq!(books.count(&name), 0);
+    });
+}
+
+fn every_second_renewal_is_lost(fault: Fault) {
+    let bench = Bench::new();
+    let mut books = bench.books();
+    // Two attempts, and the machine, have a third of it.
+    let lease = LEASE.get() * 3;
+    let client = client(&bench, lease, timeout());
+    let guard = client.reentrant_lock(&unique("lost")).acquire().unwrap();
+    let mut lose = false;
+    bench.proxy.on_request(move |request| {
+        lose = request.runs("renew") && !lose;
+        if lose { fault.clone() } else { Fault::Pass }
+    });
+    let start = Instant::now();
+    while start.elapsed() < lease * 2 {
+        guard.check().expect("renewed in time");
+        assert_eq!(books.count(guard.name()), 1);
+        thread::sleep(millis(5));
     }
+    let stats = client.stats();
+    assert!(stats.renewals_unknown >= 2, "{stats:?}");
+    assert!(stats.renewals >= 2, "{stats:?}");
+    assert_eq!(stats.lost, 0);
+    let name = guard.name().to_owned();
+    guard.unlock().unwrap();
+    assert_eq!(books.count(&name), 0);
 }
 
 /// The server renews, and the holder cannot know: it gives up when its lease could be over.
@@ -201,7 +214,7 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
     for fault in FAULTS {
         let bench = Bench::new();
         let mut books = bench.books();
-        let client = client(&bench, LEASE.get(), millis(20));
+        let client = client(&bench, LEASE.get(), timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         always(&bench, "renew", fault.clone());

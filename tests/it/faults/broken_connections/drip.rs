@@ -126,7 +126,10 @@ fn an_interrupt_is_heard_while_the_server_drips() {
 #[test]
 fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
     let bench = Bench::new();
-    let client = bench.builder(timeout()).build().unwrap();
+    // Two attempts, and the machine, have a third of it.
+    let lease = LEASE.get() * 3;
+    let builder = bench.builder(timeout()).watchdog_lease(lease);
+    let client = builder.build().unwrap();
     let mut slow = false;
     bench.proxy.on_request(move |request| {
         if !request.runs("renew") {
@@ -139,19 +142,19 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
         .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
         .collect();
     let (mut books, start) = (bench.books(), Instant::now());
-    while start.elapsed() < LEASE.get() * 3 {
+    while start.elapsed() < lease * 2 {
         for guard in &guards {
             guard.check().expect("renewed in time");
             assert_eq!(books.count(guard.name()), 1);
         }
         // Other calls do not wait for the watchdog.
-        within(timeout(), "another call", || {
+        within(LEASE.get(), "another call", || {
             client.inspect(guards[0].name()).unwrap();
         });
     }
     let stats = client.stats();
     assert!(
-        stats.renewals >= 40 && stats.renewals_failed >= 40,
+        stats.renewals >= 40 && stats.renewals_unknown >= 40,
         "{stats:?}"
     );
     for guard in guards {
@@ -179,12 +182,12 @@ fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
         // The server has been asked again and again to keep it, so nobody else is in.
         assert_eq!(books.count(guard.name()), 1);
     }
-    within(timeout(), "another lock", || {
+    within(LEASE.get(), "another lock", || {
         let lock = client.reentrant_lock(&unique("drip"));
         lock.acquire().unwrap().unlock().unwrap();
     });
     for guard in guards {
-        let told = within(timeout(), "unlock", || guard.unlock());
+        let told = within(LEASE.get(), "unlock", || guard.unlock());
         assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
     }
     eventually("every lock to be free", || {

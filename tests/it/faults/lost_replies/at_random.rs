@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock};
 
-use super::client;
+use super::{client, timeout};
 use crate::faults::bench::{Bench, Books};
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::timing::{LEASE, eventually, millis};
@@ -239,7 +239,9 @@ fn ten_thousand_operations_with_every_third_connection_reset_keep_every_count() 
 fn locks_are_renewed_although_every_third_reply_is_lost() {
     let seed = seed();
     let bench = Bench::new();
-    let clients = [(); 6].map(|()| client(&bench, LEASE.get(), millis(40)));
+    // Time for several attempts in a third of it.
+    let lease = LEASE.get() * 2;
+    let clients = [(); 6].map(|()| client(&bench, lease, timeout()));
     let [rival, holders @ ..] = &clients;
     let mut books = bench.books();
     let guards = holders.each_ref().map(|client| {
@@ -249,12 +251,12 @@ fn locks_are_renewed_although_every_third_reply_is_lost() {
     lose_one_of_three(&bench.proxy, seed, Fault::SwallowReply);
     let start = Instant::now();
     let mut taken = 0;
-    while start.elapsed() < LEASE.get() * 5 {
+    while start.elapsed() < lease * 4 {
         for guard in &guards {
             let found = books.count(guard.name());
             match guard.check() {
                 Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
-                // All the renewals of a third of a lease had no answer, which happens.
+                // All the attempts in the last third of a lease had no answer, which happens.
                 Err(Error::Lost { reason, .. }) => assert_eq!(reason, LostReason::Expired),
                 Err(error) => panic!("{error}"),
             }
@@ -267,10 +269,10 @@ fn locks_are_renewed_although_every_third_reply_is_lost() {
     }
     let stats = holders.each_ref().map(LockClient::stats);
     let renewed: u64 = stats.iter().map(|stats| stats.renewals).sum();
-    let failed: u64 = stats.iter().map(|stats| stats.renewals_failed).sum();
+    let failed: u64 = stats.iter().map(|stats| stats.renewals_unknown).sum();
     println!("{renewed} renewals, {failed} more without an answer, {taken} locks lost");
     assert!(failed > 0, "{stats:?}");
-    assert!(renewed >= 5 * 5, "{stats:?}");
+    assert!(renewed >= 5 * 3, "{stats:?}");
     bench.proxy.calm();
     guards.into_iter().for_each(drop);
     drop(clients);
