@@ -6,14 +6,20 @@ use leasehold::{Lease, Lock, LockClient, ReentrantLock};
 
 use super::bench::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, eventually, millis, throughout, within};
+use crate::support::timing::{LEASE, SLIP, eventually, throughout, within};
 use crate::support::unique;
 
+/// Long enough to repeat a renewal on a busy machine.
+fn lease() -> Duration {
+    LEASE.get() * 2
+}
+
 fn client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(millis(100));
+    let builder = bench.builder(SLIP.get()).watchdog_lease(lease());
     let client = builder.build().expect("the settings are good");
     // With a connection, so that the first attempt of a call is sent at once.
-    client.inspect("none").expect("the server answers");
+    let guard = client.reentrant_lock("first").acquire();
+    guard.and_then(|guard| guard.unlock()).expect("it is free");
     client
 }
 
@@ -66,14 +72,15 @@ impl Standing {
     #[track_caller]
     fn stands(&mut self) {
         let name = self.lock.name();
-        assert_eq!(self.books.holder(name).as_ref(), Some(&self.holder));
-        assert_eq!(self.lock.hold_count(), self.holder.1);
+        let found = (self.books.holder(name), self.lock.hold_count());
+        let expected = (Some(self.holder.clone()), self.holder.1);
+        assert_eq!(found, expected, "in Redis, and here");
         assert!(self.books.time_to_live(name) > Duration::ZERO);
     }
 
     #[track_caller]
     fn stays(&mut self) {
-        throughout(LEASE.get() * 2, "the hold, in Redis as here", || {
+        throughout(lease() * 2, "the hold, in Redis as here", || {
             self.stands();
             true
         });
@@ -115,7 +122,7 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
     holds(&gate, 2);
     bench.proxy.calm();
     // What goes on in the background frees the lock.
-    let guard = within(LEASE.get(), "the next lock", || lock.acquire().unwrap());
+    let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
     let mut hold = Standing::of(&bench, &lock);
     let_go(&gate);
     hold.stands();
@@ -138,7 +145,7 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
     // Long before the lease could end it.
     bench
         .books()
-        .comes_to(0, lock.name(), LEASE.get(), "taken back");
+        .comes_to(0, lock.name(), lease(), "taken back");
 }
 
 #[test]
@@ -184,7 +191,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
     assert_eq!(bench.books().count(lock.name()), 0);
     let_go(&gate);
     let rival = bench.rival().reentrant_lock(lock.name());
-    within(LEASE.get() + SLIP.get(), "another's lock", || {
+    within(lease() + SLIP.get(), "another's lock", || {
         rival.lock().unwrap();
     });
     let mut books = bench.books();
@@ -245,7 +252,7 @@ fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right()
     bench.proxy.calm();
     let_go(&gate);
     let mut books = bench.books();
-    books.comes_to(1, lock.name(), LEASE.get(), "a nested acquire that failed");
+    books.comes_to(1, lock.name(), lease(), "a nested acquire that failed");
     Standing::of(&bench, &lock).stays();
     guard.unlock().unwrap();
     assert_eq!(books.count(lock.name()), 0);
@@ -290,13 +297,13 @@ fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
     let lock = client.reentrant_lock(&unique("late"));
     let gate = a_late_renewal(&bench, &lock);
     let rival = bench.rival().reentrant_lock(lock.name());
-    let short = Lease::fixed(LEASE.get() / 2);
+    let short = Lease::fixed(LEASE.get());
     assert!(rival.try_lock(Duration::ZERO, short).unwrap());
     let mut hold = Standing::of(&bench, &rival);
     let_go(&gate);
     hold.stands();
     let left = bench.books().time_to_live(lock.name());
-    assert!(left <= LEASE.get() / 2, "{left:?}");
+    assert!(left <= LEASE.get(), "{left:?}");
     rival.unlock().unwrap();
     assert_eq!(bench.books().count(lock.name()), 0);
 }
@@ -308,12 +315,12 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
     let client = client(&bench);
     let lock = client.reentrant_lock(&unique("late"));
     let gate = a_late_renewal(&bench, &lock);
-    let short = Lease::fixed(LEASE.get() / 2);
+    let short = Lease::fixed(LEASE.get());
     assert!(lock.try_lock(Duration::ZERO, short).unwrap());
     let mut hold = Standing::of(&bench, &lock);
     let_go(&gate);
     hold.stands();
     let left = bench.books().time_to_live(lock.name());
-    assert!(left <= LEASE.get() / 2, "{left:?}");
+    assert!(left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();
 }

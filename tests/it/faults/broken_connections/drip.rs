@@ -54,8 +54,9 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
         let broken = drip_always(&bench, script);
         let result = within(bound, call, work);
         assert!(is_unavailable(&result), "{call}: {result:?}");
+        // On a busy machine it may be on its way still.
+        eventually(call, || broken.count_taken_back() > 0);
         bench.proxy.calm();
-        assert!(broken.count_taken_back() > 0, "{call}");
     };
     let grace = millis(250);
     check("acquire", "try_lock", once + grace, &|| {
@@ -148,9 +149,10 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
             assert_eq!(books.count(guard.name()), 1);
         }
         // Other calls do not wait for the watchdog.
-        within(LEASE.get(), "another call", || {
-            client.inspect(guards[0].name()).unwrap();
+        let found = within(timeout() + SLIP.get(), "another call", || {
+            client.inspect(guards[0].name())
         });
+        assert!(found.is_ok() || is_unavailable(&found), "{found:?}");
     }
     let stats = client.stats();
     assert!(
