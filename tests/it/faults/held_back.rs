@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient, ReentrantLock};
+use leasehold::{Lease, Lock, LockClient, LockGuard, ReentrantLock};
 
 use super::bench::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
@@ -19,7 +19,7 @@ fn client(bench: &Bench) -> LockClient {
     let client = builder.build().expect("the settings are good");
     // With a connection, so that the first attempt of a call is sent at once.
     let guard = client.reentrant_lock("first").acquire();
-    guard.and_then(|guard| guard.unlock()).expect("it is free");
+    guard.and_then(LockGuard::unlock).expect("it is free");
     client
 }
 
