@@ -1,1 +1,1 @@
-//!
+pub fn stepped_clock(_: &[&str]) {}

@@ -1,1 +1,192 @@
-//!
+//! A process that is killed (-9) frees its locks within one lease, and blocks nobody.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, Lock, LockClient};
+
+use super::seen;
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{client, unique};
+
+const QUEUE: usize = 4;
+
+/// The role: a thread that takes the lock so many times, and threads that queue up for it.
+pub fn hold_and_queue(arguments: &[&str]) {
+    let &[url, name, levels, queue] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let levels: u32 = levels.parse().expect("a number of levels");
+    let queue: usize = queue.parse().expect("a number of threads");
+    let client = client(url);
+    let lock = client.reentrant_lock(name);
+    for _ in 0..levels {
+        lock.lock().expect("it is free");
+    }
+    if levels > 0 {
+        child::say("held");
+    }
+    thread::scope(|scope| {
+        for _ in 0..queue {
+            scope.spawn(|| {
+                child::say("queues");
+                lock.acquire()
+                    .expect("Redis answers")
+                    .unlock()
+                    .expect("it is held");
+            });
+        }
+        child::hear();
+        for _ in 0..levels {
+            lock.unlock().expect("it is held");
+        }
+    });
+}
+
+fn start(server: &Server, name: &str, levels: u32, queue: usize) -> Process {
+    let (levels, queue_length) = (levels.to_string(), queue.to_string());
+    let arguments = [&server.url(), name, &levels, &queue_length].map(str::to_owned);
+    let process = Process::start("hold_and_queue", &arguments.each_ref().map(String::as_str));
+    if levels != "0" {
+        assert_eq!(process.hear(), "held");
+    }
+    for _ in 0..queue {
+        assert_eq!(process.hear(), "queues");
+    }
+    process
+}
+
+/// Threads of two other processes wait for the lock of the one that is killed: the first of them has
+/// it when its lease is over, and no sooner, and the others have it right after.
+fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
+    let server = Server::start();
+    let name = unique("killed");
+    let mut holder = start(&server, &name, levels, queue);
+    let owner = seen::holders(&server, &name);
+    assert_eq!(owner[0].1, levels);
+    let clients = [client(&server.url()), client(&server.url())];
+    thread::scope(|scope| {
+        let waiters = clients.each_ref().map(|client| {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock(&name);
+                let guard = lock.acquire().expect("Redis answers");
+                let taken = Instant::now();
+                let seen = seen::holders(&server, &name);
+                guard.unlock().expect("it is held");
+                (taken, seen)
+            })
+        });
+        eventually("all to listen", || seen::listeners(&server, &name) >= 2);
+        throughout(LEASE.get() * 3 / 2, "held by a process that lives", || {
+            seen::holders(&server, &name) == owner
+        });
+        let killed = Instant::now();
+        holder.kill();
+        let left = seen::time_to_live(&server, &name);
+        let mut taken = Vec::new();
+        for waiter in waiters {
+            let (at, seen) = waiter.join().expect("it has the lock in the end");
+            assert_eq!(
+                (seen.len(), seen[0].1),
+                (1, 1),
+                "nothing is left of the dead"
+            );
+            assert_ne!(seen[0].0, owner[0].0);
+            taken.push(at - killed);
+        }
+        taken.sort_unstable();
+        assert!(
+            taken[0] + SLIP.get() >= left,
+            "the lease of {left:?} was cut short: {taken:?}"
+        );
+        assert!(taken[1] <= LEASE.get() + SLIP.get(), "{taken:?}");
+    });
+    assert!(seen::is_free(&server, &name));
+}
+
+#[test]
+fn a_killed_holder_frees_its_lock_within_a_lease() {
+    a_killed_holder_frees_its_lock(1, 0);
+}
+
+#[test]
+fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease() {
+    a_killed_holder_frees_its_lock(3, 0);
+}
+
+/// The threads that queue up behind the holder at home die with it, and no message is sent to them.
+#[test]
+fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease() {
+    a_killed_holder_frees_its_lock(1, QUEUE);
+}
+
+/// A process is killed while it waits for the lock that this one holds; whoever waits behind it has
+/// the lock at its release, and not after a lease.
+fn a_killed_waiter_blocks_nobody(queue: usize) {
+    let server = Server::start();
+    let name = unique("killed");
+    let ours = client(&server.url());
+    let held = ours.reentrant_lock(&name);
+    // So long that nobody gets it by its end.
+    let lease = SOON.get() * 6;
+    held.lock_with(Lease::fixed(lease)).expect("it is free");
+    let mut killed = start(&server, &name, 0, queue);
+    eventually("it to listen", || seen::listeners(&server, &name) == 1);
+    let others = client(&server.url());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| takes(&others, &name));
+        eventually("both to listen", || seen::listeners(&server, &name) == 2);
+        killed.kill();
+        eventually("one to be gone", || seen::listeners(&server, &name) == 1);
+        within(SLIP.get(), "from release to hold", || {
+            held.unlock().expect("it is held");
+            waiter.join().expect("it has the lock");
+        });
+    });
+    assert!(seen::is_free(&server, &name));
+    assert!(takes(&ours, &name) <= SLIP.get());
+}
+
+/// How long it takes to get the lock.
+fn takes(client: &LockClient, name: &str) -> Duration {
+    let start = Instant::now();
+    let guard = client.reentrant_lock(name).acquire();
+    let guard = guard.expect("Redis answers");
+    let took = start.elapsed();
+    guard.unlock().expect("it is held");
+    took
+}
+
+#[test]
+fn a_killed_waiter_blocks_nobody_else() {
+    a_killed_waiter_blocks_nobody(1);
+}
+
+#[test]
+fn a_killed_head_of_a_queue_blocks_nobody_else() {
+    a_killed_waiter_blocks_nobody(QUEUE);
+}
+
+/// It is killed at any moment of its asking, being told, taking and giving back.
+#[test]
+fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease() {
+    let server = Server::start();
+    let name = unique("killed");
+    let ours = client(&server.url());
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..8 {
+        let held = ours.reentrant_lock(&name);
+        held.lock().expect("it is free");
+        let mut killed = start(&server, &name, 0, QUEUE);
+        eventually("it to listen", || seen::listeners(&server, &name) == 1);
+        held.unlock().expect("it is held");
+        thread::sleep(Duration::from_micros(random.u64(0..3_000)));
+        killed.kill();
+        let took = takes(&ours, &name);
+        assert!(took <= LEASE.get() + SLIP.get(), "{took:?}");
+    }
+}

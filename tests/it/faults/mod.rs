@@ -1,16 +1,19 @@
 //! What is promised, on the worst day: one module for each kind of fault.
 
+pub mod abandoned;
 mod bench;
 mod broken_connections;
-mod clock;
-mod fork;
+pub mod clock;
+pub mod fork;
 mod hangs;
 mod held_back;
-mod killed;
+pub mod killed;
 mod lost_replies;
-mod paused;
+pub mod panics;
+pub mod paused;
 mod proxy;
 mod pubsub;
 mod refusals;
 mod renewal;
 mod restarts;
+mod seen;

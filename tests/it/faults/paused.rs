@@ -1,1 +1,263 @@
+//! A holder that is stopped (SIGSTOP) through its lease finds its lock lost, before anything else.
 //!
+//! Threads of the stopped process are busy with all that can be done with a held lock, each with a
+//! lock of its own, so that some call comes first at the moment of waking, whichever it is.
+
+use std::cell::Cell;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock, Result};
+
+use super::seen;
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{builder, client, unique};
+
+/// What a busy thread does with the lock that it holds; whether the library said that it holds it.
+type Busy = fn(&ReentrantLock, &LockGuard) -> bool;
+
+/// Those that go on and on, and those that come for the first time after the waking.
+const BUSY: &[(&str, Busy)] = &[
+    ("check", |_, guard| held(guard.check())),
+    ("hold_count", |lock, _| lock.hold_count() > 0),
+    ("is_held", |lock, _| lock.is_held_by_current_thread()),
+    ("remaining", |_, guard| guard.remaining() > Duration::ZERO),
+    ("is_lost", |_, guard| !guard.is_lost()),
+    ("extend", |_, guard| held(guard.extend(LEASE.get()))),
+    ("nested", |lock, _| {
+        held(
+            lock.try_acquire(Duration::ZERO, Lease::RENEWED)
+                .and_then(|guard| guard.expect("this thread holds it already").unlock()),
+        )
+    }),
+    ("nested by hand", |lock, _| {
+        held(lock.lock().and_then(|()| lock.unlock()))
+    }),
+];
+const FIRST: &[(&str, Busy)] = &[
+    ("first unlock", |lock, _| held(lock.unlock())),
+    ("first nested", |lock, _| held(lock.lock())),
+    ("first extend", |_, guard| held(guard.extend(LEASE.get()))),
+    ("first check", |_, guard| held(guard.check())),
+];
+
+fn held(result: Result<()>) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(Error::Lost { .. }) => false,
+        Err(other) => panic!("neither held nor lost: {other:?}"),
+    }
+}
+
+/// A thread that hears of the pause by nothing but the clock.
+struct Pause(Cell<Instant>);
+
+impl Pause {
+    fn none_yet() -> Self {
+        Self(Cell::new(Instant::now()))
+    }
+
+    /// Whether the process stood still since the last call.
+    fn is_over(&self) -> bool {
+        let now = Instant::now();
+        now.duration_since(self.0.replace(now)) >= LEASE.get()
+    }
+}
+
+/// Until the pause, and then once more. An answer that was on its way to its caller as the process
+/// was stopped says nothing; the call after it is the first that counts.
+fn go_on(work: impl Fn() -> bool) -> bool {
+    let pause = Pause::none_yet();
+    loop {
+        let held = work();
+        if pause.is_over() {
+            return work();
+        }
+        assert!(held, "lost before the pause");
+        thread::yield_now();
+    }
+}
+
+/// The first call comes after the waking.
+fn come_late(work: impl Fn() -> bool) -> bool {
+    let pause = Pause::none_yet();
+    while !pause.is_over() {
+        thread::yield_now();
+    }
+    work()
+}
+
+/// The role: every thread holds a lock as the process is stopped.
+pub fn sleep_through(arguments: &[&str]) {
+    let &[url, prefix] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let client = client(url);
+    thread::scope(|scope| {
+        let client = &client;
+        let threads: Vec<_> = BUSY
+            .iter()
+            .map(|work| (work, true))
+            .chain(FIRST.iter().map(|work| (work, false)))
+            .map(|(&(what, work), goes_on)| {
+                scope.spawn(move || {
+                    sleep_and_be_told(client, &format!("{prefix}:{what}"), work, goes_on);
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("its errors are above"));
+    });
+    child::say("told");
+    assert_eq!(child::hear(), "free again");
+    for (what, _) in BUSY.iter().chain(FIRST) {
+        let lock = client.reentrant_lock(&format!("{prefix}:{what}"));
+        assert!(
+            lock.try_lock(SOON.get(), Lease::RENEWED)
+                .expect("Redis answers")
+        );
+    }
+    child::say("taken anew");
+    child::hear();
+}
+
+fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool) {
+    let lock = client.reentrant_lock(name);
+    let guard = lock.acquire().expect("it is free");
+    let bell = guard.lost().clone();
+    child::say("busy");
+    let held = if goes_on {
+        go_on(|| work(&lock, &guard))
+    } else {
+        come_late(|| work(&lock, &guard))
+    };
+    assert!(!held, "{name}: held, after a pause of two leases");
+    let Err(Error::Lost { reason, .. }) = guard.check() else {
+        panic!("{name}: {:?}", guard.check());
+    };
+    // The second only by the answer to a renewal that was about to be sent as the pause began.
+    assert!(
+        matches!(reason, LostReason::Expired | LostReason::Taken),
+        "{name}: {reason:?}"
+    );
+    assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
+    let told = within(SLIP.get() * 2, "the bell", || bell.recv_timeout(SOON.get()));
+    assert_eq!(told, Ok(reason), "{name}");
+    let unlocked = guard.unlock();
+    // What the thread unlocked by hand already is not held any more.
+    assert!(
+        matches!(unlocked, Err(Error::Lost { .. } | Error::NotHeld { .. })),
+        "{unlocked:?}"
+    );
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    // Nothing is left of the lost hold: the thread is one of many that the rival keeps out.
+    let taken = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+    assert!(!taken.expect("Redis answers"), "{name}: the rival has it");
+}
+
+#[test]
+fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
+    let server = Server::start();
+    let prefix = unique("paused");
+    let mut sleeper = Process::start("sleep_through", &[&server.url(), &prefix]);
+    let names: Vec<String> = BUSY
+        .iter()
+        .chain(FIRST)
+        .map(|(what, _)| format!("{prefix}:{what}"))
+        .collect();
+    for _ in &names {
+        assert_eq!(sleeper.hear(), "busy");
+    }
+    sleeper.pause();
+    let paused = Instant::now();
+    let rival = client(&server.url());
+    let locks: Vec<ReentrantLock> = names
+        .iter()
+        .map(|name| rival.reentrant_lock(name))
+        .collect();
+    for lock in &locks {
+        let taken = lock.try_lock(LEASE.get() + SLIP.get(), Lease::fixed(SOON.get() * 6));
+        assert!(taken.expect("Redis answers"), "its lease is over");
+    }
+    let rivals = || -> Vec<_> {
+        names
+            .iter()
+            .map(|name| {
+                (
+                    seen::holders(&server, name),
+                    seen::end_of_lease(&server, name),
+                )
+            })
+            .collect()
+    };
+    let before = rivals();
+    thread::sleep((LEASE.get() * 2).saturating_sub(paused.elapsed()));
+    sleeper.resume();
+    assert_eq!(sleeper.hear(), "told");
+    assert_eq!(rivals(), before, "the rival's holds stand as they did");
+    for lock in &locks {
+        lock.unlock().expect("the rival's hold stands");
+    }
+    sleeper.say("free again");
+    assert_eq!(sleeper.hear(), "taken anew");
+    for ((name, before), _) in names.iter().zip(&before).zip(&locks) {
+        let now = seen::holders(&server, name);
+        assert_eq!(
+            (now.len(), now[0].1),
+            (1, 1),
+            "{name}: one hold of one level"
+        );
+        assert_ne!(now[0].0, before.0[0].0);
+    }
+    sleeper.say("end");
+    sleeper.finish();
+}
+
+/// The role: holds a lock through a pause that its lease outlasts.
+pub fn sleep_a_little(arguments: &[&str]) {
+    let &[url, name] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let lease = LEASE.get() * 2;
+    let client = builder(url)
+        .watchdog_lease(lease)
+        .build()
+        .expect("the settings are good");
+    let lock = client.reentrant_lock(name);
+    let guard = lock.acquire().expect("it is free");
+    child::say("held");
+    let pause = Pause::none_yet();
+    while !pause.is_over() {
+        guard.check().expect("it is held");
+        thread::yield_now();
+    }
+    guard.check().expect("the lease outlasts the pause");
+    eventually("a renewal", || client.stats().renewals > 0);
+    throughout(lease, "held", || {
+        guard.check().is_ok() && lock.hold_count() == 1
+    });
+    assert!(guard.lost().is_empty());
+    assert_eq!(client.stats().lost, 0);
+    guard.unlock().expect("it is held");
+    child::say("unlocked");
+}
+
+#[test]
+fn a_pause_that_is_shorter_than_the_lease_costs_no_lock() {
+    let server = Server::start();
+    let name = unique("paused");
+    let sleeper = Process::start("sleep_a_little", &[&server.url(), &name]);
+    assert_eq!(sleeper.hear(), "held");
+    let owner = seen::holders(&server, &name);
+    sleeper.pause();
+    // Beyond the time of its renewal.
+    thread::sleep(LEASE.get() * 3 / 2 - millis(50));
+    assert_eq!(seen::holders(&server, &name), owner);
+    sleeper.resume();
+    assert_eq!(sleeper.hear(), "unlocked");
+    assert!(seen::is_free(&server, &name));
+    sleeper.finish();
+}

@@ -1,1 +1,164 @@
-//!
+//! One lock's trouble is its own, and the callers' load is not the watchdog's.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason};
+use redis::Connection;
+
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, millis, throughout};
+use crate::support::{builder, unique};
+
+const MANY: usize = 1_000;
+const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+
+fn hold(client: &LockClient, names: &[String]) -> Vec<LockGuard> {
+    let locks = names.iter().map(|name| client.reentrant_lock(name));
+    locks
+        .map(|lock| lock.acquire().expect("it is free"))
+        .collect()
+}
+
+fn names(what: &str, number: usize) -> Vec<String> {
+    (0..number).map(|_| unique(what)).collect()
+}
+
+/// The shortest time to live of these keys; none of them may be missing.
+fn shortest_left(redis: &mut Connection, keys: &[String]) -> Duration {
+    let mut pipeline = redis::pipe();
+    for key in keys {
+        pipeline.cmd("PTTL").arg(key);
+    }
+    let left: Vec<i64> = pipeline.query(redis).expect("the server answers");
+    let shortest = left.into_iter().min().expect("there are keys");
+    Duration::from_millis(u64::try_from(shortest).expect("all are there, and expire"))
+}
+
+#[test]
+fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
+    let server = Server::start();
+    let lease = LEASE.get() * 2;
+    let client = builder(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .expect("the settings are good");
+    let mut names = names("many", MANY);
+    let mut guards = hold(&client, &names);
+    throughout(lease, "all are held", || {
+        guards.iter().all(|guard| guard.check().is_ok())
+    });
+
+    let start = Instant::now();
+    let mut redis = server.connection();
+    redis::pipe()
+        .cmd("DEL")
+        .arg(&names[7])
+        .cmd("SET")
+        .arg(&names[500])
+        .arg("another type")
+        .cmd("DEL")
+        .arg(&names[993])
+        .cmd("HSET")
+        .arg(&names[993])
+        .arg(STRANGER)
+        .arg(1)
+        .cmd("PEXPIRE")
+        .arg(&names[993])
+        .arg(60_000)
+        .exec(&mut redis)
+        .expect("the server answers");
+    let expected = [
+        (993, LostReason::Taken),
+        (500, LostReason::Taken),
+        (7, LostReason::Deleted),
+    ];
+    let lost: Vec<_> = expected
+        .map(|(at, reason)| (guards.remove(at), names.remove(at), reason))
+        .into();
+    for (guard, _, reason) in &lost {
+        let bound = (lease * 2 / 3 + SLIP.get()).saturating_sub(start.elapsed());
+        assert_eq!(guard.lost().recv_timeout(bound), Ok(*reason));
+        let checked = guard.check();
+        assert!(
+            matches!(checked, Err(Error::Lost { reason: told, .. }) if told == *reason),
+            "{checked:?}"
+        );
+    }
+    // A lock that is renewed in time has a third of its lease left when it is.
+    throughout(lease * 3, "renewed in time", || {
+        thread::sleep(millis(20));
+        shortest_left(&mut redis, &names) > lease / 6
+            && guards
+                .iter()
+                .all(|guard| guard.check().is_ok() && guard.remaining() > lease / 6)
+    });
+    let stats = client.stats();
+    assert_eq!((stats.lost, stats.renewals_failed), (3, 0));
+    for (guard, name, reason) in lost {
+        let unlocked = guard.unlock();
+        assert!(
+            matches!(unlocked, Err(Error::Lost { reason: told, .. }) if told == reason),
+            "{unlocked:?}"
+        );
+        let left: bool = server.ask(redis::cmd("EXISTS").arg(&name));
+        assert_eq!(left, reason == LostReason::Taken, "what is another's stays");
+    }
+    for guard in guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+/// As many threads as one likes take and free locks through one or two connections.
+fn a_busy_pool_costs_no_lock(connections: u32) {
+    let server = Server::start();
+    let client = builder(&server.url())
+        .pool_size(connections)
+        .pool_timeout(millis(1))
+        .build()
+        .expect("the settings are good");
+    let names = names("kept", 50);
+    let guards = hold(&client, &names);
+    let end = AtomicBool::new(false);
+    let (done, in_vain) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for at in 0..16 {
+            let lock = client.reentrant_lock(&unique("busy"));
+            let (end, done, in_vain) = (&end, &done, &in_vain);
+            scope.spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    // Both are good here, and tell how busy the pool is.
+                    match lock.try_lock(millis(1), Lease::fixed(SOON.get())) {
+                        Ok(true) => done.fetch_add(1, Ordering::Relaxed),
+                        Ok(false) => panic!("{at}: nobody else takes it"),
+                        Err(Error::Unavailable { .. }) => in_vain.fetch_add(1, Ordering::Relaxed),
+                        Err(other) => panic!("{at}: {other:?}"),
+                    };
+                    let _ = lock.unlock();
+                }
+            });
+        }
+        let mut redis = server.connection();
+        throughout(LEASE.get() * 4, "renewed in time", || {
+            thread::sleep(millis(20));
+            shortest_left(&mut redis, &names) > LEASE.get() / 8
+                && guards.iter().all(|guard| guard.check().is_ok())
+        });
+        end.store(true, Ordering::Relaxed);
+    });
+    let stats = client.stats();
+    println!("{done:?} taken, {in_vain:?} in vain, {stats:?}");
+    assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
+    assert!(stats.renewals >= 4 * names.len() as u64);
+}
+
+#[test]
+fn a_pool_of_one_that_is_busy_costs_no_lock() {
+    a_busy_pool_costs_no_lock(1);
+}
+
+#[test]
+fn a_pool_of_two_that_is_busy_costs_no_lock() {
+    a_busy_pool_costs_no_lock(2);
+}

@@ -10,8 +10,8 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
-use super::timing::{SOON, millis};
-use crate::{fencing, limits, mutual_exclusion, watchdog, wire};
+use super::timing::{SOON, eventually, millis};
+use crate::{faults, fencing, limits, mutual_exclusion, watchdog, wire};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
@@ -30,6 +30,14 @@ const ROLES: &[(&str, Role)] = &[
     ("many_clients", limits::growth::many_clients),
     ("many_locks", watchdog::many_locks),
     ("take_tokens", fencing::take_tokens),
+    ("hold_and_queue", faults::killed::hold_and_queue),
+    ("sleep_through", faults::paused::sleep_through),
+    ("sleep_a_little", faults::paused::sleep_a_little),
+    ("panicking_log", faults::panics::panicking_log),
+    ("stepped_clock", faults::clock::stepped_clock),
+    ("fork_a_holder", faults::fork::fork_a_holder),
+    ("fork_a_busy_client", faults::fork::fork_a_busy_client),
+    ("abandon", faults::abandoned::abandon),
 ];
 
 /// Not a test of its own: what a child process runs.
@@ -74,11 +82,17 @@ pub struct Process {
 
 impl Process {
     pub fn start(role: &'static str, arguments: &[&str]) -> Self {
+        Self::start_in(role, arguments, &[])
+    }
+
+    /// With these variables in its environment.
+    pub fn start_in(role: &'static str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let myself = std::env::current_exe().expect("a test binary");
         let mut child = Command::new(myself)
             .args(["support::child::run", "--exact", "--nocapture"])
             .env(ROLE, role)
             .env(ARGUMENTS, arguments.join("\n"))
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -121,6 +135,16 @@ impl Process {
 
     pub fn signal(&self, name: &str) {
         process::signal(self.child.id(), name);
+    }
+
+    /// From here on nothing of it runs, until it is sent `CONT`.
+    pub fn pause(&self) {
+        self.signal("STOP");
+        eventually("the child to stop", || process::is_stopped(self.child.id()));
+    }
+
+    pub fn resume(&self) {
+        self.signal("CONT");
     }
 
     /// Waits for its end, which must be a good one, and gives what it said.

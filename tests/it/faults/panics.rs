@@ -1,0 +1,222 @@
+//! A panic of the application's own code on a thread of the client: its log, which hears of a loss.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::seen;
+use crate::support::child;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{builder, client, unique};
+
+/// A log that panics on one thread.
+struct Panicking {
+    thread: &'static str,
+}
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+impl Subscriber for Panicking {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        if thread::current().name() == Some(self.thread) {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+            panic!("on purpose, at {:?}", event.metadata().name());
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The role: one of the scenarios below, with a log that panics on one thread of the clients. A
+/// process of its own, because a process has one log.
+pub fn panicking_log(arguments: &[&str]) {
+    let &[url, scenario] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let (thread, play): (_, fn(&str)) = match scenario {
+        "loss" => ("leasehold-watchdog", a_lock_is_lost),
+        "failure" => ("leasehold-watchdog", a_renewal_fails),
+        "subscription" => ("leasehold-subscriber", a_subscription_is_cut),
+        other => panic!("{other}"),
+    };
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if thread::current().name() != Some(thread) {
+            report(info);
+            // Threads that wait for a lock would wait on.
+            std::process::exit(101);
+        }
+    }));
+    tracing::subscriber::set_global_default(Panicking { thread }).expect("the first");
+    play(url);
+    let panics = PANICS.load(Ordering::SeqCst);
+    assert!(panics > 0, "the log was not called at all");
+    child::say(format_args!("{panics} panics"));
+}
+
+fn play(scenario: &str) {
+    let server = Server::start();
+    for line in child::alone("panicking_log", &[&server.url(), scenario]) {
+        println!("{line}");
+    }
+}
+
+#[test]
+fn a_panic_while_a_loss_is_logged_costs_no_other_lock() {
+    play("loss");
+}
+
+fn hold_some(client: &LockClient) -> Vec<LockGuard> {
+    let locks = (0..20).map(|_| client.reentrant_lock(&unique("held")));
+    locks
+        .map(|lock| lock.acquire().expect("it is free"))
+        .collect()
+}
+
+fn a_lock_is_lost(url: &str) {
+    let client = client(url);
+    let events = client.events();
+    let mut guards = hold_some(&client);
+    let mut redis = redis::Client::open(url)
+        .and_then(|client| client.get_connection())
+        .expect("the server answers");
+    // The thread must be there for the second loss, too.
+    for at in [3, 11] {
+        let lost = guards.remove(at);
+        thread::scope(|scope| {
+            let next = client.reentrant_lock(lost.name());
+            let next = scope.spawn(move || next.acquire().expect("Redis answers").unlock());
+            redis::cmd("DEL")
+                .arg(lost.name())
+                .exec(&mut redis)
+                .expect("the server answers");
+            let bound = LEASE.get() * 2 / 3 + SLIP.get();
+            let told = lost.lost().recv_timeout(bound);
+            assert_eq!(told, Ok(LostReason::Deleted));
+            within(SLIP.get(), "the next in line", || {
+                next.join()
+                    .expect("its errors are above")
+                    .expect("it is held");
+            });
+        });
+        assert!(matches!(lost.check(), Err(Error::Lost { .. })));
+        eventually("the operator to be told", || {
+            events
+                .try_iter()
+                .any(|event| matches!(event, LockEvent::Lost { .. }))
+        });
+        throughout(LEASE.get() * 2, "the others are renewed", || {
+            guards.iter().all(|guard| guard.check().is_ok())
+        });
+    }
+    assert_eq!(client.stats().lost, 2);
+    for guard in guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+#[test]
+fn a_panic_while_a_failed_renewal_is_logged_costs_no_lock() {
+    play("failure");
+}
+
+fn a_renewal_fails(url: &str) {
+    let lease = LEASE.get() * 4;
+    let client = builder(url)
+        .watchdog_lease(lease)
+        .build()
+        .expect("the settings are good");
+    let guards = hold_some(&client);
+    let mut redis = redis::Client::open(url)
+        .and_then(|client| client.get_connection())
+        .expect("the server answers");
+    for _ in 0..2 {
+        let before = client.stats();
+        // The server takes all requests and answers none, from before a renewal until after some tries.
+        eventually("it to be nearly due", || guards[0].remaining() < lease / 2);
+        let hang = u64::try_from((lease / 3).as_millis()).expect("a lease");
+        redis::cmd("CLIENT")
+            .arg("PAUSE")
+            .arg(hang)
+            .arg("ALL")
+            .exec(&mut redis)
+            .expect("the server answers");
+        eventually("a renewal to fail", || {
+            client.stats().renewals_failed > before.renewals_failed
+        });
+        eventually("all to be renewed", || {
+            client.stats().renewals >= before.renewals + guards.len() as u64
+        });
+    }
+    throughout(lease, "all are renewed", || {
+        guards.iter().all(|guard| guard.check().is_ok())
+    });
+    assert_eq!(client.stats().lost, 0);
+    for guard in guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+#[test]
+fn a_panic_while_a_cut_subscription_is_logged_costs_no_wake_up() {
+    play("subscription");
+}
+
+fn a_subscription_is_cut(url: &str) {
+    let (ours, theirs) = (client(url), client(url));
+    let held = ours.reentrant_lock(&unique("held"));
+    let mut redis = redis::Client::open(url)
+        .and_then(|client| client.get_connection())
+        .expect("the server answers");
+    for _ in 0..3 {
+        // So long that nobody gets it by its end.
+        held.lock_with(Lease::fixed(SOON.get() * 6))
+            .expect("it is free");
+        thread::scope(|scope| {
+            let waits = theirs.reentrant_lock(held.name());
+            let waiter = scope.spawn(move || waits.acquire().expect("Redis answers").unlock());
+            eventually("it to listen", || {
+                seen::listening(&mut redis, held.name()) == 1
+            });
+            let cuts = theirs.stats().reconnects;
+            redis::cmd("CLIENT")
+                .arg("KILL")
+                .arg("TYPE")
+                .arg("pubsub")
+                .exec(&mut redis)
+                .expect("the server answers");
+            eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
+            eventually("it to listen again", || {
+                seen::listening(&mut redis, held.name()) == 1
+            });
+            throughout(millis(50), "it waits", || !waiter.is_finished());
+            let woken = theirs.stats().wakeups_by_message;
+            within(SLIP.get(), "from release to hold", || {
+                held.unlock().expect("it is held");
+                waiter
+                    .join()
+                    .expect("its errors are above")
+                    .expect("it is held");
+            });
+            assert!(theirs.stats().wakeups_by_message > woken);
+        });
+    }
+}

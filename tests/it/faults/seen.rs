@@ -1,0 +1,44 @@
+//! What Redis has of a lock, as any other program sees it there.
+
+use std::time::Duration;
+
+use redis::{Connection, FromRedisValue};
+
+use crate::support::server::Server;
+
+fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
+    server.ask(redis::cmd(command).arg(name))
+}
+
+/// Who holds the lock, and how many times.
+pub fn holders(server: &Server, name: &str) -> Vec<(String, u32)> {
+    ask(server, "HGETALL", name)
+}
+
+pub fn is_free(server: &Server, name: &str) -> bool {
+    holders(server, name).is_empty()
+}
+
+/// What is left of the lease; nothing without a hold.
+pub fn time_to_live(server: &Server, name: &str) -> Duration {
+    let millis: i64 = ask(server, "PTTL", name);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// The moment at which the lease ends, by the server's clock: the same as long as nobody touches it.
+pub fn end_of_lease(server: &Server, name: &str) -> i64 {
+    ask(server, "PEXPIRETIME", name)
+}
+
+/// How many clients listen for the lock's release.
+pub fn listeners(server: &Server, name: &str) -> u32 {
+    listening(&mut server.connection(), name)
+}
+
+/// As [`listeners`], where there is only a connection.
+pub fn listening(redis: &mut Connection, name: &str) -> u32 {
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    let count = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).query(redis);
+    let (_, count): (String, u32) = count.expect("the server answers");
+    count
+}
