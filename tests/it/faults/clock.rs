@@ -1,1 +1,259 @@
-pub fn stepped_clock(_: &[&str]) {}
+//! Somebody sets the machine's clock: leases, renewals and waits go by clocks that nobody sets.
+
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use leasehold::{Error, Lease, Lock, LockClient, LostReason};
+
+use super::seen;
+use crate::support::child::{self, Process};
+use crate::support::faked_clock::FakedClock;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, eventually_some, throughout};
+use crate::support::{client, unique};
+
+const HOURS: i32 = 5;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How far the wall clock jumped since this was made, and in which direction.
+struct Jump {
+    wall: SystemTime,
+    monotonic: Instant,
+}
+
+impl Jump {
+    fn from_here() -> Self {
+        Self {
+            wall: SystemTime::now(),
+            monotonic: Instant::now(),
+        }
+    }
+
+    /// In whole hours.
+    fn hours(&self) -> i32 {
+        let true_time = self.wall + self.monotonic.elapsed();
+        let now = SystemTime::now();
+        let hours = |jump: Duration| (jump.as_secs_f64() / HOUR.as_secs_f64()).round() as i32;
+        match now.duration_since(true_time) {
+            Ok(forward) => hours(forward),
+            Err(back) => -hours(back.duration()),
+        }
+    }
+}
+
+/// The role: holds locks and waits for others while its clock is set. What it says is timed by its
+/// parent, whose clocks are left alone.
+pub fn stepped_clock(arguments: &[&str]) {
+    let &[url, prefix, hours] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let hours: i32 = hours.parse().expect("hours");
+    let name = |what: &str| format!("{prefix}:{what}");
+    let client = client(url);
+    let lock = |what: &str| client.reentrant_lock(&name(what));
+    let renewed = lock("renewed").acquire().expect("it is free");
+    let deleted = lock("deleted").acquire().expect("it is free");
+    let jump = Jump::from_here();
+    let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(LEASE.get() * 4));
+    let fixed = fixed.expect("Redis answers").expect("it is free");
+    thread::scope(|scope| {
+        let (awaited, in_vain) = (lock("awaited"), lock("in vain"));
+        scope.spawn(move || {
+            awaited
+                .acquire()
+                .expect("Redis answers")
+                .unlock()
+                .expect("it is held");
+            child::say("awaited");
+        });
+        scope.spawn(move || {
+            let taken = in_vain.try_lock(LEASE.get() * 4, Lease::RENEWED);
+            assert!(!taken.expect("Redis answers"), "its holder keeps it");
+            child::say("in vain");
+        });
+        child::say("ready");
+        eventually("the clock to be set", || jump.hours() == hours);
+        child::say("jumped");
+        scope.spawn(|| {
+            let told = fixed.lost().recv();
+            assert_eq!(told, Ok(LostReason::Expired));
+            child::say("expired");
+        });
+        throughout(LEASE.get() * 2, "held", || {
+            renewed.check().is_ok() && deleted.check().is_ok() && fixed.check().is_ok()
+        });
+        child::say("delete");
+        assert_eq!(deleted.lost().recv(), Ok(LostReason::Deleted));
+        child::say("deleted");
+    });
+    throughout(LEASE.get(), "renewed", || renewed.check().is_ok());
+    assert_eq!(jump.hours(), hours, "it was set all the time");
+    let stats = client.stats();
+    assert_eq!((stats.lost, stats.renewals_failed), (2, 0));
+    renewed.unlock().expect("it is held");
+    child::say("done");
+}
+
+fn a_clock_that_is_set_changes_nothing(hours: i32) {
+    let server = Server::start();
+    let prefix = unique("clock");
+    let name = |what: &str| format!("{prefix}:{what}");
+    let ours = client(&server.url());
+    let awaited = ours.reentrant_lock(&name("awaited"));
+    let in_vain = ours.reentrant_lock(&name("in vain"));
+    for lock in [&awaited, &in_vain] {
+        lock.lock_with(Lease::fixed(SOON.get() * 6))
+            .expect("it is free");
+    }
+    let clock = FakedClock::new();
+    let arguments = [&server.url(), &prefix, &hours.to_string()].map(|argument| argument.clone());
+    let process = Process::start_in(
+        "stepped_clock",
+        &arguments.each_ref().map(String::as_str),
+        clock.environment(),
+    );
+    assert_eq!(process.hear(), "ready");
+    let start = Instant::now();
+    eventually("it to wait", || {
+        seen::listeners(&server, &name("awaited")) == 1
+            && seen::listeners(&server, &name("in vain")) == 1
+    });
+    clock.set(hours);
+    assert_eq!(process.hear(), "jumped");
+    throughout(A_WHILE.get(), "held", || {
+        !seen::is_free(&server, &name("renewed"))
+    });
+
+    assert_eq!(process.hear(), "delete");
+    awaited.unlock().expect("it is held");
+    let released = Instant::now();
+    assert_eq!(process.hear(), "awaited");
+    assert!(
+        released.elapsed() <= SLIP.get(),
+        "woken after {:?}",
+        released.elapsed()
+    );
+    server.ask::<()>(redis::cmd("DEL").arg(name("deleted")));
+    let deleted = Instant::now();
+    assert_eq!(process.hear(), "deleted");
+    assert!(
+        deleted.elapsed() <= LEASE.get() * 2 / 3 + SLIP.get(),
+        "told after {:?}",
+        deleted.elapsed()
+    );
+
+    // In whichever order.
+    let mut said = [process.hear(), process.hear()];
+    said.sort_unstable();
+    assert_eq!(said, ["expired", "in vain"]);
+    let took = start.elapsed();
+    assert!(
+        took + SLIP.get() >= LEASE.get() * 4 && took <= LEASE.get() * 4 + SLIP.get(),
+        "{took:?}"
+    );
+    assert_eq!(process.hear(), "done");
+    process.finish();
+    assert!(seen::is_free(&server, &name("renewed")));
+}
+
+#[test]
+fn a_clock_that_is_set_forward_by_hours_changes_nothing() {
+    a_clock_that_is_set_changes_nothing(HOURS);
+}
+
+#[test]
+fn a_clock_that_is_set_back_by_hours_changes_nothing() {
+    a_clock_that_is_set_changes_nothing(-HOURS);
+}
+
+fn server_clock(server: &Server) -> Duration {
+    let (seconds, micros): (u64, u64) = server.ask(&redis::cmd("TIME"));
+    Duration::new(seconds, 0) + Duration::from_micros(micros)
+}
+
+fn server_by(clock: &FakedClock) -> Server {
+    Server::options()
+        .environment(clock.environment_of_a_server())
+        .start()
+}
+
+/// Redis counts leases by its wall clock, so all of them end as it is set forward: their holders are
+/// told at their next renewal.
+#[test]
+fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_told() {
+    let clock = FakedClock::new();
+    let server = server_by(&clock);
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let lock = ours.reentrant_lock("lock");
+    let guard = lock.acquire().expect("it is free");
+    let before = server_clock(&server);
+    clock.set(HOURS);
+    let set = Instant::now();
+    eventually("the server's clock to jump", || {
+        server_clock(&server) > before + HOUR
+    });
+    assert!(
+        seen::is_free(&server, "lock"),
+        "its lease is over by the server's clock"
+    );
+    let told = guard.lost().recv_timeout(LEASE.get() * 2 / 3 + SLIP.get());
+    println!("told {told:?} after {:?}", set.elapsed());
+    assert_eq!(told, Ok(LostReason::Deleted));
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
+}
+
+/// Leases that run get longer by as much as the clock is set back. Who renews or gives back a lock
+/// notices nothing, but who dies keeps it for so much longer.
+#[test]
+fn a_server_whose_clock_is_set_back_costs_no_lock() {
+    let clock = FakedClock::new();
+    let server = server_by(&clock);
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let guard = ours.reentrant_lock("lock").acquire().expect("it is free");
+    let left = ours.reentrant_lock("left");
+    left.lock_with(Lease::fixed(LEASE.get()))
+        .expect("it is free");
+    let before = server_clock(&server);
+    clock.set(-HOURS);
+    eventually("the server's clock to jump", || {
+        server_clock(&server) < before - HOUR
+    });
+    let longer = seen::time_to_live(&server, "lock");
+    println!("{longer:?} are left of a lease of {:?}", LEASE.get());
+    eventually("the hold by a fixed lease to end by our clock", || {
+        left.hold_count() == 0
+    });
+    let stuck = seen::time_to_live(&server, "left");
+    assert!(stuck > HOUR, "until somebody gives it back: {stuck:?}");
+    assert!(matches!(
+        left.unlock(),
+        Err(Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        })
+    ));
+    assert!(seen::is_free(&server, "left"), "cleared away by its holder");
+    throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
+    let renewed = seen::time_to_live(&server, "lock");
+    println!("{renewed:?} after a renewal");
+    guard.unlock().expect("it is held");
+    a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
+}
+
+/// After the jump all is as before.
+fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs: &LockClient) {
+    let guard = ours.reentrant_lock("after").acquire().expect("it is free");
+    throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| theirs.reentrant_lock("after").acquire()?.unlock());
+        eventually_some("it to listen", || {
+            (seen::listeners(server, "after") == 1).then_some(())
+        });
+        guard.unlock().expect("it is held");
+        waiter
+            .join()
+            .expect("its errors are above")
+            .expect("it has the lock");
+    });
+}

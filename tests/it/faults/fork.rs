@@ -1,2 +1,383 @@
-pub fn fork_a_holder(_: &[&str]) {}
-pub fn fork_a_busy_client(_: &[&str]) {}
+//! A process that holds locks forks: its child has none of them, and does them no harm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fork::Fork;
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockGuard, ReentrantLock, Result};
+
+use super::seen;
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{client, process, unique};
+
+/// Forks of a process whose other threads are busy with the same client.
+const FORKS: usize = 40;
+
+/// The life of a forked child: it ends with `work`, or with its first panic, and runs nothing of what
+/// its parent left on the stack.
+fn live(work: impl FnOnce()) -> ! {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::exit(101);
+    }));
+    work();
+    std::process::exit(0);
+}
+
+/// Waits for a forked child, which must end well, and soon.
+fn wait_for(child: i32) {
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = fork::waitpid_nohang(child).expect("a child of ours") {
+            break status;
+        }
+        if start.elapsed() > SOON.get() {
+            let pid = u32::try_from(child).expect("a process");
+            process::signal(pid, "KILL");
+            panic!("the forked child hangs");
+        }
+        thread::sleep(millis(2));
+    };
+    assert!(
+        fork::WIFEXITED(status) && fork::WEXITSTATUS(status) == 0,
+        "the child failed: {status}"
+    );
+}
+
+fn is_not_held<T: std::fmt::Debug>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::NotHeld { .. }))
+}
+
+/// The call is refused for what it is, and asks nobody.
+#[track_caller]
+fn is_refused<T: std::fmt::Debug>(what: &str, call: impl FnOnce() -> Result<T>) {
+    let result = within(SLIP.get(), what, call);
+    assert!(
+        matches!(result, Err(Error::Forked { .. })),
+        "{what}: {result:?}"
+    );
+}
+
+/// What the parent has as it forks.
+struct Held {
+    client: LockClient,
+    /// Held twice, by hand.
+    by_hand: ReentrantLock,
+    by_guards: [LockGuard; 3],
+    free: ReentrantLock,
+}
+
+impl Held {
+    fn take(url: &str, prefix: &str) -> Self {
+        let client = client(url);
+        let lock = |what: &str| client.reentrant_lock(&format!("{prefix}:{what}"));
+        let by_hand = lock("by hand");
+        by_hand.lock().expect("it is free");
+        by_hand.lock().expect("it is held by this thread");
+        Self {
+            by_hand,
+            by_guards: ["unlocked", "dropped", "kept"]
+                .map(|what| lock(what).acquire().expect("it is free")),
+            free: lock("free"),
+            client,
+        }
+    }
+
+    fn stands(&self) -> bool {
+        self.by_hand.hold_count() == 2 && self.by_guards.iter().all(|guard| guard.check().is_ok())
+    }
+
+    /// In the child: nothing of it is held.
+    fn is_not_held(&self) {
+        assert!(!self.by_hand.is_held_by_current_thread());
+        assert_eq!(self.by_hand.hold_count(), 0);
+        for guard in &self.by_guards {
+            assert!(is_not_held(&guard.check()), "{:?}", guard.check());
+            assert_eq!(guard.remaining(), Duration::ZERO);
+            let extended = within(SLIP.get(), "extend", || guard.extend(SOON.get()));
+            assert!(
+                matches!(extended, Err(Error::NotHeld { .. } | Error::Forked { .. })),
+                "{extended:?}"
+            );
+        }
+        for _ in 0..3 {
+            let unlocked = within(SLIP.get(), "unlock", || self.by_hand.unlock());
+            assert!(is_not_held(&unlocked), "{unlocked:?}");
+        }
+    }
+
+    /// In the child: the parent's client asks Redis nothing.
+    fn asks_nothing(&self) {
+        for lock in [&self.by_hand, &self.free] {
+            is_refused("lock", || lock.lock());
+            is_refused("acquire", || lock.acquire().map(drop));
+            is_refused("try_lock", || lock.try_lock(Duration::ZERO, Lease::RENEWED));
+            is_refused("a long try_lock", || {
+                lock.try_lock(SOON.get(), Lease::RENEWED)
+            });
+            is_refused("lock_interruptibly", || {
+                lock.lock_interruptibly(Lease::RENEWED, &Interrupt::new())
+            });
+            is_refused("is_locked", || lock.is_locked());
+            is_refused("remaining_lease", || lock.remaining_lease());
+            is_refused("inspect", || self.client.inspect(lock.name()));
+            is_refused("force_unlock", || self.client.force_unlock(lock.name()));
+        }
+    }
+
+    /// In the child: nothing happens as all of it goes, and nothing hangs.
+    fn goes(self) {
+        let Self {
+            client,
+            by_hand,
+            by_guards: [unlocked, dropped, kept],
+            free,
+            ..
+        } = self;
+        let unlocked = within(SLIP.get(), "unlock", || unlocked.unlock());
+        assert!(is_not_held(&unlocked), "{unlocked:?}");
+        within(SLIP.get(), "the drop of a guard", || drop(dropped));
+        within(SLIP.get(), "the drop of the last handle", || {
+            drop((client, by_hand, free, kept))
+        });
+    }
+}
+
+/// The child has a client of its own, and it does all that a client does.
+fn works_anew(url: &str, prefix: &str) {
+    let client = client(url);
+    let held = client.reentrant_lock(&format!("{prefix}:by hand"));
+    assert!(
+        !held
+            .try_lock(SLIP.get(), Lease::RENEWED)
+            .expect("Redis answers"),
+        "the parent has it"
+    );
+    let guard = client
+        .reentrant_lock(&format!("{prefix}:anew"))
+        .acquire()
+        .expect("it is free");
+    throughout(LEASE.get() * 3 / 2, "renewed", || guard.check().is_ok());
+    guard.unlock().expect("it is held");
+    within(SOON.get(), "the end of a client", || drop((client, held)));
+}
+
+/// A thread of this client waits for a lock of another one's, and is woken by its release.
+fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
+    let mut redis = redis::Client::open(url)
+        .and_then(|client| client.get_connection())
+        .expect("the server answers");
+    let held = other.reentrant_lock(name);
+    held.lock_with(Lease::fixed(SOON.get() * 6))
+        .expect("it is free");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| client.reentrant_lock(name).acquire()?.unlock());
+        eventually("it to listen", || seen::listening(&mut redis, name) == 1);
+        within(SLIP.get(), "from release to hold", || {
+            held.unlock().expect("it is held");
+            waiter
+                .join()
+                .expect("its errors are above")
+                .expect("it has the lock");
+        });
+    });
+}
+
+/// The role: forks, while it holds locks, a child that tries everything.
+pub fn fork_a_holder(arguments: &[&str]) {
+    let &[url, prefix] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let held = Held::take(url, prefix);
+    let other = client(url);
+    let awaited = format!("{prefix}:awaited");
+    // From here on all its threads and connections are there.
+    is_woken(&held.client, &other, url, &awaited);
+    child::say("held");
+    assert_eq!(child::hear(), "fork");
+    let child = match fork::fork().expect("the system can fork") {
+        Fork::Parent(child) => child,
+        Fork::Child => live(|| {
+            held.is_not_held();
+            held.asks_nothing();
+            held.is_not_held();
+            works_anew(url, prefix);
+            held.goes();
+            works_anew(url, prefix);
+        }),
+    };
+    let before = held.client.stats();
+    wait_for(child);
+    child::say("tried");
+    throughout(LEASE.get() * 2, "the parent's holds stand", || {
+        held.stands()
+    });
+    let after = held.client.stats();
+    assert_eq!(
+        (after.lost, after.renewals_failed, after.reconnects),
+        (0, 0, 0),
+        "{after:?}"
+    );
+    assert!(after.renewals > before.renewals);
+    is_woken(&held.client, &other, url, &awaited);
+    held.free
+        .acquire()
+        .expect("it is free")
+        .unlock()
+        .expect("it is held");
+    child::say("go on");
+    child::hear();
+    for _ in 0..2 {
+        held.by_hand.unlock().expect("it is held");
+    }
+    for guard in held.by_guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+#[test]
+fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
+    let server = Server::start();
+    let prefix = unique("fork");
+    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let holders = || names.each_ref().map(|name| seen::holders(&server, name));
+    let mut parent = Process::start("fork_a_holder", &[&server.url(), &prefix]);
+    assert_eq!(parent.hear(), "held");
+    let before = holders();
+    assert_eq!(before.each_ref().map(|held| held[0].1), [2, 1, 1, 1]);
+    parent.say("fork");
+    assert_eq!(parent.hear(), "tried");
+    assert_eq!(holders(), before, "all is held as it was");
+    assert_eq!(parent.hear(), "go on");
+    assert_eq!(holders(), before, "all is held as it was");
+    parent.say("end");
+    parent.finish();
+    for name in &names {
+        assert!(seen::is_free(&server, name), "{name}");
+    }
+}
+
+/// The role: forks, while it holds locks, a child that lives on.
+pub fn fork_and_wait(arguments: &[&str]) {
+    let &[url, prefix] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let held = Held::take(url, prefix);
+    if let Fork::Child = fork::fork().expect("the system can fork") {
+        live(|| {
+            child::say(format_args!("child {}", fork::getpid()));
+            // The parent's handles are there, and used, as long as the child lives.
+            loop {
+                held.is_not_held();
+                thread::sleep(millis(20));
+            }
+        });
+    }
+    // Until it is killed.
+    thread::sleep(SOON.get() * 6);
+}
+
+#[test]
+fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
+    let server = Server::start();
+    let prefix = unique("fork");
+    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let mut parent = Process::start("fork_and_wait", &[&server.url(), &prefix]);
+    let said = parent.hear();
+    let child = said.strip_prefix("child ").and_then(|pid| pid.parse().ok());
+    let child = Orphan(child.expect("its number"));
+    throughout(LEASE.get() * 3 / 2, "the parent's", || {
+        !seen::is_free(&server, &names[0])
+    });
+    parent.kill();
+    within(
+        LEASE.get() + SLIP.get(),
+        "from the death of the parent",
+        || {
+            eventually("all to be free", || {
+                names.iter().all(|name| seen::is_free(&server, name))
+            });
+        },
+    );
+    assert!(child.lives());
+}
+
+/// The child of a child; killed when dropped.
+struct Orphan(u32);
+
+impl Orphan {
+    fn lives(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0));
+        status.is_ok_and(|status| !status.contains("State:\tZ"))
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        if self.lives() {
+            process::signal(self.0, "KILL");
+        }
+    }
+}
+
+/// The role: forks again and again while other threads are in the midst of calls of the same client,
+/// so that whatever they have locked at home stays locked in the child.
+pub fn fork_a_busy_client(arguments: &[&str]) {
+    let &[url, prefix] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let client = client(url);
+    let held = client.reentrant_lock(&format!("{prefix}:held"));
+    let guard = held.acquire().expect("it is free");
+    let end = Arc::new(AtomicBool::new(false));
+    let busy: Vec<_> = (0..4)
+        .map(|at| {
+            // Two threads share a name, and so a queue.
+            let lock = client.reentrant_lock(&format!("{prefix}:{}", at / 2));
+            let end = Arc::clone(&end);
+            thread::spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    let guard = lock.acquire().expect("Redis answers");
+                    guard.check().expect("it is held");
+                    guard.unlock().expect("it is held");
+                }
+            })
+        })
+        .collect();
+    for _ in 0..FORKS {
+        let child = match fork::fork().expect("the system can fork") {
+            Fork::Parent(child) => child,
+            Fork::Child => live(|| {
+                assert!(is_not_held(&guard.check()));
+                assert_eq!(held.hold_count(), 0);
+                assert!(is_not_held(&held.unlock()));
+                is_refused("try_lock", || held.try_lock(SOON.get(), Lease::RENEWED));
+                let busy = client.reentrant_lock(&format!("{prefix}:0"));
+                is_refused("acquire", || busy.acquire().map(drop));
+                drop((client.stats(), client.events()));
+                drop((guard, held, busy, client));
+            }),
+        };
+        wait_for(child);
+        guard.check().expect("the parent's hold stands");
+    }
+    end.store(true, Ordering::Relaxed);
+    for thread in busy {
+        thread.join().expect("its errors are above");
+    }
+    let stats = client.stats();
+    assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
+    guard.unlock().expect("it is held");
+}
+
+#[test]
+fn a_fork_in_the_midst_of_calls_leaves_nothing_that_hangs() {
+    let server = Server::start();
+    child::alone("fork_a_busy_client", &[&server.url(), &unique("fork")]);
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}

@@ -36,6 +36,7 @@ const ROLES: &[(&str, Role)] = &[
     ("panicking_log", faults::panics::panicking_log),
     ("stepped_clock", faults::clock::stepped_clock),
     ("fork_a_holder", faults::fork::fork_a_holder),
+    ("fork_and_wait", faults::fork::fork_and_wait),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
     ("abandon", faults::abandoned::abandon),
 ];
@@ -82,17 +83,21 @@ pub struct Process {
 
 impl Process {
     pub fn start(role: &'static str, arguments: &[&str]) -> Self {
-        Self::start_in(role, arguments, &[])
+        Self::start_in(role, arguments, Vec::new())
     }
 
     /// With these variables in its environment.
-    pub fn start_in(role: &'static str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub fn start_in(
+        role: &'static str,
+        arguments: &[&str],
+        environment: Vec<(&'static str, String)>,
+    ) -> Self {
         let myself = std::env::current_exe().expect("a test binary");
         let mut child = Command::new(myself)
             .args(["support::child::run", "--exact", "--nocapture"])
             .env(ROLE, role)
             .env(ARGUMENTS, arguments.join("\n"))
-            .envs(environment.iter().copied())
+            .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,6 +1,7 @@
 //! What all tests stand on: servers, processes, time.
 
 pub mod child;
+pub mod faked_clock;
 pub mod process;
 pub mod proxy;
 pub mod server;

@@ -59,6 +59,7 @@ impl Fuse {
 pub struct Options {
     password: Option<String>,
     alone: bool,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Options {
@@ -70,6 +71,12 @@ impl Options {
     /// No other test's server runs beside this one, so that times can be measured.
     pub fn alone(mut self) -> Self {
         self.alone = true;
+        self
+    }
+
+    /// With these variables in its environment.
+    pub fn environment(mut self, variables: Vec<(&'static str, String)>) -> Self {
+        self.environment = variables;
         self
     }
 
@@ -106,7 +113,8 @@ impl Options {
             None,
             &[],
             |command| {
-                let spawned = command.args(extra).spawn();
+                let environment = self.environment.iter().map(|(name, value)| (name, value));
+                let spawned = command.args(extra).envs(environment).spawn();
                 spawned.expect("redis-server is installed")
             },
         );
