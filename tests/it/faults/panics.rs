@@ -139,7 +139,7 @@ fn a_panic_while_a_failed_renewal_is_logged_costs_no_lock() {
 }
 
 fn a_renewal_fails(url: &str) {
-    let lease = LEASE.get() * 4;
+    let lease = LEASE.get() * 6;
     let client = builder(url)
         .watchdog_lease(lease)
         .build()
@@ -150,9 +150,10 @@ fn a_renewal_fails(url: &str) {
         .expect("the server answers");
     for _ in 0..2 {
         let before = client.stats();
-        // The server takes all requests and answers none, from before a renewal until after some tries.
+        // The server takes all requests and answers none, from before the renewal, which is due with a
+        // third of the lease left and given a sixth of it, until an eighth is left for another try.
         eventually("it to be nearly due", || guards[0].remaining() < lease / 2);
-        let hang = u64::try_from((lease / 3).as_millis()).expect("a lease");
+        let hang = u64::try_from((lease * 3 / 8).as_millis()).expect("a lease");
         redis::cmd("CLIENT")
             .arg("PAUSE")
             .arg(hang)
@@ -160,13 +161,13 @@ fn a_renewal_fails(url: &str) {
             .exec(&mut redis)
             .expect("the server answers");
         eventually("a renewal to fail", || {
-            client.stats().renewals_failed > before.renewals_failed
+            client.stats().renewals_unknown > before.renewals_unknown
         });
         eventually("all to be renewed", || {
             client.stats().renewals >= before.renewals + guards.len() as u64
         });
     }
-    throughout(lease, "all are renewed", || {
+    throughout(lease / 2, "all are renewed", || {
         guards.iter().all(|guard| guard.check().is_ok())
     });
     assert_eq!(client.stats().lost, 0);

@@ -1,5 +1,6 @@
 //! One lock's trouble is its own, and the callers' load is not the watchdog's.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
+use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, millis, throughout};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
 use crate::support::{builder, unique};
 
 const MANY: usize = 1_000;
@@ -95,7 +97,10 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
                 .all(|guard| guard.check().is_ok() && guard.remaining() > lease / 6)
     });
     let stats = client.stats();
-    assert_eq!((stats.lost, stats.renewals_failed), (3, 0));
+    assert_eq!(
+        (stats.lost, stats.renewals_failed, stats.renewals_unknown),
+        (3, 0, 0)
+    );
     for (guard, name, reason) in lost {
         let unlocked = guard.unlock();
         assert!(
@@ -149,7 +154,11 @@ fn a_busy_pool_costs_no_lock(connections: u32) {
     });
     let stats = client.stats();
     println!("{done:?} taken, {in_vain:?} in vain, {stats:?}");
-    assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
+    assert_eq!(
+        (stats.lost, stats.renewals_failed, stats.renewals_unknown),
+        (0, 0, 0),
+        "{stats:?}"
+    );
     assert!(stats.renewals >= 4 * names.len() as u64);
 }
 
@@ -161,4 +170,77 @@ fn a_pool_of_one_that_is_busy_costs_no_lock() {
 #[test]
 fn a_pool_of_two_that_is_busy_costs_no_lock() {
     a_busy_pool_costs_no_lock(2);
+}
+
+/// All connections of the pool wait for replies that do not come, for three leases.
+fn a_drained_pool_costs_no_lock(connections: u32) {
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    let delay = LEASE.get() * 3;
+    let client = builder(&proxy.url())
+        .pool_size(connections)
+        .pool_timeout(delay * 2)
+        .command_timeout(delay * 2)
+        .build()
+        .expect("the settings are good");
+    let names = names("kept", 50);
+    let guards = hold(&client, &names);
+    let held_up = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&held_up);
+    proxy.on_request(move |request| {
+        if request.runs("acquire") {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Fault::Delay(delay);
+        }
+        Fault::Pass
+    });
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..connections {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock(&unique("busy"));
+                // A lease that outlasts the delay.
+                let taken = lock.try_lock(delay * 2, Lease::fixed(delay * 2));
+                assert!(taken.expect("Redis answers"), "it is free");
+                lock.unlock().expect("it is held");
+            });
+        }
+        eventually("all connections to be in use", || {
+            held_up.load(Ordering::SeqCst) == u64::from(connections)
+        });
+        let drained = scope.spawn(|| {
+            client
+                .reentrant_lock(&names[0])
+                .is_locked()
+                .expect("Redis answers");
+            start.elapsed()
+        });
+        let mut redis = server.connection();
+        throughout(delay * 9 / 10, "renewed in time", || {
+            thread::sleep(millis(20));
+            shortest_left(&mut redis, &names) > LEASE.get() / 8
+                && guards.iter().all(|guard| guard.check().is_ok())
+        });
+        let drained = drained.join().expect("its errors are above");
+        assert!(drained >= delay, "a connection was free after {drained:?}");
+    });
+    let stats = client.stats();
+    assert_eq!(
+        (stats.lost, stats.renewals_failed, stats.renewals_unknown),
+        (0, 0, 0),
+        "{stats:?}"
+    );
+    for guard in guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+#[test]
+fn a_pool_of_one_that_is_drained_costs_no_lock() {
+    a_drained_pool_costs_no_lock(1);
+}
+
+#[test]
+fn a_pool_of_two_that_is_drained_costs_no_lock() {
+    a_drained_pool_costs_no_lock(2);
 }
