@@ -1,1 +1,273 @@
-pub fn abandon(_: &[&str]) {}
+//! Locks that their holder walks away from, in every way but a crash.
+
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LostReason};
+
+use super::seen;
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{client, elsewhere, process, unique};
+
+/// The holder that may renew so many times is told as the next renewal would be due.
+fn a_limit_of_renewals_is_told(renewals: u32) {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("limit");
+    let lock = client.reentrant_lock(&name);
+    let start = Instant::now();
+    let guard = lock.try_acquire(Duration::ZERO, Lease::renewed_at_most(renewals));
+    let guard = guard.expect("Redis answers").expect("it is free");
+    let told = guard.lost().recv_timeout(SOON.get());
+    let took = start.elapsed();
+    assert_eq!(told, Ok(LostReason::RenewalLimit));
+    let left = seen::time_to_live(&server, &name);
+    assert!(left >= LEASE.get() / 6, "told with only {left:?} left");
+    assert!(matches!(
+        guard.check(),
+        Err(Error::Lost {
+            reason: LostReason::RenewalLimit,
+            ..
+        })
+    ));
+    assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
+    // Two thirds of a lease for each renewal, and as much for the one that does not come.
+    let due = LEASE.get() * 2 / 3 * (renewals + 1);
+    let slack = LEASE.get() / 16 * (renewals + 1);
+    assert!(
+        took + slack + SLIP.get() >= due && took <= due + SLIP.get(),
+        "told after {took:?}"
+    );
+
+    // Until the lease is over nobody else has it, and from then on anybody.
+    let taken = elsewhere(|| {
+        let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
+        taken.expect("Redis answers").map(|guard| {
+            let late = start.elapsed().saturating_sub(took);
+            guard.unlock().map(|()| late)
+        })
+    });
+    let waited = taken.expect("it ran out").expect("it is held");
+    assert!(
+        waited + SLIP.get() >= left && waited <= left + SLIP.get(),
+        "free {waited:?} after {left:?}"
+    );
+    let stats = client.stats();
+    assert_eq!(
+        (stats.renewals, stats.lost),
+        (renewals.into(), 1),
+        "{stats:?}"
+    );
+    assert!(matches!(
+        guard.unlock(),
+        Err(Error::Lost {
+            reason: LostReason::RenewalLimit,
+            ..
+        })
+    ));
+    lock.acquire()
+        .expect("it is free")
+        .unlock()
+        .expect("it is held");
+}
+
+#[test]
+fn a_holder_whose_two_renewals_are_used_up_is_told_while_its_lease_runs_out() {
+    a_limit_of_renewals_is_told(2);
+}
+
+#[test]
+fn a_holder_without_renewals_is_told_while_its_lease_runs_out() {
+    a_limit_of_renewals_is_told(0);
+}
+
+/// The role: one of the ways to walk away, in a process where no other test's threads are counted.
+pub fn abandon(arguments: &[&str]) {
+    let &[url, name, way] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let threads = process::threads();
+    match way {
+        "by hand" => the_last_handle_goes(url, name),
+        "by guard" => the_handles_go_before_the_guard(url, name),
+        "forgotten" => a_guard_is_forgotten(url, name),
+        other => panic!("{other}"),
+    }
+    if way != "forgotten" {
+        // Two are joined; the pool's own ends by itself.
+        eventually("all threads to end", || process::threads() <= threads);
+    }
+    child::say("over");
+    child::hear();
+}
+
+fn start(server: &Server, name: &str, way: &str) -> Process {
+    let process = Process::start("abandon", &[&server.url(), name, way]);
+    assert_eq!(process.hear(), "held");
+    throughout(LEASE.get() * 3 / 2, "held", || !seen::is_free(server, name));
+    process
+}
+
+fn runs_out(server: &Server, name: &str) {
+    let left = seen::time_to_live(server, name);
+    let end = seen::end_of_lease(server, name);
+    within(left + SLIP.get(), "the end of the lease", || {
+        eventually("the lock to be free", || {
+            let now = seen::end_of_lease(server, name);
+            assert!(now <= end, "it was renewed");
+            seen::is_free(server, name)
+        });
+    });
+}
+
+fn all_connections_are_closed(server: &Server) {
+    eventually("all connections to be closed", || {
+        let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
+        list.lines().count() <= 1
+    });
+}
+
+/// Has a thread of the client wait, so that all its threads run.
+fn wait_in_vain(client: &LockClient, name: &str) {
+    let refused = elsewhere(|| {
+        client
+            .reentrant_lock(name)
+            .try_lock(A_WHILE.get(), Lease::RENEWED)
+    });
+    assert!(!refused.expect("Redis answers"), "it is held");
+}
+
+/// Held by hand, nobody can ever unlock it again: it runs out with its lease.
+#[test]
+fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
+    let server = Server::start();
+    let name = unique("abandoned");
+    let mut process = start(&server, &name, "by hand");
+    process.say("drop");
+    assert_eq!(process.hear(), "dropped");
+    assert!(!seen::is_free(&server, &name), "its lease runs");
+    runs_out(&server, &name);
+    assert_eq!(process.hear(), "over");
+    all_connections_are_closed(&server);
+    process.say("end");
+    process.finish();
+}
+
+fn the_last_handle_goes(url: &str, name: &str) {
+    let other = client(url);
+    let elsewhere_held = other.reentrant_lock(&format!("{name}:other"));
+    elsewhere_held.lock().expect("it is free");
+    let client = client(url);
+    wait_in_vain(&client, elsewhere_held.name());
+    let lock = client.reentrant_lock(name);
+    lock.lock().expect("it is free");
+    lock.lock().expect("it is held by this thread");
+    child::say("held");
+    child::hear();
+    within(SLIP.get(), "the drop of the last handle", || {
+        drop((client, lock))
+    });
+    child::say("dropped");
+    elsewhere_held.unlock().expect("it is held");
+}
+
+/// A guard is as good as a handle: the lock is renewed for it, and it unlocks.
+#[test]
+fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
+    let server = Server::start();
+    let name = unique("abandoned");
+    let mut process = start(&server, &name, "by guard");
+    process.say("drop");
+    assert_eq!(process.hear(), "dropped");
+    throughout(LEASE.get() * 2, "held", || !seen::is_free(&server, &name));
+    process.say("unlock");
+    assert_eq!(process.hear(), "over");
+    assert!(seen::is_free(&server, &name));
+    all_connections_are_closed(&server);
+    process.say("end");
+    process.finish();
+}
+
+fn the_handles_go_before_the_guard(url: &str, name: &str) {
+    let client = client(url);
+    let lock = client.reentrant_lock(name);
+    let guard = lock.acquire().expect("it is free");
+    wait_in_vain(&client, name);
+    child::say("held");
+    child::hear();
+    drop((client, lock));
+    child::say("dropped");
+    child::hear();
+    guard.check().expect("it is held");
+    within(SLIP.get(), "the unlock and the end of the client", || {
+        guard.unlock().expect("it is held");
+    });
+}
+
+/// Nothing is known to have walked away: the forgotten guard holds its client for ever, so that its
+/// lock is renewed until the process ends, though nobody has a handle of it.
+#[test]
+fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
+    let server = Server::start();
+    let name = unique("abandoned");
+    let mut process = start(&server, &name, "forgotten");
+    process.say("drop");
+    assert_eq!(process.hear(), "over");
+    throughout(LEASE.get() * 2, "held", || !seen::is_free(&server, &name));
+    process.say("end");
+    process.finish();
+    runs_out(&server, &name);
+    all_connections_are_closed(&server);
+}
+
+fn a_guard_is_forgotten(url: &str, name: &str) {
+    let client = client(url);
+    let lock = client.reentrant_lock(name);
+    std::mem::forget(lock.acquire().expect("it is free"));
+    child::say("held");
+    child::hear();
+    drop((client, lock));
+}
+
+/// Its owner is gone, and no other thread is the owner.
+#[test]
+fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
+    let server = Server::start();
+    let (client, others) = (client(&server.url()), client(&server.url()));
+    let name = unique("abandoned");
+    let lock = client.reentrant_lock(&name);
+    elsewhere(|| lock.lock().expect("it is free"));
+    let owner = seen::holders(&server, &name);
+    throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
+        seen::holders(&server, &name) == owner
+    });
+    assert_eq!(lock.hold_count(), 0);
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    elsewhere(|| assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. }))));
+    assert_eq!(seen::holders(&server, &name), owner);
+    assert_eq!(client.stats().lost, 0);
+    thread::scope(|scope| {
+        // One at home, one of another process.
+        let takes = |client: &LockClient| {
+            let lock = client.reentrant_lock(&name);
+            scope.spawn(move || lock.acquire()?.unlock())
+        };
+        let waiters = [takes(&client), takes(&others)];
+        throughout(A_WHILE.get(), "they wait", || {
+            !waiters.iter().any(ScopedJoinHandle::is_finished)
+        });
+        within(SLIP.get() * 2, "from the force to both holds", || {
+            assert!(client.force_unlock(&name).expect("Redis answers"));
+            for waiter in waiters {
+                waiter
+                    .join()
+                    .expect("its errors are above")
+                    .expect("it has the lock");
+            }
+        });
+    });
+    assert!(seen::is_free(&server, &name));
+    assert_eq!(client.stats().lost, 1);
+}
