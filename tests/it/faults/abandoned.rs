@@ -167,7 +167,7 @@ fn the_last_handle_goes(url: &str, name: &str) {
     child::say("held");
     child::hear();
     within(SLIP.get(), "the drop of the last handle", || {
-        drop((client, lock))
+        drop((client, lock));
     });
     child::say("dropped");
     elsewhere_held.unlock().expect("it is held");

@@ -109,10 +109,9 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
             .expect("it is free");
     }
     let clock = FakedClock::new();
-    let arguments = [&server.url(), &prefix, &hours.to_string()].map(|argument| argument.clone());
     let process = Process::start_in(
         "stepped_clock",
-        &arguments.each_ref().map(String::as_str),
+        &[&server.url(), &prefix, &hours.to_string()],
         clock.environment(),
     );
     assert_eq!(process.hear(), "ready");

@@ -143,7 +143,7 @@ impl Held {
         assert!(is_not_held(&unlocked), "{unlocked:?}");
         within(SLIP.get(), "the drop of a guard", || drop(dropped));
         within(SLIP.get(), "the drop of the last handle", || {
-            drop((client, by_hand, free, kept))
+            drop((client, by_hand, free, kept));
         });
     }
 }

@@ -46,10 +46,9 @@ pub fn hold_and_queue(arguments: &[&str]) {
 }
 
 fn start(server: &Server, name: &str, levels: u32, queue: usize) -> Process {
-    let (levels, queue_length) = (levels.to_string(), queue.to_string());
-    let arguments = [&server.url(), name, &levels, &queue_length].map(str::to_owned);
-    let process = Process::start("hold_and_queue", &arguments.each_ref().map(String::as_str));
-    if levels != "0" {
+    let arguments = [&server.url(), name, &levels.to_string(), &queue.to_string()];
+    let process = Process::start("hold_and_queue", &arguments);
+    if levels > 0 {
         assert_eq!(process.hear(), "held");
     }
     for _ in 0..queue {
