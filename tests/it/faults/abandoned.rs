@@ -14,12 +14,8 @@ use crate::support::{builder, client, elsewhere, process, unique};
 /// The holder that may renew so many times is told as the next renewal would be due.
 fn a_limit_of_renewals_is_told(renewals: u32) {
     let server = Server::start();
-    // Long enough that what is seen on a busy machine is still what was.
     let lease = LEASE.get() * 3;
-    let client = builder(&server.url())
-        .watchdog_lease(lease)
-        .build()
-        .expect("the settings are good");
+    let client = abandoned_client(&server.url());
     let name = unique("limit");
     let lock = client.reentrant_lock(&name);
     let start = Instant::now();
@@ -88,6 +84,12 @@ fn a_holder_without_renewals_is_told_while_its_lease_runs_out() {
     a_limit_of_renewals_is_told(0);
 }
 
+/// Its leases are so long that what is seen on a busy machine is still what was.
+fn abandoned_client(url: &str) -> LockClient {
+    let builder = builder(url).watchdog_lease(LEASE.get() * 3);
+    builder.build().expect("the settings are good")
+}
+
 /// The role: one of the ways to walk away, in a process where no other test's threads are counted.
 pub fn abandon(arguments: &[&str]) {
     let &[url, name, way] = arguments else {
@@ -111,7 +113,7 @@ pub fn abandon(arguments: &[&str]) {
 fn start(server: &Server, name: &str, way: &str) -> Process {
     let process = Process::start("abandon", &[&server.url(), name, way]);
     assert_eq!(process.hear(), "held");
-    throughout(LEASE.get() * 3 / 2, "held", || !seen::is_free(server, name));
+    throughout(LEASE.get() * 3, "held", || !seen::is_free(server, name));
     process
 }
 
@@ -164,7 +166,7 @@ fn the_last_handle_goes(url: &str, name: &str) {
     let other = client(url);
     let elsewhere_held = other.reentrant_lock(&format!("{name}:other"));
     elsewhere_held.lock().expect("it is free");
-    let client = client(url);
+    let client = abandoned_client(url);
     wait_in_vain(&client, elsewhere_held.name());
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
@@ -186,7 +188,7 @@ fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
     let mut process = start(&server, &name, "by guard");
     process.say("drop");
     assert_eq!(process.hear(), "dropped");
-    throughout(LEASE.get() * 2, "held", || !seen::is_free(&server, &name));
+    throughout(LEASE.get() * 4, "held", || !seen::is_free(&server, &name));
     process.say("unlock");
     assert_eq!(process.hear(), "over");
     assert!(seen::is_free(&server, &name));
@@ -196,7 +198,7 @@ fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
 }
 
 fn the_handles_go_before_the_guard(url: &str, name: &str) {
-    let client = client(url);
+    let client = abandoned_client(url);
     let lock = client.reentrant_lock(name);
     let guard = lock.acquire().expect("it is free");
     wait_in_vain(&client, name);
@@ -220,7 +222,7 @@ fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
     let mut process = start(&server, &name, "forgotten");
     process.say("drop");
     assert_eq!(process.hear(), "over");
-    throughout(LEASE.get() * 2, "held", || !seen::is_free(&server, &name));
+    throughout(LEASE.get() * 4, "held", || !seen::is_free(&server, &name));
     process.say("end");
     process.finish();
     runs_out(&server, &name);
@@ -228,7 +230,7 @@ fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
 }
 
 fn a_guard_is_forgotten(url: &str, name: &str) {
-    let client = client(url);
+    let client = abandoned_client(url);
     let lock = client.reentrant_lock(name);
     std::mem::forget(lock.acquire().expect("it is free"));
     child::say("held");

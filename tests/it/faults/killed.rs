@@ -100,7 +100,10 @@ fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
             taken[0] + SLIP.get() >= left,
             "the lease of {left:?} was cut short: {taken:?}"
         );
-        assert!(taken[1] <= LEASE.get() + SLIP.get(), "{taken:?}");
+        assert!(
+            taken[1] <= left + SLIP.get(),
+            "{left:?} were left, and it took {taken:?}"
+        );
     });
     assert!(seen::is_free(&server, &name));
 }
@@ -139,7 +142,7 @@ fn a_killed_waiter_blocks_nobody(queue: usize) {
         eventually("both to listen", || seen::listeners(&server, &name) == 2);
         killed.kill();
         eventually("one to be gone", || seen::listeners(&server, &name) == 1);
-        within(SLIP.get(), "from release to hold", || {
+        within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter.join().expect("it has the lock");
         });

@@ -111,7 +111,7 @@ fn a_lock_is_lost(url: &str) {
             let bound = LEASE.get() * 2 / 3 + SLIP.get();
             let told = lost.lost().recv_timeout(bound);
             assert_eq!(told, Ok(LostReason::Deleted));
-            within(SLIP.get(), "the next in line", || {
+            within(SLIP.get() * 2, "the next in line", || {
                 next.join()
                     .expect("its errors are above")
                     .expect("it is held");
@@ -210,7 +210,7 @@ fn a_subscription_is_cut(url: &str) {
             });
             throughout(millis(50), "it waits", || !waiter.is_finished());
             let woken = theirs.stats().wakeups_by_message;
-            within(SLIP.get(), "from release to hold", || {
+            within(SLIP.get() * 2, "from release to hold", || {
                 held.unlock().expect("it is held");
                 waiter
                     .join()

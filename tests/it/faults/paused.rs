@@ -12,44 +12,70 @@ use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, Reentrant
 use super::seen;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, unique};
 
-/// What a busy thread does with the lock that it holds; whether the library said that it holds it.
-type Busy = fn(&ReentrantLock, &LockGuard) -> bool;
+/// Long enough that a busy machine renews in time.
+fn lease() -> Duration {
+    LEASE.get() * 2
+}
 
-/// Those that go on and on, and those that come for the first time after the waking.
-const BUSY: &[(&str, Busy)] = &[
-    ("check", |_, guard| held(guard.check())),
-    ("hold_count", |lock, _| lock.hold_count() > 0),
-    ("is_held", |lock, _| lock.is_held_by_current_thread()),
-    ("remaining", |_, guard| guard.remaining() > Duration::ZERO),
-    ("is_lost", |_, guard| !guard.is_lost()),
-    ("extend", |_, guard| held(guard.extend(LEASE.get()))),
-    ("nested", |lock, _| {
-        held(
-            lock.try_acquire(Duration::ZERO, Lease::RENEWED)
-                .and_then(|guard| guard.expect("this thread holds it already").unlock()),
-        )
-    }),
-    ("nested by hand", |lock, _| {
-        held(lock.lock().and_then(|()| lock.unlock()))
-    }),
-];
-const FIRST: &[(&str, Busy)] = &[
-    ("first unlock", |lock, _| held(lock.unlock())),
-    ("first nested", |lock, _| held(lock.lock())),
-    ("first extend", |_, guard| held(guard.extend(LEASE.get()))),
-    ("first check", |_, guard| held(guard.check())),
-];
+#[derive(Debug, PartialEq)]
+enum Said {
+    Held,
+    Lost,
+    /// No answer in the time of the call.
+    Nothing,
+}
 
-fn held(result: Result<()>) -> bool {
-    match result {
-        Ok(()) => true,
-        Err(Error::Lost { .. }) => false,
-        Err(other) => panic!("neither held nor lost: {other:?}"),
+impl Said {
+    fn held(held: bool) -> Self {
+        if held { Self::Held } else { Self::Lost }
+    }
+
+    fn by(result: Result<()>) -> Self {
+        match result {
+            Ok(()) => Self::Held,
+            Err(Error::Lost { .. }) => Self::Lost,
+            Err(Error::Unavailable { .. }) => Self::Nothing,
+            Err(other) => panic!("{other:?}"),
+        }
     }
 }
+
+/// What a busy thread does with the lock that it holds, and what the library says of the hold.
+type Busy = fn(&ReentrantLock, &LockGuard) -> Said;
+
+fn nest(lock: &ReentrantLock) -> Result<()> {
+    let guard = lock.try_acquire(Duration::ZERO, Lease::RENEWED)?;
+    guard.expect("this thread holds it already").unlock()
+}
+
+/// They go on through the pause.
+const BUSY: &[(&str, Busy)] = &[
+    ("check", |_, guard| Said::by(guard.check())),
+    ("hold_count", |lock, _| Said::held(lock.hold_count() > 0)),
+    ("is_held", |lock, _| {
+        Said::held(lock.is_held_by_current_thread())
+    }),
+    ("remaining", |_, guard| {
+        Said::held(!guard.remaining().is_zero())
+    }),
+    ("is_lost", |_, guard| Said::held(!guard.is_lost())),
+    ("extend", |_, guard| Said::by(guard.extend(lease()))),
+    ("nested", |lock, _| Said::by(nest(lock))),
+    ("nested by hand", |lock, _| {
+        Said::by(lock.lock().and_then(|()| lock.unlock()))
+    }),
+];
+
+/// They come for the first time after the waking.
+const FIRST: &[(&str, Busy)] = &[
+    ("first unlock", |lock, _| Said::by(lock.unlock())),
+    ("first nested", |lock, _| Said::by(lock.lock())),
+    ("first extend", |_, guard| Said::by(guard.extend(lease()))),
+    ("first check", |_, guard| Said::by(guard.check())),
+];
 
 /// A thread that hears of the pause by nothing but the clock.
 struct Pause(Cell<Instant>);
@@ -62,26 +88,26 @@ impl Pause {
     /// Whether the process stood still since the last call.
     fn is_over(&self) -> bool {
         let now = Instant::now();
-        now.duration_since(self.0.replace(now)) >= LEASE.get()
+        now.duration_since(self.0.replace(now)) >= lease()
     }
 }
 
-/// Until the pause, and then once more. An answer that was on its way to its caller as the process
-/// was stopped says nothing; the call after it is the first that counts.
-fn go_on(work: impl Fn() -> bool) -> bool {
+/// Until the pause, and then once more. What was about to be said as the process was stopped is of
+/// no account; the call after it is the first that counts.
+fn go_on(work: impl Fn() -> Said) -> Said {
     let pause = Pause::none_yet();
     loop {
-        let held = work();
+        let said = work();
         if pause.is_over() {
             return work();
         }
-        assert!(held, "lost before the pause");
+        assert_eq!(said, Said::Held, "before the pause");
         thread::yield_now();
     }
 }
 
 /// The first call comes after the waking.
-fn come_late(work: impl Fn() -> bool) -> bool {
+fn come_late(work: impl Fn() -> Said) -> Said {
     let pause = Pause::none_yet();
     while !pause.is_over() {
         thread::yield_now();
@@ -94,7 +120,8 @@ pub fn sleep_through(arguments: &[&str]) {
     let &[url, prefix] = arguments else {
         panic!("{arguments:?}")
     };
-    let client = client(url);
+    let client = builder(url).watchdog_lease(lease());
+    let client = client.build().expect("the settings are good");
     thread::scope(|scope| {
         let client = &client;
         let threads: Vec<_> = BUSY
@@ -129,12 +156,12 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     let guard = lock.acquire().expect("it is free");
     let bell = guard.lost().clone();
     child::say("busy");
-    let held = if goes_on {
+    let said = if goes_on {
         go_on(|| work(&lock, &guard))
     } else {
         come_late(|| work(&lock, &guard))
     };
-    assert!(!held, "{name}: held, after a pause of two leases");
+    assert_eq!(said, Said::Lost, "{name}: after a pause of two leases");
     let Err(Error::Lost { reason, .. }) = guard.check() else {
         panic!("{name}: {:?}", guard.check());
     };
@@ -179,7 +206,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
         .map(|name| rival.reentrant_lock(name))
         .collect();
     for lock in &locks {
-        let taken = lock.try_lock(LEASE.get() + SLIP.get(), Lease::fixed(SOON.get() * 6));
+        let taken = lock.try_lock(lease() + SLIP.get(), Lease::fixed(SOON.get() * 6));
         assert!(taken.expect("Redis answers"), "its lease is over");
     }
     let rivals = || -> Vec<_> {
@@ -194,7 +221,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
             .collect()
     };
     let before = rivals();
-    thread::sleep((LEASE.get() * 2).saturating_sub(paused.elapsed()));
+    thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
     sleeper.resume();
     assert_eq!(sleeper.hear(), "told");
     assert_eq!(rivals(), before, "the rival's holds stand as they did");
@@ -221,9 +248,8 @@ pub fn sleep_a_little(arguments: &[&str]) {
     let &[url, name] = arguments else {
         panic!("{arguments:?}")
     };
-    let lease = LEASE.get() * 2;
     let client = builder(url)
-        .watchdog_lease(lease)
+        .watchdog_lease(lease() * 2)
         .build()
         .expect("the settings are good");
     let lock = client.reentrant_lock(name);
@@ -236,7 +262,7 @@ pub fn sleep_a_little(arguments: &[&str]) {
     }
     guard.check().expect("the lease outlasts the pause");
     eventually("a renewal", || client.stats().renewals > 0);
-    throughout(lease, "held", || {
+    throughout(lease(), "held", || {
         guard.check().is_ok() && lock.hold_count() == 1
     });
     assert!(guard.lost().is_empty());
@@ -254,7 +280,7 @@ fn a_pause_that_is_shorter_than_the_lease_costs_no_lock() {
     let owner = seen::holders(&server, &name);
     sleeper.pause();
     // Beyond the time of its renewal.
-    thread::sleep(LEASE.get() * 3 / 2 - millis(50));
+    thread::sleep(lease() * 3 / 2);
     assert_eq!(seen::holders(&server, &name), owner);
     sleeper.resume();
     assert_eq!(sleeper.hear(), "unlocked");
