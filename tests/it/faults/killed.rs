@@ -81,9 +81,11 @@ fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
         throughout(LEASE.get() * 3 / 2, "held by a process that lives", || {
             seen::holders(&server, &name) == owner
         });
+        // Stopped first, so that what is left is what is left when it dies.
+        holder.pause();
+        let left = seen::time_to_live(&server, &name);
         let killed = Instant::now();
         holder.kill();
-        let left = seen::time_to_live(&server, &name);
         let mut taken = Vec::new();
         for waiter in waiters {
             let (at, seen) = waiter.join().expect("it has the lock in the end");
