@@ -83,8 +83,8 @@ fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
         });
         // Stopped first, so that what is left is what is left when it dies.
         holder.pause();
+        let stopped = Instant::now();
         let left = seen::time_to_live(&server, &name);
-        let killed = Instant::now();
         holder.kill();
         let mut taken = Vec::new();
         for waiter in waiters {
@@ -95,7 +95,7 @@ fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
                 "nothing is left of the dead"
             );
             assert_ne!(seen[0].0, owner[0].0);
-            taken.push(at - killed);
+            taken.push(at - stopped);
         }
         taken.sort_unstable();
         assert!(
