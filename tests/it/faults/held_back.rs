@@ -202,7 +202,6 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
 
 /// A nested acquire was repeated, answered and given back before its first copy arrives.
 #[test]
-#[ignore = "a late copy of a count is still believed"]
 fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -220,7 +219,6 @@ fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
 
 /// As above, of an inner unlock.
 #[test]
-#[ignore = "a late copy of a count is still believed"]
 fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count() {
     let bench = Bench::new();
     let client = client(&bench);
