@@ -56,9 +56,11 @@ pub enum Error {
     },
 
     /// The client was made before this process was forked from another. The locks, connections and
-    /// threads are that other's.
+    /// threads are that other's. A child that wants locks of its own is forked before any client is
+    /// made, or runs another program (`exec`): a process with threads leaves the copies of their
+    /// mutexes behind in a child, in whatever state they are.
     #[error(
-        "lock {lock:?}: its client was made before this process was forked; make a new client here"
+        "lock {lock:?}: its client was made before this process was forked; fork before any client is made, or exec"
     )]
     Forked {
         /// The name of the lock.

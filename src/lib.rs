@@ -104,7 +104,7 @@
 //! | a thread ends that locked by hand | it stays held and renewed until the client is gone: nobody else can unlock it, but [`force_unlock`](LockClient::force_unlock) can break it |
 //! | the last client, lock and guard are dropped while it is held by hand | nothing renews it any more, and it runs out with its lease |
 //! | the process dies | it runs out with its lease |
-//! | the process forks | the parent holds it, the child does not: there [`check`](LockGuard::check) and [`unlock`](Lock::unlock) say [`NotHeld`](Error::NotHeld), dropping a guard does nothing, and everything else that asks Redis is [`Forked`](Error::Forked). The child makes a client of its own |
+//! | the process forks | the parent holds it, the child does not: there [`check`](LockGuard::check) and [`unlock`](Lock::unlock) say [`NotHeld`](Error::NotHeld), dropping a guard does nothing, and everything else that asks Redis is [`Forked`](Error::Forked). A child that wants locks is forked before any client is made, or runs another program |
 //!
 //! [`Lease::renewed_at_most`] bounds all but the first and the last.
 //!

@@ -66,7 +66,7 @@ pub(crate) struct NoAnswer {
 pub(crate) struct InVain {
     /// How many. Each may be done already, or be done later.
     copies: u32,
-    /// Where a whole copy went out and no reply came back.
+    /// Where a whole copy went out and nothing came back: the copy may be done at any time.
     unanswered: VecDeque<Wire>,
 }
 
@@ -225,7 +225,7 @@ impl Connections {
                 error
             }
             Err(Broken::Receiving(error)) => {
-                in_vain.sent_in_vain(Some(wire));
+                in_vain.sent_in_vain(Some(wire).filter(|wire| !wire.is_answered()));
                 error
             }
             // What follows half a request would be taken for the rest of it.

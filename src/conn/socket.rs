@@ -19,6 +19,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(super) struct Socket {
     socket: socket2::Socket,
     deadline: Moment,
+    /// Something was read since the last write.
+    answered: bool,
     reading: Armed,
     writing: Armed,
 }
@@ -73,9 +75,15 @@ impl Socket {
         Self {
             socket,
             deadline: Moment::ZERO,
+            answered: false,
             reading: Armed::default(),
             writing: Armed::default(),
         }
+    }
+
+    /// Whether anything came since the last that was written.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered
     }
 
     /// All that is read and written from here on ends within `time` from now.
@@ -124,16 +132,19 @@ impl Armed {
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut socket = &self.socket;
-        self.reading.until(
+        let read = self.reading.until(
             self.deadline,
             |time| self.socket.set_read_timeout(Some(time)),
             || socket.read(buffer),
-        )
+        )?;
+        self.answered |= read > 0;
+        Ok(read)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.answered = false;
         let mut socket = &self.socket;
         self.writing.until(
             self.deadline,

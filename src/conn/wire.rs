@@ -123,6 +123,11 @@ impl Wire {
         reply.extract_error()
     }
 
+    /// Whether a reply to what was sent last has begun to arrive: then the server has done it.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.socket.is_answered()
+    }
+
     /// Runs a script by its hash, and by its source if the server does not know it. Each of the two
     /// may take what `time` gives it then.
     pub(crate) fn run(

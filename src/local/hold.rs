@@ -44,6 +44,8 @@ struct State {
     /// Who holds the lock in Redis. Apart from the thread, which holds it here.
     owner: Owner,
     tenure: Tenure,
+    /// Renewals that were asked for and not confirmed. Any of them may be under way still.
+    unconfirmed: u32,
     end: Option<End>,
 }
 
@@ -101,6 +103,7 @@ impl Hold {
             state: Mutex::new(State {
                 owner: grant.owner,
                 tenure: Tenure::new(grant.terms, grant.asked),
+                unconfirmed: 0,
                 end: None,
             }),
             bell: Bell::default(),
@@ -119,6 +122,12 @@ impl Hold {
 
     pub(crate) fn owner(&self) -> Owner {
         self.state.lock().owner.clone()
+    }
+
+    /// A renewal under its name may come when the hold is over, and would lengthen the next of that
+    /// name.
+    pub(crate) fn may_be_renewed_late(&self) -> bool {
+        self.state.lock().unconfirmed > 0
     }
 
     /// The hold stands, or may stand, under other names from now on.
@@ -301,15 +310,22 @@ impl Renew for Hold {
                 self.lose(LostReason::RenewalLimit);
                 Step::Over
             }
-            Want::Renewal(millis) => Step::Renew(Renewal {
-                key: self.key.clone(),
-                owner,
-                millis,
-            }),
+            Want::Renewal(millis) => {
+                self.state.lock().unconfirmed += 1;
+                Step::Renew(Renewal {
+                    key: self.key.clone(),
+                    owner,
+                    millis,
+                })
+            }
         }
     }
 
     fn renewed(&self, asked: Moment, millis: u64) -> Schedule {
+        {
+            let mut state = self.state.lock();
+            state.unconfirmed = state.unconfirmed.saturating_sub(1);
+        }
         // A hold that is over by now says so, and does not come back.
         if self.check().is_ok() {
             self.state.lock().tenure.renewed(asked, millis);

@@ -24,7 +24,11 @@ pub(super) fn release(
     }
     // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
     let _ = hold.check();
-    match hold.pop(level) {
+    let popped = hold.pop(level);
+    if hold.may_be_renewed_late() {
+        owner::retire();
+    }
+    match popped {
         Popped::Nothing => Err(hold.not_held()),
         Popped::Inner(count) => {
             let result = standing::recount(core, hold, count, 0, patience);
