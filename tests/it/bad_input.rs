@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder};
 
-use crate::support::server::Server;
+use crate::support::server::{Port, Server};
 use crate::support::timing::{millis, within};
-use crate::support::{builder, client, process};
+use crate::support::{builder, client};
 
 const SECRET: &str = "hunter2";
 
@@ -217,7 +217,8 @@ fn a_wrong_password_is_told_at_once_and_without_it() {
 
 #[test]
 fn an_unreachable_host_is_told_in_time() {
-    let refused = format!("redis://:{SECRET}@127.0.0.1:{}", process::free_port());
+    let nobodys = Port::reserve();
+    let refused = format!("redis://:{SECRET}@127.0.0.1:{}", nobodys.number());
     let no_socket = "redis+unix:///nonexistent/hunter".to_owned();
     for url in [refused, no_socket] {
         let client = builder(&url).command_timeout(millis(200)).build().unwrap();

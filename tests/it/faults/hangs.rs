@@ -1,1 +1,288 @@
-//!
+//! The server hangs: it takes bytes and answers nothing. Every call ends in its time, and a holder
+//! whose lease runs out meanwhile knows it before anybody else can have the lock.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{builder, unique};
+
+/// The documentation allows a call so much more than its time-outs.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Time-outs that are short beside the lease.
+fn timeout(lease: Duration) -> Duration {
+    lease / 10
+}
+
+fn client(server: &Server, lease: Duration) -> LockClient {
+    builder(&server.url())
+        .watchdog_lease(lease)
+        .command_timeout(timeout(lease))
+        .connect_timeout(timeout(lease))
+        .pool_timeout(timeout(lease))
+        .build()
+        .expect("the settings are good")
+}
+
+/// What one client holds when the server begins to hang.
+struct Held {
+    client: LockClient,
+    renewed: LockGuard,
+    nested: [LockGuard; 2],
+    fixed: LockGuard,
+}
+
+impl Held {
+    fn of(server: &Server, lease: Duration, fixed_lease: Duration) -> Self {
+        let client = client(server, lease);
+        let [renewed, outer] = ["renewed", "nested"].map(|kind| {
+            let lock = client.reentrant_lock(&unique(kind));
+            lock.acquire().expect("it is free")
+        });
+        let inner = client.reentrant_lock(outer.name());
+        let inner = inner.acquire().expect("it is ours");
+        let fixed = client.reentrant_lock(&unique("fixed"));
+        let fixed = fixed.try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
+        Self {
+            fixed: fixed.expect("an answer").expect("it is free"),
+            client,
+            renewed,
+            nested: [outer, inner],
+        }
+    }
+
+    fn guards(&self) -> [&LockGuard; 3] {
+        [&self.renewed, &self.nested[0], &self.fixed]
+    }
+
+    fn names(&self) -> [String; 3] {
+        self.guards().map(|guard| guard.name().to_owned())
+    }
+
+    /// Waits until both renewed locks have just been renewed: their leases begin here.
+    fn are_renewed(&self) {
+        let renewals = self.client.stats().renewals;
+        eventually("the renewals", || {
+            self.client.stats().renewals >= renewals + 2
+        });
+    }
+}
+
+/// A call, how many levels its thread holds before, and its budget in command time-outs.
+struct Call {
+    name: &'static str,
+    levels: u32,
+    budget: u32,
+    make: fn(&LockClient, &dyn Lock) -> leasehold::Result<()>,
+}
+
+const CALLS: &[Call] = &[
+    Call {
+        name: "lock",
+        levels: 0,
+        budget: 10,
+        make: |_, lock| lock.lock(),
+    },
+    Call {
+        name: "try_lock, once",
+        levels: 0,
+        budget: 1,
+        make: |_, lock| lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
+    },
+    Call {
+        name: "try_lock",
+        levels: 0,
+        budget: 1,
+        make: |_, lock| lock.try_lock(millis(50), Lease::RENEWED).map(drop),
+    },
+    Call {
+        name: "lock, nested",
+        levels: 1,
+        budget: 10,
+        make: |_, lock| lock.lock_with(long()),
+    },
+    Call {
+        name: "unlock, nested",
+        levels: 2,
+        budget: 3,
+        make: |_, lock| lock.unlock(),
+    },
+    Call {
+        name: "unlock",
+        levels: 1,
+        budget: 3,
+        make: |_, lock| lock.unlock(),
+    },
+    Call {
+        name: "is_locked",
+        levels: 0,
+        budget: 1,
+        make: |_, lock| lock.is_locked().map(drop),
+    },
+    Call {
+        name: "inspect",
+        levels: 0,
+        budget: 1,
+        make: |client, lock| client.inspect(lock.name()).map(drop),
+    },
+    Call {
+        name: "force_unlock",
+        levels: 0,
+        budget: 1,
+        make: |client, lock| client.force_unlock(lock.name()).map(drop),
+    },
+];
+
+/// Outlasts every hang.
+fn long() -> Lease {
+    Lease::fixed(SOON.get() * 6)
+}
+
+/// Makes one call on a lock of its own while the server hangs. It ends in its time, with `Unavailable`
+/// unless the server was back by then, and afterwards nothing of it is left.
+fn ends_in_its_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
+    let lock = client.reentrant_lock(&unique("call"));
+    for _ in 0..call.levels {
+        lock.lock_with(long()).expect("the server answers still");
+    }
+    hang.iter().for_each(|moment| drop(moment.wait()));
+    let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
+    let result = within(bound, call.name, || (call.make)(client, &lock));
+    let told = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
+    assert!(told, "{}: {result:?}", call.name);
+    eventually("an answer again", || client.inspect(lock.name()).is_ok());
+    while lock.is_held_by_current_thread() {
+        lock.unlock().expect("its lease still runs");
+    }
+    eventually("nothing to be left of it", || {
+        matches!(lock.is_locked(), Ok(false))
+    });
+}
+
+/// Waits for a lock that another client holds; what `look` sees at the moment at which it is got.
+fn get<T>(rival: &LockClient, name: &str, look: impl FnOnce() -> T) -> leasehold::Result<T> {
+    let lock = rival.reentrant_lock(name);
+    assert!(lock.try_lock(SOON.get() * 3, Lease::RENEWED)?);
+    let seen = look();
+    lock.unlock().map(|()| seen)
+}
+
+fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
+    let losses = events.try_iter().filter_map(|event| match event {
+        LockEvent::Lost { lock, reason } => {
+            assert_eq!(reason, LostReason::Expired);
+            Some(lock.to_string())
+        }
+        _ => None,
+    });
+    losses.collect()
+}
+
+/// The server hangs for `time`, at least one lease, from the moment at which one begins.
+fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
+    let server = Server::start();
+    let (callers, rivals) = (client(&server, lease), client(&server, lease));
+    let held = Held::of(&server, lease, lease);
+    let events = held.client.events();
+    let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
+    thread::scope(|scope| {
+        for call in CALLS {
+            let (callers, hang) = (&callers, &hang);
+            scope.spawn(move || ends_in_its_time(call, callers, lease, hang));
+        }
+        let rivals = held.guards().map(|guard| {
+            let rivals = &rivals;
+            scope.spawn(move || {
+                // In this order: to check is to tell.
+                let look = || (!guard.lost().is_empty(), guard.check().is_err());
+                get(rivals, guard.name(), look)
+            })
+        });
+        hang[0].wait();
+        held.are_renewed();
+        server.pause();
+        hang[1].wait();
+        thread::sleep(time);
+        server.resume();
+        for (rival, guard) in rivals.into_iter().zip(held.guards()) {
+            let seen = rival.join().expect("no panic").expect("the lock");
+            assert_eq!(seen, (true, true), "(rung, checked) of {}", guard.name());
+            assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
+        }
+    });
+    assert_eq!(held.client.stats().lost, 3);
+    let mut told = losses(&events);
+    told.sort_unstable();
+    let mut names = held.names();
+    names.sort_unstable();
+    assert_eq!(told, names, "the operator is told once of each");
+    for guard in [held.renewed, held.fixed].into_iter().chain(held.nested) {
+        let unlocked = guard.unlock();
+        assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+    }
+}
+
+#[test]
+fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock() {
+    let lease = LEASE.get() * 2;
+    is_told_before_anybody_else_has_it(lease, lease);
+}
+
+#[test]
+fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock() {
+    let lease = LEASE.get() * 2;
+    is_told_before_anybody_else_has_it(lease, lease * 3);
+}
+
+/// A renewal that fails is no loss as long as there is time for another.
+#[test]
+fn a_hang_of_half_a_lease_costs_nothing() {
+    let lease = LEASE.get() * 4;
+    let server = Server::start();
+    let (callers, rivals) = (client(&server, lease), client(&server, lease));
+    let held = Held::of(&server, lease, lease * 4);
+    let (client, names) = (held.client.clone(), held.names());
+    let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
+    thread::scope(|scope| {
+        for call in CALLS {
+            let (callers, hang) = (&callers, &hang);
+            scope.spawn(move || ends_in_its_time(call, callers, lease, hang));
+        }
+        let waiting = names.each_ref().map(|name| {
+            let rivals = &rivals;
+            scope.spawn(move || get(rivals, name, || ()))
+        });
+        hang[0].wait();
+        held.are_renewed();
+        // The next renewal falls into the hang.
+        thread::sleep(lease * 3 / 10);
+        let before = client.stats();
+        server.pause();
+        hang[1].wait();
+        let stands = || held.guards().iter().all(|guard| guard.check().is_ok());
+        throughout(lease / 2, "held", stands);
+        server.resume();
+        eventually("both to be renewed", || {
+            client.stats().renewals >= before.renewals + 2
+        });
+        let stats = client.stats();
+        assert!(stats.renewals_failed > before.renewals_failed, "{stats:?}");
+        throughout(lease, "held", stands);
+        assert!(waiting.iter().all(|rival| !rival.is_finished()));
+        let [outer, inner] = held.nested;
+        for guard in [held.renewed, inner, outer, held.fixed] {
+            guard.unlock().expect("it was held all the time");
+        }
+        for rival in waiting {
+            rival.join().expect("no panic").expect("the lock");
+        }
+    });
+    assert_eq!(client.stats().lost, 0);
+}

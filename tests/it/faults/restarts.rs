@@ -1,1 +1,322 @@
-//!
+//! The server restarts, or loses keys, under held locks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason, ReentrantLock};
+
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{builder, client, elsewhere, unique};
+
+/// Outlasts a restart of the server.
+const LONG: Millis = Millis(3_000);
+
+/// A stranger's field, as another client writes it.
+const STRANGER: &str = "00000000-0000-4000-8000-000000000000:7";
+
+/// Locks that one client holds, and what it says of them.
+struct Holder {
+    client: LockClient,
+    events: Receiver<LockEvent>,
+    guards: Vec<LockGuard>,
+}
+
+impl Holder {
+    /// Of one lock that is renewed and one that is not.
+    fn of_two(server: &Server) -> Self {
+        let client = builder(&server.url())
+            .watchdog_lease(LONG.get())
+            .build()
+            .expect("the settings are good");
+        let fixed = Lease::fixed(LONG.get());
+        let guards = [Lease::RENEWED, fixed].map(|lease| {
+            let lock = client.reentrant_lock(&unique("held"));
+            let guard = lock.try_acquire(Duration::ZERO, lease).expect("an answer");
+            guard.expect("nobody else has it")
+        });
+        Self {
+            events: client.events(),
+            client,
+            guards: guards.into(),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.guards.iter().map(|guard| guard.name().to_owned());
+        names.collect()
+    }
+
+    /// Everybody is told before the next renewal would be over: the holder, the operator, and
+    /// whoever unlocks.
+    #[track_caller]
+    fn is_told(self, reason: LostReason) {
+        let end = Instant::now() + LONG.get() * 2 / 3 + SLIP.get();
+        let losses = u64::try_from(self.guards.len()).expect("a few");
+        for guard in &self.guards {
+            let told = guard.lost().recv_deadline(end);
+            assert_eq!(told, Ok(reason), "{}", guard.name());
+            assert!(says(guard.check(), reason));
+            assert_eq!(guard.remaining(), Duration::ZERO);
+        }
+        assert_eq!(self.client.stats().lost, losses);
+        let mut names = self.names();
+        eventually("the operator to be told", || {
+            for event in self.events.try_iter() {
+                if let LockEvent::Lost { lock, reason: told } = event {
+                    assert_eq!(told, reason);
+                    names.retain(|name| **name != *lock);
+                }
+            }
+            names.is_empty()
+        });
+        for guard in self.guards {
+            assert!(says(guard.unlock(), reason));
+        }
+        assert_eq!(self.client.stats().lost, losses, "each is lost once");
+    }
+}
+
+fn says(result: leasehold::Result<()>, expected: LostReason) -> bool {
+    matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
+}
+
+fn owners(server: &Server, name: &str) -> Vec<String> {
+    server.ask(redis::cmd("HKEYS").arg(name))
+}
+
+#[test]
+fn a_restart_without_the_data_is_told() {
+    let server = Server::start();
+    let holder = Holder::of_two(&server);
+    server.restart_empty();
+    holder.is_told(LostReason::Deleted);
+}
+
+#[test]
+fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
+    let server = Server::start();
+    let holder = Holder::of_two(&server);
+    let names = holder.names();
+    server.restart_empty();
+    let rival = client(&server.url());
+    let taken: Vec<LockGuard> = names
+        .iter()
+        .map(|name| rival.reentrant_lock(name).acquire().expect("it is free"))
+        .collect();
+    let theirs = names.iter().map(|name| owners(&server, name));
+    let theirs: Vec<_> = theirs.collect();
+    holder.is_told(LostReason::Taken);
+    let still = names.iter().map(|name| owners(&server, name));
+    assert_eq!(still.collect::<Vec<_>>(), theirs, "nobody else's is freed");
+    for guard in taken {
+        guard.unlock().expect("it was held all the time");
+    }
+}
+
+#[test]
+fn a_deleted_key_is_told() {
+    let server = Server::start();
+    let holder = Holder::of_two(&server);
+    server.ask::<()>(redis::cmd("DEL").arg(holder.names()));
+    holder.is_told(LostReason::Deleted);
+}
+
+#[test]
+fn a_key_that_another_took_over_is_told() {
+    let server = Server::start();
+    let holder = Holder::of_two(&server);
+    let names = holder.names();
+    for name in &names {
+        redis::pipe()
+            .atomic()
+            .del(name)
+            .hset(name, STRANGER, 1)
+            .exec(&mut server.connection())
+            .expect("the server answers");
+    }
+    holder.is_told(LostReason::Taken);
+    for name in &names {
+        assert_eq!(owners(&server, name), [STRANGER]);
+    }
+}
+
+#[test]
+fn a_key_that_became_something_else_is_told() {
+    let server = Server::start();
+    let holder = Holder::of_two(&server);
+    let names = holder.names();
+    for name in &names {
+        server.ask::<()>(redis::cmd("SET").arg(name).arg("mine"));
+    }
+    holder.is_told(LostReason::Taken);
+    for name in &names {
+        let kept: String = server.ask(redis::cmd("GET").arg(name));
+        assert_eq!(kept, "mine");
+    }
+}
+
+#[test]
+fn a_hundred_holders_are_told_of_a_flush() {
+    let server = Server::start();
+    let mut holder = Holder::of_two(&server);
+    holder.guards.extend((0..98).map(|_| {
+        let lock = holder.client.reentrant_lock(&unique("held"));
+        lock.acquire().expect("it is free")
+    }));
+    server.ask::<()>(&redis::cmd("FLUSHALL"));
+    holder.is_told(LostReason::Deleted);
+}
+
+/// Opens so many connections of the client's pool: none answers before all are in use.
+fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
+    let pause = redis::cmd("CLIENT")
+        .arg("PAUSE")
+        .arg(u64::try_from(SOON.get().as_millis()).expect("seconds"))
+        .arg("WRITE")
+        .clone();
+    server.ask::<()>(&pause);
+    thread::scope(|scope| {
+        for _ in 0..connections {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock(&unique("fill"));
+                lock.acquire().expect("an answer, later").unlock()
+            });
+        }
+        eventually("all connections to be in use", || {
+            let info: String = server.ask(redis::cmd("INFO").arg("clients"));
+            let blocked = info
+                .lines()
+                .find_map(|line| line.strip_prefix("blocked_clients:"));
+            // The watchdog's may be one more.
+            blocked.is_some_and(|blocked| {
+                blocked
+                    .parse()
+                    .is_ok_and(|blocked: u32| blocked >= connections)
+            })
+        });
+        server.ask::<()>(redis::cmd("CLIENT").arg("UNPAUSE"));
+    });
+}
+
+/// All its connections are dead afterwards. One attempt for each of them would take longer than the
+/// unlock may.
+#[test]
+fn a_restart_with_the_data_goes_unnoticed() {
+    const POOL: u32 = 10;
+    let server = Server::options().keeps_data().start();
+    let timeout = millis(500);
+    let client = builder(&server.url())
+        .watchdog_lease(LONG.get())
+        .command_timeout(timeout)
+        .pool_size(POOL)
+        .build()
+        .expect("the settings are good");
+    let lock = client.reentrant_lock(&unique("kept"));
+    for _ in 0..3 {
+        fill_pool(&server, &client, POOL);
+        let outer = lock.acquire().expect("it is free");
+        let inner = lock.acquire().expect("it is ours");
+        server.restart();
+        let budget = timeout * 3 + SLIP.get();
+        within(budget, "the inner unlock", || inner.unlock()).expect("nothing happened");
+        assert_eq!(lock.hold_count(), 1);
+        let renewals = client.stats().renewals;
+        eventually("a renewal", || client.stats().renewals > renewals);
+        outer.check().expect("it is held all the time");
+        let other = crate::support::client(&server.url()).reentrant_lock(lock.name());
+        let taken = elsewhere(|| other.try_lock(Duration::ZERO, Lease::RENEWED));
+        assert!(!taken.expect("an answer"), "the lock is kept");
+
+        fill_pool(&server, &client, POOL);
+        server.restart();
+        within(budget, "the unlock", || outer.unlock()).expect("nothing happened");
+        assert!(!lock.is_locked().expect("an answer"), "and it is free");
+    }
+    assert_eq!(client.stats().lost, 0);
+}
+
+/// Who waits when the server restarts gets the lock when it is given back.
+#[test]
+fn a_waiter_outlasts_a_restart_with_the_data() {
+    let server = Server::options().keeps_data().start();
+    let name = unique("waited");
+    let [holder, waiter] = [0, 1].map(|_| {
+        let client = builder(&server.url()).watchdog_lease(LONG.get()).build();
+        client.expect("the settings are good")
+    });
+    let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let lock = waiter.reentrant_lock(&name);
+            lock.try_lock(SOON.get() * 2, Lease::RENEWED)?;
+            let got = Instant::now();
+            lock.unlock().map(|()| got)
+        });
+        eventually("it waits", || waiter.stats().wakeups_by_message > 0);
+        server.restart();
+        throughout(LEASE.get(), "it waits", || !waiting.is_finished());
+        let released = Instant::now();
+        guard.unlock().expect("it is still held");
+        let got = waiting.join().expect("no panic").expect("the lock");
+        let took = got.saturating_duration_since(released);
+        assert!(took < LEASE.get() / 2, "by a message: {took:?}");
+    });
+    assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
+}
+
+/// Locks, nests and unlocks until it is told to stop; never together with another thread.
+fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold::Result<u64> {
+    let mut times = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let guard = lock.acquire()?;
+        assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
+        lock.lock()?;
+        lock.unlock()?;
+        guard.check()?;
+        busy.store(false, Ordering::SeqCst);
+        guard.unlock()?;
+        times += 1;
+    }
+    Ok(times)
+}
+
+#[test]
+fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    let kept = clients[0].reentrant_lock(&unique("kept"));
+    let kept = kept.acquire().expect("it is free");
+    let contended: [(String, AtomicBool); 2] =
+        [0, 1].map(|_| (unique("scripts"), AtomicBool::new(false)));
+    let stop = AtomicBool::new(false);
+    let done: Vec<u64> = thread::scope(|scope| {
+        // Four threads for each lock, two of each client.
+        let workers: Vec<_> = (0..8)
+            .map(|at| {
+                let (name, busy) = &contended[at % 2];
+                let lock = clients[at / 2 % 2].reentrant_lock(name);
+                let stop = &stop;
+                scope.spawn(move || work(&lock, busy, stop))
+            })
+            .collect();
+        let mut redis = server.connection();
+        let end = Instant::now() + LEASE.get() * 3;
+        while Instant::now() < end {
+            let flushed = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut redis);
+            flushed.expect("the server answers");
+        }
+        stop.store(true, Ordering::Relaxed);
+        let workers = workers.into_iter();
+        workers
+            .map(|worker| worker.join().expect("no panic").expect("no error"))
+            .collect()
+    });
+    assert!(done.iter().all(|times| *times > 3), "all get on: {done:?}");
+    kept.check().expect("it is renewed all the time");
+    for stats in clients.map(|client| client.stats()) {
+        assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
+    }
+}

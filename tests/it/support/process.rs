@@ -1,13 +1,6 @@
 //! What the system says of processes, and does to them.
 
-use std::net::TcpListener;
 use std::process::Command;
-
-/// A port that was free a moment ago; somebody else may have it by now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
-    listener.local_addr().expect("bound").port()
-}
 
 /// Sends a signal by name to a process that the test started.
 pub fn signal(pid: u32, name: &str) {

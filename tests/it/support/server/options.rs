@@ -1,0 +1,87 @@
+//! How a server is started.
+
+use std::ffi::OsString;
+use std::sync::LazyLock;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::fuse::Fuse;
+use super::life::Life;
+use super::port::Port;
+use super::{Server, url};
+
+/// A test that measures the machine's speed runs while no other test has a server.
+static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(RwLock::default);
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for its drop")]
+pub(super) enum Machine {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+#[derive(Debug, Default)]
+pub struct Options {
+    password: Option<String>,
+    alone: bool,
+    keeps_data: bool,
+}
+
+impl Options {
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// No other test's server runs beside this one, so that times can be measured.
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// Whatever it has confirmed is there again after a restart.
+    pub fn keeps_data(mut self) -> Self {
+        self.keeps_data = true;
+        self
+    }
+
+    pub fn start(self) -> Server {
+        let machine = if self.alone {
+            Machine::Alone(MACHINE.write())
+        } else {
+            // Recursive: one test may have two servers while another waits to be alone.
+            Machine::Shared(MACHINE.read_recursive())
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut arguments: Vec<OsString> = vec![
+            "--dir".into(),
+            directory.path().into(),
+            "--unixsocket".into(),
+            directory.path().join("socket").into(),
+        ];
+        if let Some(password) = &self.password {
+            arguments.extend(["--requirepass".into(), password.into()]);
+        }
+        if self.keeps_data {
+            let written = ["--appendonly", "yes", "--appendfsync", "always"];
+            arguments.extend(written.map(OsString::from));
+        }
+        let (port, life) = loop {
+            let port = Port::reserve();
+            let url = url(self.password.as_deref(), &port);
+            if let Some(life) = Life::start(port.number(), &url, &arguments) {
+                break (port, life);
+            }
+        };
+        Server {
+            fuse: Fuse::of(life.pid()),
+            life: Mutex::new(life),
+            logged: Mutex::default(),
+            arguments,
+            port,
+            password: self.password,
+            directory,
+            _machine: machine,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Ports that stay a server's own while it is away.
+//!
+//! A server that is restarted needs its old port. So it must not be one of those that the system
+//! gives to outgoing connections, nor one that another test takes meanwhile: the port is below the
+//! system's range, and a locked file says to other processes that it is taken.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::net::TcpListener;
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+
+use super::HOST;
+
+const LOWEST: u16 = 12_000;
+
+/// What this process has used. A port is not used again, so that a message which names it belongs
+/// to one test.
+static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+
+/// A port that nobody else takes as long as the value lives.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    /// Its lock ends with it, and with the process.
+    _reservation: File,
+}
+
+impl Port {
+    /// One that is free now.
+    pub fn reserve() -> Self {
+        let highest = first_of_the_system() - 1;
+        loop {
+            let number = fastrand::u16(LOWEST..=highest);
+            if USED.lock().insert(number)
+                && let Some(port) = Self::try_reserve(number)
+            {
+                return port;
+            }
+        }
+    }
+
+    fn try_reserve(number: u16) -> Option<Self> {
+        let path = std::env::temp_dir().join(format!("leasehold-test-port-{number}"));
+        let reservation = File::create(path).ok()?;
+        reservation.try_lock().ok()?;
+        // Somebody else's server may be there.
+        TcpListener::bind((HOST, number)).ok()?;
+        Some(Self {
+            number,
+            _reservation: reservation,
+        })
+    }
+
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+/// Where the ports of outgoing connections begin.
+fn first_of_the_system() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let first = range.ok().and_then(|range| {
+        let first = range.split_whitespace().next()?;
+        first.parse().ok()
+    });
+    // As most systems have it; a machine that begins lower leaves nothing below.
+    first
+        .filter(|first| *first > LOWEST + 1000)
+        .unwrap_or(32_768)
+}
