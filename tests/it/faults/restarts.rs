@@ -52,7 +52,7 @@ impl Holder {
     /// Everybody is told before the next renewal would be over: the holder, the operator, and
     /// whoever unlocks.
     #[track_caller]
-    fn is_told(self, reason: LostReason) {
+    fn assert_told(self, reason: LostReason) {
         let end = Instant::now() + LONG.get() * 2 / 3 + SLIP.get();
         let losses = u64::try_from(self.guards.len()).expect("a few");
         for guard in &self.guards {
@@ -92,7 +92,7 @@ fn a_restart_without_the_data_is_told() {
     let server = Server::start();
     let holder = Holder::of_two(&server);
     server.restart_empty();
-    holder.is_told(LostReason::Deleted);
+    holder.assert_told(LostReason::Deleted);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
         .collect();
     let theirs = names.iter().map(|name| owners(&server, name));
     let theirs: Vec<_> = theirs.collect();
-    holder.is_told(LostReason::Taken);
+    holder.assert_told(LostReason::Taken);
     let still = names.iter().map(|name| owners(&server, name));
     assert_eq!(still.collect::<Vec<_>>(), theirs, "nobody else's is freed");
     for guard in taken {
@@ -121,7 +121,7 @@ fn a_deleted_key_is_told() {
     let server = Server::start();
     let holder = Holder::of_two(&server);
     server.ask::<()>(redis::cmd("DEL").arg(holder.names()));
-    holder.is_told(LostReason::Deleted);
+    holder.assert_told(LostReason::Deleted);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_key_that_another_took_over_is_told() {
             .exec(&mut server.connection())
             .expect("the server answers");
     }
-    holder.is_told(LostReason::Taken);
+    holder.assert_told(LostReason::Taken);
     for name in &names {
         assert_eq!(owners(&server, name), [STRANGER]);
     }
@@ -151,7 +151,7 @@ fn a_key_that_became_something_else_is_told() {
     for name in &names {
         server.ask::<()>(redis::cmd("SET").arg(name).arg("mine"));
     }
-    holder.is_told(LostReason::Taken);
+    holder.assert_told(LostReason::Taken);
     for name in &names {
         let kept: String = server.ask(redis::cmd("GET").arg(name));
         assert_eq!(kept, "mine");
@@ -167,7 +167,7 @@ fn a_hundred_holders_are_told_of_a_flush() {
         lock.acquire().expect("it is free")
     }));
     server.ask::<()>(&redis::cmd("FLUSHALL"));
-    holder.is_told(LostReason::Deleted);
+    holder.assert_told(LostReason::Deleted);
 }
 
 /// Opens so many connections of the client's pool: none answers before all are in use.

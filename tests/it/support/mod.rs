@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod faked_clock;
+pub mod logs;
 pub mod process;
 pub mod proxy;
 pub mod server;

@@ -9,13 +9,16 @@ use redis_test::server::RedisServer;
 use super::{HOST, connect};
 use crate::support::timing::{SOON, millis};
 
+/// Variables of a process: name and value.
+pub type Environment = Vec<(&'static str, String)>;
+
 pub struct Life {
     redis: RedisServer,
 }
 
 impl Life {
     /// Starts a server, which answers when this returns; `None` if somebody else took the port.
-    pub fn start(port: u16, url: &str, arguments: &[OsString]) -> Option<Self> {
+    pub fn start(port: u16, url: &str, arguments: &[OsString], environment: &Environment) -> Option<Self> {
         let mut redis = RedisServer::new_with_addr_tls_modules_and_spawner(
             ConnectionAddr::Tcp(HOST.into(), port),
             None,
@@ -24,7 +27,8 @@ impl Life {
             None,
             &[],
             |command| {
-                let spawned = command.args(arguments).spawn();
+                let environment = environment.iter().map(|(name, value)| (name, value));
+                let spawned = command.args(arguments).envs(environment).spawn();
                 spawned.expect("redis-server is installed")
             },
         );

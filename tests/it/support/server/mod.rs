@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::process;
 use super::timing::{SOON, eventually};
 use fuse::Fuse;
-use life::Life;
+use life::{Environment, Life};
 use options::Machine;
 pub use options::Options;
 pub use port::Port;
@@ -28,6 +28,7 @@ pub struct Server {
     /// What its earlier lives logged.
     logged: Mutex<String>,
     arguments: Vec<OsString>,
+    environment: Environment,
     port: Port,
     password: Option<String>,
     directory: TempDir,
@@ -100,7 +101,7 @@ impl Server {
     pub fn start_again_with(&self, more: &[&str]) {
         let mut arguments = self.arguments.clone();
         arguments.extend(more.iter().map(OsString::from));
-        let life = Life::start(self.port.number(), &self.url(), &arguments);
+        let life = Life::start(self.port.number(), &self.url(), &arguments, &self.environment);
         let life = life.unwrap_or_else(|| panic!("{} does not start again", self.address()));
         self.fuse.guards(Some(life.pid()));
         let earlier = std::mem::replace(&mut *self.life.lock(), life);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::fuse::Fuse;
-use super::life::Life;
+use super::life::{Environment, Life};
 use super::port::Port;
 use super::{Server, url};
 
@@ -25,6 +25,7 @@ pub struct Options {
     password: Option<String>,
     alone: bool,
     keeps_data: bool,
+    environment: Environment,
 }
 
 impl Options {
@@ -42,6 +43,12 @@ impl Options {
     /// Whatever it has confirmed is there again after a restart.
     pub fn keeps_data(mut self) -> Self {
         self.keeps_data = true;
+        self
+    }
+
+    /// With these variables in its environment.
+    pub fn environment(mut self, variables: Environment) -> Self {
+        self.environment = variables;
         self
     }
 
@@ -69,7 +76,7 @@ impl Options {
         let (port, life) = loop {
             let port = Port::reserve();
             let url = url(self.password.as_deref(), &port);
-            if let Some(life) = Life::start(port.number(), &url, &arguments) {
+            if let Some(life) = Life::start(port.number(), &url, &arguments, &self.environment) {
                 break (port, life);
             }
         };
@@ -78,6 +85,7 @@ impl Options {
             life: Mutex::new(life),
             logged: Mutex::default(),
             arguments,
+            environment: self.environment,
             port,
             password: self.password,
             directory,
