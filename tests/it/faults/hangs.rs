@@ -152,7 +152,9 @@ fn ends_in_its_time(call: &Call, client: &LockClient, lease: Duration, hang: &[B
     for _ in 0..call.levels {
         lock.lock_with(long()).expect("the server answers still");
     }
-    hang.iter().for_each(|moment| drop(moment.wait()));
+    for moment in hang {
+        moment.wait();
+    }
     let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
     let result = within(bound, call.name, || (call.make)(client, &lock));
     let told = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
@@ -174,19 +176,23 @@ fn get<T>(rival: &LockClient, name: &str, look: impl FnOnce() -> T) -> leasehold
     lock.unlock().map(|()| seen)
 }
 
+/// What a rival sees of the holder at the moment at which it gets the lock.
+struct Seen {
+    rung: bool,
+    checked: bool,
+}
+
 fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
     let losses = events.try_iter().filter_map(|event| match event {
-        LockEvent::Lost { lock, reason } => {
-            assert_eq!(reason, LostReason::Expired);
-            Some(lock.to_string())
-        }
+        LockEvent::Lost { lock, .. } => Some(lock.to_string()),
         _ => None,
     });
     losses.collect()
 }
 
-/// The server hangs for `time`, at least one lease, from the moment at which one begins.
-fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
+/// The server hangs for `time`, at least one lease, from the moment at which one begins. Whoever asks
+/// `check` knows; the channel has rung, too, if the watchdog had time to end what it was about.
+fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration, all_are_told: bool) {
     let server = Server::start();
     let (callers, rivals) = (client(&server, lease), client(&server, lease));
     let held = Held::of(&server, lease, lease);
@@ -200,8 +206,11 @@ fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
         let rivals = held.guards().map(|guard| {
             let rivals = &rivals;
             scope.spawn(move || {
-                // In this order: to check is to tell.
-                let look = || (!guard.lost().is_empty(), guard.check().is_err());
+                let look = || Seen {
+                    // In this order: to check is to tell.
+                    rung: !guard.lost().is_empty(),
+                    checked: guard.check().is_err(),
+                };
                 get(rivals, guard.name(), look)
             })
         });
@@ -213,8 +222,13 @@ fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
         server.resume();
         for (rival, guard) in rivals.into_iter().zip(held.guards()) {
             let seen = rival.join().expect("no panic").expect("the lock");
-            assert_eq!(seen, (true, true), "(rung, checked) of {}", guard.name());
-            assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
+            assert!(seen.checked, "{}", guard.name());
+            assert!(seen.rung || !all_are_told, "{}", guard.name());
+            let told = guard.lost().recv_timeout(SLIP.get());
+            if all_are_told {
+                assert_eq!(told, Ok(LostReason::Expired));
+            }
+            told.expect("it is told");
         }
     });
     assert_eq!(held.client.stats().lost, 3);
@@ -232,13 +246,13 @@ fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
 #[test]
 fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock() {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(lease, lease);
+    is_told_before_anybody_else_has_it(lease, lease, false);
 }
 
 #[test]
 fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock() {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(lease, lease * 3);
+    is_told_before_anybody_else_has_it(lease, lease * 3, true);
 }
 
 /// A renewal that fails is no loss as long as there is time for another.
@@ -273,7 +287,10 @@ fn a_hang_of_half_a_lease_costs_nothing() {
             client.stats().renewals >= before.renewals + 2
         });
         let stats = client.stats();
-        assert!(stats.renewals_failed > before.renewals_failed, "{stats:?}");
+        assert!(
+            stats.renewals_unknown > before.renewals_unknown,
+            "{stats:?}"
+        );
         throughout(lease, "held", stands);
         assert!(waiting.iter().all(|rival| !rival.is_finished()));
         let [outer, inner] = held.nested;

@@ -5,9 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::support::process;
 use crate::support::proxy::{Fault, Gate, Proxy, Request};
-use crate::support::server::Server;
+use crate::support::server::{Port, Server};
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
 
 /// A connection of plain bytes.
@@ -412,7 +411,8 @@ fn another_server_gets_the_new_connections() {
     Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
     old.ask(&["GET", "n"], "$-1\r\n");
     // Nobody listens there.
-    proxy.retarget(&format!("127.0.0.1:{}", process::free_port()));
+    let nobodys = Port::reserve();
+    proxy.retarget(&format!("127.0.0.1:{}", nobodys.number()));
     Client::of(&proxy).sees_fin();
 }
 

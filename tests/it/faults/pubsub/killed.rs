@@ -1,0 +1,113 @@
+//! Those who listen are cut off again and again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, Lock};
+
+use super::commands;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SOON, eventually, millis};
+use crate::support::{client, traffic, unique};
+
+/// Sees to it that nobody listens for long.
+fn kill_subscribers(server: &Server, every: Duration, stop: &AtomicBool) {
+    let mut redis = server.connection();
+    while !stop.load(Ordering::Relaxed) {
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("TYPE").arg("pubsub");
+        kill.exec(&mut redis).expect("the server answers");
+        thread::sleep(every);
+    }
+}
+
+/// A subscription that is cut again and again neither keeps a waiter from its lock nor makes it
+/// ask without a pause.
+#[test]
+fn killed_subscribers_do_not_spin() {
+    let server = Server::start();
+    let (holder, waiters) = (client(&server.url()), client(&server.url()));
+    let name = unique("cut");
+    let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let lock = waiters.reentrant_lock(&name);
+                    assert!(lock.try_lock(SOON.get() * 2, Lease::RENEWED)?);
+                    lock.unlock()
+                })
+            })
+            .collect();
+        scope.spawn(|| kill_subscribers(&server, millis(5), &stop));
+        eventually("it is cut", || waiters.stats().reconnects > 1);
+        traffic::reset(&server);
+        let start = Instant::now();
+        thread::sleep(LEASE.get() * 2);
+        let sent = commands(&server, 0);
+        // One for all: connecting anew, 50 ms apart at least, takes two subscriptions, a hint and
+        // two tries, beside the renewals.
+        let bound = u64::try_from(start.elapsed().as_millis() / 50 * 5 + 20).expect("small");
+        assert!(sent < bound, "{sent} commands in {:?}", start.elapsed());
+        assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
+        guard.unlock().expect("it is held");
+        for waiter in waiting {
+            waiter.join().expect("no panic").expect("the lock");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A lock changes hands between clients whose subscribers do not live long.
+#[test]
+fn killed_subscribers_do_not_stop_a_lock_from_changing_hands() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    let name = unique("hands");
+    let stop = AtomicBool::new(false);
+    let busy = AtomicBool::new(false);
+    let releases = AtomicU64::new(0);
+    let start = Instant::now();
+    let turns: Vec<u64> = thread::scope(|scope| {
+        let killer = scope.spawn(|| kill_subscribers(&server, millis(20), &stop));
+        let workers: Vec<_> = (0..4)
+            .map(|at| {
+                let lock = clients[at % 2].reentrant_lock(&name);
+                let (busy, stop, releases) = (&busy, &stop, &releases);
+                scope.spawn(move || {
+                    let mut turns = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let guard = lock.acquire()?;
+                        assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
+                        thread::sleep(millis(3));
+                        busy.store(false, Ordering::SeqCst);
+                        guard.unlock()?;
+                        releases.fetch_add(1, Ordering::Relaxed);
+                        turns += 1;
+                        // The other process is to have it next, which it can know by a message only.
+                        thread::sleep(millis(3));
+                    }
+                    leasehold::Result::<u64>::Ok(turns)
+                })
+            })
+            .collect();
+        thread::sleep(LEASE.get() * 4);
+        stop.store(true, Ordering::Relaxed);
+        killer.join().expect("no panic");
+        let workers = workers.into_iter();
+        workers
+            .map(|worker| worker.join().expect("no panic").expect("no error"))
+            .collect()
+    });
+    assert!(turns.iter().all(|turns| *turns > 10), "{turns:?}");
+    let cut: u64 = clients.iter().map(|c| c.stats().reconnects).sum();
+    assert!(cut > 10, "{cut} subscriptions were cut");
+    let releases = releases.load(Ordering::Relaxed);
+    let sent = commands(&server, releases);
+    let ticks = u64::try_from(start.elapsed().as_millis() / 50).expect("small");
+    // For each turn two scripts and some tries in vain; for each new connection as above.
+    let bound = releases * 8 + 2 * ticks * 5;
+    assert!(sent < bound, "{sent} commands for {releases} turns");
+}

@@ -1,0 +1,95 @@
+//! No message arrives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, Lock, LockClient};
+
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
+use crate::support::{builder, client, unique};
+
+/// A client that hears nothing of what it subscribes to, not even of what it tells itself.
+fn deaf(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
+    let dropped = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&dropped);
+    proxy.on_message(move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        false
+    });
+    (client(&proxy.url()), dropped)
+}
+
+/// Of several locks, each held until it is given back or its lease is over: a waiter that hears
+/// nothing has it when the lease that Redis told is over.
+#[test]
+fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    let (waiter, dropped) = deaf(&proxy);
+    // Without a message the listening thread, too, looks up a second later only.
+    let long = LEASE.get() * 3;
+    let holder = builder(&server.url()).watchdog_lease(long).build();
+    let holder = holder.expect("the settings are good");
+    for (lease, given_back) in [
+        (Lease::RENEWED, true),
+        (Lease::fixed(long), true),
+        (Lease::fixed(long), false),
+    ] {
+        let name = unique("deaf");
+        let guard = holder.reentrant_lock(&name);
+        let guard = guard.try_acquire(Duration::ZERO, lease);
+        let guard = guard.expect("an answer").expect("it is free");
+        let tried = waiter.stats().wakeups_by_message;
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let lock = waiter.reentrant_lock(&name);
+                assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
+                let got = Instant::now();
+                lock.unlock().map(|()| got)
+            });
+            eventually("it listens", || waiter.stats().wakeups_by_message > tried);
+            let before = dropped.load(Ordering::Relaxed);
+            let last = Instant::now();
+            if given_back {
+                guard.unlock().expect("it is held");
+                eventually("the message to be lost", || {
+                    dropped.load(Ordering::Relaxed) > before
+                });
+            }
+            let got = waiting.join().expect("no panic").expect("the lock");
+            let took = got.saturating_duration_since(last);
+            assert!(took < long + SLIP.get(), "{took:?}");
+        });
+    }
+}
+
+/// Nobody hears anything, and the lock goes round.
+#[test]
+fn a_lock_changes_hands_without_messages() {
+    let server = Server::start();
+    let proxies = [0, 1].map(|_| Proxy::before(&server.address()));
+    let clients = proxies.each_ref().map(|proxy| deaf(proxy).0);
+    let name = unique("deaf");
+    let lease = Lease::fixed(LEASE.get() / 2);
+    let busy = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for at in 0..4 {
+            let lock = clients[at % 2].reentrant_lock(&name);
+            let busy = &busy;
+            scope.spawn(move || {
+                for _ in 0..4 {
+                    let taken = lock.try_acquire(SOON.get(), lease);
+                    let guard = taken.expect("an answer").expect("its turn");
+                    assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
+                    thread::sleep(millis(5));
+                    busy.store(false, Ordering::SeqCst);
+                    guard.unlock().expect("its lease still runs");
+                }
+            });
+        }
+    });
+}
