@@ -1,1 +1,248 @@
+//! The server answers, but with an error: what each call says then, and what becomes of held locks.
 //!
+//! `conditions` has a test for each such error. This is what all of them do.
+
+mod conditions;
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard};
+use redis::Connection;
+
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis};
+use crate::support::{builder, unique};
+
+/// The documentation allows a call so much more than its time-outs.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Of the lock that is renewed: its next renewal is due when all calls have been made.
+const LONG: Millis = Millis(5_000);
+
+/// What a call comes to while the condition lasts.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Works,
+    /// At once, with an error that says so.
+    Refused(&'static str),
+    /// It is asked again until the budget is used up, and the error says why.
+    Retried(&'static str),
+}
+use Outcome::{Refused, Retried, Works};
+
+/// What is expected of a condition.
+struct Expected {
+    acquire: Outcome,
+    nested: Outcome,
+    inner_unlock: Outcome,
+    unlock: Outcome,
+    renewal: Outcome,
+    inspect: Outcome,
+    force_unlock: Outcome,
+    /// Whether a lock whose unlock failed is free as soon as the condition is over, not only when
+    /// its lease is.
+    freed_at_once: bool,
+    /// Whether connections on which it was told are used again.
+    connections_are_kept: bool,
+}
+
+impl Expected {
+    /// Every call says the same.
+    fn of_all(outcome: Outcome) -> Self {
+        Self {
+            acquire: outcome,
+            nested: outcome,
+            inner_unlock: outcome,
+            unlock: outcome,
+            renewal: outcome,
+            inspect: outcome,
+            force_unlock: outcome,
+            freed_at_once: true,
+            connections_are_kept: true,
+        }
+    }
+}
+
+/// How a condition begins and ends, on a connection that nothing takes from the test.
+struct Condition<'a> {
+    url: &'a str,
+    begin: &'a mut dyn FnMut(&mut Connection),
+    end: &'a (dyn Fn(&mut Connection) + Sync),
+}
+
+fn timeout() -> Duration {
+    millis(300)
+}
+
+fn client(url: &str) -> LockClient {
+    builder(url)
+        .watchdog_lease(LONG.get())
+        .command_timeout(timeout())
+        .build()
+        .expect("the settings are good")
+}
+
+/// Makes one call under the condition.
+#[track_caller]
+fn comes_to<T: std::fmt::Debug>(
+    outcome: Outcome,
+    what: &str,
+    timeouts: u32,
+    call: impl FnOnce() -> leasehold::Result<T>,
+) {
+    let start = Instant::now();
+    let result = call();
+    let took = start.elapsed();
+    let bound = match outcome {
+        // Neither is asked twice.
+        Works | Refused(_) => timeout(),
+        Retried(_) => timeout() * timeouts + GRACE,
+    };
+    assert!(
+        took <= bound + SLIP.get(),
+        "{what} took {took:?}: {result:?}"
+    );
+    match (outcome, &result) {
+        (Works, Ok(_)) => {}
+        (Refused(why), Err(Error::Redis { cause, .. })) => {
+            assert!(cause.to_string().contains(why), "{what}: {cause}");
+        }
+        (Retried(why), Err(Error::Unavailable { cause, .. })) => {
+            assert!(cause.to_string().contains(why), "{what}: {cause}");
+            assert!(took >= timeout() * timeouts, "{what} took only {took:?}");
+        }
+        _ => panic!("{what} comes to {result:?}, not to {outcome:?}"),
+    }
+}
+
+/// A lock that outlasts the condition without a renewal.
+fn hold(client: &LockClient, what: &str, lease: Duration) -> LockGuard {
+    let lock = client.reentrant_lock(&unique(what));
+    let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease));
+    guard.expect("an answer").expect("it is free")
+}
+
+/// Connections other than this.
+fn connections(admin: &mut Connection) -> HashSet<u64> {
+    let mut list = redis::cmd("CLIENT");
+    let list: String = list.arg("LIST").query(admin).expect("the server answers");
+    let others = list
+        .lines()
+        .filter(|line| !line.contains("cmd=client|list"));
+    let ids = others.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
+    ids.map(|id| id.parse().expect("a number")).collect()
+}
+
+/// Everything that the library asks, while the condition stands and when it is over. No lock is lost.
+fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
+    let client = client(condition.url);
+    let events = client.events();
+    let long = SOON.get() * 6;
+    let freed_lease = LONG.get() * if expected.freed_at_once { 2 } else { 1 };
+    let [outer, forced, late] = ["nested", "forced", "late"].map(|what| hold(&client, what, long));
+    let nested = client.reentrant_lock(outer.name());
+    let inner = nested.try_acquire(Duration::ZERO, Lease::fixed(long));
+    let inner = inner.expect("an answer").expect("it is ours");
+    let freed = hold(&client, "freed", freed_lease);
+    let freed_by = Instant::now() + freed_lease;
+    let freed_name = freed.name().to_owned();
+    let renewed = client.reentrant_lock(&unique("renewed")).acquire();
+    let renewed = renewed.expect("it is free");
+    let before = client.stats();
+
+    let mut admin = server.connection();
+    let mut told = connections(&mut admin);
+    (condition.begin)(&mut admin);
+    let free = client.reentrant_lock(&unique("free"));
+    comes_to(expected.acquire, "acquire", 1, || {
+        let taken = free.try_acquire(Duration::ZERO, Lease::RENEWED)?;
+        taken.map(LockGuard::unlock).transpose()
+    });
+    if !expected.connections_are_kept {
+        told.extend(connections(&mut admin));
+    }
+    comes_to(expected.nested, "a nested acquire", 1, || {
+        let taken = nested.try_acquire(Duration::ZERO, Lease::RENEWED)?;
+        taken.map(LockGuard::unlock).transpose()
+    });
+    comes_to(expected.inner_unlock, "an inner unlock", 3, || {
+        inner.unlock()
+    });
+    comes_to(expected.unlock, "an unlock", 3, || freed.unlock());
+    comes_to(expected.inspect, "inspect", 1, || {
+        client.inspect(outer.name())
+    });
+    comes_to(expected.force_unlock, "force_unlock", 1, || {
+        client.force_unlock(forced.name())
+    });
+    assert_eq!(
+        nested.hold_count(),
+        1,
+        "an unlock that failed is over all the same"
+    );
+
+    // What the watchdog does meanwhile.
+    match expected.renewal {
+        Works => eventually("a renewal", || client.stats().renewals > before.renewals),
+        Refused(why) | Retried(why) => eventually("the operator to be told", || {
+            events.try_iter().any(|event| {
+                matches!(event, LockEvent::RenewalFailed { lock, cause, .. }
+                    if *lock == *renewed.name() && cause.contains(why))
+            })
+        }),
+    }
+    renewed.check().expect("a renewal that fails is no loss");
+    if !expected.connections_are_kept {
+        told.extend(connections(&mut admin));
+    }
+
+    let failed = client.stats();
+    thread::scope(|scope| {
+        let waiting = matches!(expected.acquire, Retried(_)).then(|| {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock(&unique("late"));
+                lock.lock()?;
+                lock.unlock()
+            })
+        });
+        let admin = &mut admin;
+        scope.spawn(|| {
+            thread::sleep(A_WHILE.get());
+            (condition.end)(admin);
+        });
+        if matches!(expected.unlock, Retried(_)) {
+            late.unlock().expect("the condition is over in time");
+        }
+        if let Some(waiting) = waiting {
+            let waited = waiting.join().expect("no panic");
+            waited.expect("the condition is over in time");
+        }
+    });
+    eventually("a renewal", || client.stats().renewals > failed.renewals);
+    renewed.check().expect("it was held all the time");
+    outer.unlock().expect("it was held all the time");
+    renewed.unlock().expect("it was held all the time");
+    eventually("the lock to be free", || {
+        !client
+            .reentrant_lock(&freed_name)
+            .is_locked()
+            .expect("an answer")
+    });
+    if expected.freed_at_once {
+        assert!(Instant::now() < freed_by, "only by its lease");
+    }
+    free.acquire()
+        .expect("it is free")
+        .unlock()
+        .expect("it is held");
+    if !expected.connections_are_kept {
+        let now = connections(&mut server.connection());
+        let again: Vec<_> = told.intersection(&now).collect();
+        assert!(again.is_empty(), "used again: {again:?}");
+    }
+    let stats = client.stats();
+    let losses = u64::from(matches!(expected.force_unlock, Works));
+    assert_eq!(stats.lost, losses, "{stats:?}");
+}

@@ -92,15 +92,31 @@ fn polls_seldom(server: &Server, holder: &LockClient, waiter: &LockClient) {
 
 #[test]
 fn a_user_who_may_not_subscribe_polls_and_is_told_once() {
+    polls_and_is_told_once(millis(0));
+}
+
+/// Long enough for the client to try again.
+#[test]
+#[ignore = "long; run it by its name"]
+fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
+    polls_and_is_told_once(millis(35_000));
+}
+
+fn polls_and_is_told_once(time: Duration) {
     logs::keep();
     let server = Server::start();
     let waiter = url_of_user(&server, "-subscribe", &["allchannels"]);
     let waiter = builder(&waiter).build().expect("the settings are good");
     let holder = client(&server.url());
     let names: Vec<String> = (0..20).map(|_| unique("mute")).collect();
+    let start = Instant::now();
     take_by_polling(&holder, &waiter, &names);
     polls_seldom(&server, &holder, &waiter);
-    take_by_polling(&holder, &waiter, &names[..3]);
+    while start.elapsed() < time {
+        take_by_polling(&holder, &waiter, &names[..3]);
+    }
+    let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+    assert!(!refused.is_empty(), "it did try");
     let told = logs::warnings_about(&server.address());
     assert_eq!(told.len(), 1, "{told:#?}");
     assert!(told[0].contains("polled"), "{told:?}");

@@ -1,0 +1,336 @@
+//! One test for each error.
+
+use std::thread;
+
+use redis::Connection;
+
+use super::{Condition, Expected, Refused, Retried, Works, stands};
+use crate::support::server::{Port, Server};
+use crate::support::timing::eventually;
+
+/// One command; its words are apart by a space each.
+fn run(redis: &mut Connection, command: &str) {
+    let mut words = command.split(' ');
+    let mut request = redis::cmd(words.next().expect("a command"));
+    for word in words {
+        request.arg(word);
+    }
+    let answer = request.exec(redis);
+    answer.unwrap_or_else(|error| panic!("{command}: {error}"));
+}
+
+/// A user of the test's own, whose rights can change.
+fn url_of_worker(server: &Server) -> String {
+    let everything = "ACL SETUSER worker on >secret ~* &* +@all";
+    run(&mut server.connection(), everything);
+    format!("redis://worker:secret@{}", server.address())
+}
+
+#[test]
+fn out_of_memory() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, "CONFIG SET maxmemory-policy noeviction");
+                run(admin, "SETRANGE data 8000000 x");
+                run(admin, "CONFIG SET maxmemory 4mb");
+            },
+            end: &|admin| run(admin, "CONFIG SET maxmemory 0"),
+        },
+        // Only what writes a hash takes memory.
+        &Expected {
+            unlock: Works,
+            renewal: Works,
+            inspect: Works,
+            force_unlock: Works,
+            ..Expected::of_all(Refused("OOM"))
+        },
+    );
+}
+
+#[test]
+fn a_server_that_became_a_replica() {
+    let server = Server::start();
+    let nobodys = Port::reserve();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, &format!("REPLICAOF 127.0.0.1 {}", nobodys.number()));
+            },
+            end: &|admin| run(admin, "REPLICAOF NO ONE"),
+        },
+        &Expected {
+            inspect: Works,
+            connections_are_kept: false,
+            ..Expected::of_all(Retried("read only replica"))
+        },
+    );
+}
+
+#[test]
+fn a_replica_that_does_not_serve_stale_data() {
+    let server = Server::start();
+    let nobodys = Port::reserve();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, "CONFIG SET replica-serve-stale-data no");
+                run(admin, &format!("REPLICAOF 127.0.0.1 {}", nobodys.number()));
+            },
+            end: &|admin| run(admin, "REPLICAOF NO ONE"),
+        },
+        &Expected::of_all(Retried("MASTER is down")),
+    );
+}
+
+#[test]
+fn a_server_that_loads_its_data() {
+    let server = Server::start();
+    let mut fill = redis::pipe();
+    for key in 0..500 {
+        let noise: String = std::iter::repeat_with(fastrand::alphanumeric)
+            .take(2000)
+            .collect();
+        fill.set(format!("data:{key}"), noise).ignore();
+    }
+    fill.exec(&mut server.connection())
+        .expect("the server answers");
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, "SAVE");
+                server.kill();
+                server.start_again_with(&[
+                    "--key-load-delay",
+                    "20000",
+                    "--loading-process-events-interval-bytes",
+                    "1024",
+                ]);
+                *admin = server.connection();
+            },
+            end: &|admin| run(admin, "CONFIG SET key-load-delay 0"),
+        },
+        &Expected::of_all(Retried("loading")),
+    );
+}
+
+#[test]
+fn a_server_that_is_busy_with_a_script() {
+    let server = Server::start();
+    thread::scope(|scope| {
+        stands(
+            &server,
+            &mut Condition {
+                url: &server.url(),
+                begin: &mut |admin| {
+                    run(admin, "CONFIG SET busy-reply-threshold 20");
+                    let mut other = server.connection();
+                    scope.spawn(move || {
+                        let forever = redis::cmd("EVAL")
+                            .arg("while true do end")
+                            .arg(0)
+                            .exec(&mut other);
+                        forever.expect_err("it is killed");
+                    });
+                    eventually("it is busy", || {
+                        let pong = redis::cmd("PING").exec(admin);
+                        pong.is_err_and(|error| error.code() == Some("BUSY"))
+                    });
+                },
+                end: &|admin| run(admin, "SCRIPT KILL"),
+            },
+            &Expected::of_all(Retried("BUSY")),
+        );
+    });
+}
+
+#[test]
+fn a_password_that_is_asked_for_from_now_on() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, "CONFIG SET requirepass secret");
+                run(admin, "CLIENT KILL TYPE normal SKIPME yes");
+            },
+            end: &|admin| run(admin, "CONFIG SET requirepass "),
+        },
+        &Expected {
+            connections_are_kept: false,
+            ..Expected::of_all(Refused("NOAUTH"))
+        },
+    );
+}
+
+#[test]
+fn a_password_that_is_not_valid_any_more() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &url_of_worker(&server),
+            begin: &mut |admin| {
+                run(admin, "ACL SETUSER worker resetpass >other");
+                run(admin, "CLIENT KILL USER worker");
+            },
+            end: &|admin| run(admin, "ACL SETUSER worker >secret"),
+        },
+        &Expected {
+            connections_are_kept: false,
+            ..Expected::of_all(Refused("WRONGPASS"))
+        },
+    );
+}
+
+#[test]
+fn a_user_who_may_not_run_scripts() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &url_of_worker(&server),
+            begin: &mut |admin| run(admin, "ACL SETUSER worker -evalsha"),
+            end: &|admin| run(admin, "ACL SETUSER worker +evalsha"),
+        },
+        &Expected {
+            freed_at_once: false,
+            ..Expected::of_all(Refused("no permissions"))
+        },
+    );
+}
+
+#[test]
+fn a_user_who_may_not_tell_the_server_its_scripts() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &url_of_worker(&server),
+            begin: &mut |admin| {
+                run(admin, "ACL SETUSER worker -eval");
+                run(admin, "SCRIPT FLUSH");
+            },
+            end: &|admin| run(admin, "ACL SETUSER worker +eval"),
+        },
+        &Expected {
+            freed_at_once: false,
+            ..Expected::of_all(Refused("no permissions"))
+        },
+    );
+}
+
+#[test]
+fn a_user_whose_scripts_may_not_write_a_hash() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &url_of_worker(&server),
+            begin: &mut |admin| run(admin, "ACL SETUSER worker -hset"),
+            end: &|admin| run(admin, "ACL SETUSER worker +hset"),
+        },
+        &Expected {
+            unlock: Works,
+            renewal: Works,
+            inspect: Works,
+            force_unlock: Works,
+            ..Expected::of_all(Refused("can't run this command"))
+        },
+    );
+}
+
+#[test]
+fn a_user_whose_scripts_may_not_extend_a_lease() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &url_of_worker(&server),
+            begin: &mut |admin| run(admin, "ACL SETUSER worker -pexpire"),
+            end: &|admin| run(admin, "ACL SETUSER worker +pexpire"),
+        },
+        // The nested level asks for no more than there is.
+        &Expected {
+            acquire: Refused("can't run this command"),
+            renewal: Refused("can't run this command"),
+            ..Expected::of_all(Works)
+        },
+    );
+}
+
+#[test]
+fn a_server_that_could_not_save() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                let taken = server.socket().with_file_name("dump.rdb");
+                std::fs::create_dir(taken).expect("our own directory");
+                let mut save = redis::cmd("CONFIG");
+                let save = save.arg("SET").arg("save").arg("3600 1").exec(admin);
+                save.expect("the server answers");
+                run(admin, "BGSAVE");
+                eventually("it to fail", || {
+                    let info: String = server.ask(redis::cmd("INFO").arg("persistence"));
+                    info.contains("rdb_last_bgsave_status:err")
+                });
+            },
+            end: &|admin| run(admin, "CONFIG SET stop-writes-on-bgsave-error no"),
+        },
+        &Expected {
+            inspect: Works,
+            freed_at_once: false,
+            ..Expected::of_all(Refused("MISCONF"))
+        },
+    );
+}
+
+#[test]
+fn a_server_without_its_replicas() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| run(admin, "CONFIG SET min-replicas-to-write 1"),
+            end: &|admin| run(admin, "CONFIG SET min-replicas-to-write 0"),
+        },
+        &Expected {
+            inspect: Works,
+            freed_at_once: false,
+            ..Expected::of_all(Refused("NOREPLICAS"))
+        },
+    );
+}
+
+#[test]
+#[ignore = "a server that is full for a moment is taken for one that refuses for good"]
+fn a_server_that_takes_no_more_connections() {
+    let server = Server::start();
+    stands(
+        &server,
+        &mut Condition {
+            url: &server.url(),
+            begin: &mut |admin| {
+                run(admin, "CONFIG SET maxclients 1");
+                run(admin, "CLIENT KILL TYPE normal SKIPME yes");
+            },
+            end: &|admin| run(admin, "CONFIG SET maxclients 100"),
+        },
+        // What the server says of it may be cut off by the end of the connection.
+        &Expected::of_all(Retried("")),
+    );
+}
