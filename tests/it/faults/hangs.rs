@@ -16,9 +16,10 @@ use crate::support::{builder, unique};
 /// The documentation allows a call so much more than its time-outs.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Time-outs that are short beside the lease.
+/// Time-outs that are short beside the lease, and such that an attempt to renew is under way when a
+/// lease ends.
 fn timeout(lease: Duration) -> Duration {
-    lease / 10
+    lease * 27 / 200
 }
 
 fn client(server: &Server, lease: Duration) -> LockClient {

@@ -19,7 +19,7 @@ use crate::support::{builder, unique};
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Of the lock that is renewed: its next renewal is due when all calls have been made.
-const LONG: Millis = Millis(5_000);
+const LONG: Millis = Millis(6_000);
 
 /// What a call comes to while the condition lasts.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,10 @@ fn comes_to<T: std::fmt::Debug>(
             assert!(cause.to_string().contains(why), "{what}: {cause}");
         }
         (Retried(why), Err(Error::Unavailable { cause, .. })) => {
-            assert!(cause.to_string().contains(why), "{what}: {cause}");
+            let cause = cause.to_string();
+            // The end of the budget may cut off the last of its attempts.
+            let told = cause.contains(why) || cause == "no reply in time";
+            assert!(told, "{what}: {cause}");
             assert!(took >= timeout() * timeouts, "{what} took only {took:?}");
         }
         _ => panic!("{what} comes to {result:?}, not to {outcome:?}"),
