@@ -314,7 +314,9 @@ fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed() {
             .map(|worker| worker.join().expect("no panic").expect("no error"))
             .collect()
     });
-    assert!(done.iter().all(|times| *times > 3), "all get on: {done:?}");
+    // Between processes there is no order, so one may have more turns than another.
+    assert!(done.iter().all(|times| *times > 0), "all get on: {done:?}");
+    assert!(done.iter().sum::<u64>() > 50, "all get on: {done:?}");
     kept.check().expect("it is renewed all the time");
     for stats in clients.map(|client| client.stats()) {
         assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");

@@ -14,7 +14,9 @@ use crate::support::{client, traffic, unique};
 /// Sees to it that nobody listens for long.
 fn kill_subscribers(server: &Server, every: Duration, stop: &AtomicBool) {
     let mut redis = server.connection();
-    while !stop.load(Ordering::Relaxed) {
+    // Not without end, so that a failure is seen at once.
+    let end = Instant::now() + SOON.get() * 2;
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("TYPE").arg("pubsub");
         kill.exec(&mut redis).expect("the server answers");

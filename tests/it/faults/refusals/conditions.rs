@@ -2,9 +2,11 @@
 
 use std::thread;
 
+use leasehold::Lock;
 use redis::Connection;
 
 use super::{Condition, Expected, Refused, Retried, Works, stands};
+use crate::support::client;
 use crate::support::server::{Port, Server};
 use crate::support::timing::eventually;
 
@@ -191,6 +193,28 @@ fn a_password_that_is_not_valid_any_more() {
             ..Expected::of_all(Refused("WRONGPASS"))
         },
     );
+}
+
+/// Redis asks for a password when a connection is opened, not later.
+#[test]
+fn connections_that_are_logged_in_outlast_a_new_password() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let guard = client.reentrant_lock("held").acquire().expect("it is free");
+    let renewals = || client.stats().renewals;
+    eventually("a renewal", || renewals() > 0);
+    let mut admin = server.connection();
+    run(&mut admin, "CONFIG SET requirepass secret");
+    let before = renewals();
+    let lock = client.reentrant_lock("free");
+    lock.acquire()
+        .expect("it is free")
+        .unlock()
+        .expect("it is held");
+    eventually("a renewal", || renewals() > before);
+    guard.unlock().expect("it is held");
+    assert_eq!(client.stats().renewals_failed, 0);
+    run(&mut admin, "CONFIG SET requirepass ");
 }
 
 #[test]
