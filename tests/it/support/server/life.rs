@@ -18,7 +18,12 @@ pub struct Life {
 
 impl Life {
     /// Starts a server, which answers when this returns; `None` if somebody else took the port.
-    pub fn start(port: u16, url: &str, arguments: &[OsString], environment: &Environment) -> Option<Self> {
+    pub fn start(
+        port: u16,
+        url: &str,
+        arguments: &[OsString],
+        environment: &[(&str, String)],
+    ) -> Option<Self> {
         let mut redis = RedisServer::new_with_addr_tls_modules_and_spawner(
             ConnectionAddr::Tcp(HOST.into(), port),
             None,

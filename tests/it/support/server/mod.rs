@@ -101,7 +101,12 @@ impl Server {
     pub fn start_again_with(&self, more: &[&str]) {
         let mut arguments = self.arguments.clone();
         arguments.extend(more.iter().map(OsString::from));
-        let life = Life::start(self.port.number(), &self.url(), &arguments, &self.environment);
+        let life = Life::start(
+            self.port.number(),
+            &self.url(),
+            &arguments,
+            &self.environment,
+        );
         let life = life.unwrap_or_else(|| panic!("{} does not start again", self.address()));
         self.fuse.guards(Some(life.pid()));
         let earlier = std::mem::replace(&mut *self.life.lock(), life);
