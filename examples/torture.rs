@@ -1,0 +1,148 @@
+//! Many processes and threads take a few locks while everything that can go wrong does, and a
+//! checker reads what everybody wrote down.
+//!
+//! A lock with a lease cannot keep a process that was paused from believing. So what is checked is
+//! what the lock says: a holder notes the time, then asks `check`, and what it may conclude is that
+//! the lock was its own from the return of its acquire until then.
+
+#[path = "torture/acts.rs"]
+mod acts;
+#[path = "torture/args.rs"]
+mod args;
+#[path = "torture/checker/mod.rs"]
+mod checker;
+#[path = "torture/clock.rs"]
+mod clock;
+#[path = "torture/crew.rs"]
+mod crew;
+#[path = "torture/diary.rs"]
+mod diary;
+#[path = "torture/faults.rs"]
+mod faults;
+#[path = "torture/grip.rs"]
+mod grip;
+#[path = "torture/log.rs"]
+mod log;
+#[path = "torture/network.rs"]
+mod network;
+#[path = "torture/player.rs"]
+mod player;
+#[path = "torture/process.rs"]
+mod process;
+#[path = "../tests/it/support/proxy/mod.rs"]
+mod proxy;
+#[path = "torture/report.rs"]
+mod report;
+#[path = "torture/server.rs"]
+mod server;
+#[path = "torture/worker.rs"]
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use crate::args::Args;
+use crate::crew::Crew;
+use crate::faults::Conductor;
+use crate::log::{CONDUCTOR, Log};
+use crate::server::Server;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match args.worker {
+        Some(number) => worker::work(&args, number),
+        None => torture(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(2)
+    })
+}
+
+fn torture(mut args: Args) -> Result<ExitCode> {
+    let mut log = LogDirectory::of(&args)?;
+    if !args.check_only {
+        let seed = *args.seed.get_or_insert_with(|| fastrand::u64(..1_000_000));
+        let Args {
+            processes,
+            threads,
+            locks,
+            seconds,
+            ..
+        } = args;
+        println!(
+            "seed {seed}: {processes} x {threads} threads, {locks} locks, {seconds} s of faults"
+        );
+        conduct(&args, log.path())?;
+    }
+    let records = log::read_all(log.path())?;
+    let violations = checker::check(&records, &args.bounds());
+    if !violations.is_empty() {
+        log.keep();
+    }
+    report::print(&records, &violations, log.path())?;
+    if !report::is_telling(&records) {
+        return Err("hardly anybody held a lock, so this says nothing".into());
+    }
+    Ok(ExitCode::from(u8::from(!violations.is_empty())))
+}
+
+/// Runs the others, from the first to the last.
+fn conduct(args: &Args, directory: &Path) -> Result<()> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
+    let log = Arc::new(Log::open(directory, CONDUCTOR)?);
+    let server = Server::start()?;
+    let crew = Crew::hire(args, &server.address(), directory.to_owned(), &log)?;
+    let mut conductor = Conductor {
+        args: args.clone(),
+        random: fastrand::Rng::with_seed(args.seed.unwrap_or(0)),
+        server,
+        crew,
+        log,
+        undo: Vec::new(),
+        server_paused: false,
+    };
+    conductor.run(&interrupted)?;
+    conductor.finish()
+}
+
+/// Where the log is.
+enum LogDirectory {
+    Given(PathBuf),
+    Temporary(TempDir),
+}
+
+impl LogDirectory {
+    fn of(args: &Args) -> Result<Self> {
+        let Some(path) = &args.log else {
+            return Ok(Self::Temporary(tempfile::tempdir()?));
+        };
+        std::fs::create_dir_all(path)?;
+        if !args.check_only && std::fs::read_dir(path)?.next().is_some() {
+            return Err(format!("{} is not empty", path.display()).into());
+        }
+        Ok(Self::Given(path.clone()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+
+    fn keep(&mut self) {
+        if let Self::Temporary(directory) = self {
+            directory.disable_cleanup(true);
+        }
+    }
+}

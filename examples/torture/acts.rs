@@ -1,0 +1,120 @@
+//! What is done to processes, connections and keys in a storm.
+
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+
+use crate::Result;
+use crate::args::Args;
+use crate::clock;
+use crate::faults::{Conductor, Undo};
+use crate::log::Event;
+
+impl Conductor {
+    /// One of them.
+    pub fn act(&mut self) -> Result<()> {
+        let place = self.random.usize(0..self.crew.places.len());
+        match self.random.u8(0..25) {
+            0..4 => self.pause_worker(place),
+            4..6 => self.pause_server(),
+            6 => {
+                self.crew.resume(place)?;
+                self.crew.replace(place)
+            }
+            7..9 => self.isolate(place),
+            9 => self.refuse(place),
+            10..12 => {
+                self.crew.places[place].network.cut();
+                Ok(())
+            }
+            12..14 => {
+                self.crew.places[place].network.reset();
+                Ok(())
+            }
+            14..20 => {
+                let soon = self.between(Duration::ZERO, self.args.lease() * 2);
+                self.later(soon, Undo::Deliver(place));
+                Ok(())
+            }
+            // The server would not answer, and nobody would be there to let it go on.
+            _ if self.server_paused => Ok(()),
+            20 => self.delete(),
+            21 => self.kill_clients(),
+            22 => {
+                let lock = self.random.u32(0..self.args.locks);
+                self.note(&format!("the token of {lock} is deleted"));
+                self.server.ask(cmd("DEL").arg(Args::token_key(lock)))
+            }
+            23 => {
+                self.note("SCRIPT FLUSH");
+                self.server.ask(cmd("SCRIPT").arg("FLUSH"))
+            }
+            _ => {
+                let hz = self.random.u32(5..50);
+                self.note("CONFIG SET");
+                self.server.ask(cmd("CONFIG").arg("SET").arg("hz").arg(hz))
+            }
+        }
+    }
+
+    /// For shorter and for longer than a lease.
+    fn pause_worker(&mut self, place: usize) -> Result<()> {
+        let time = self.between(Duration::from_millis(10), self.args.lease() * 2);
+        self.crew.pause(place)?;
+        self.later(time, Undo::ResumeWorker(place));
+        Ok(())
+    }
+
+    fn pause_server(&mut self) -> Result<()> {
+        if !self.server_paused {
+            self.note("the server is stopped");
+            self.server.pause()?;
+            self.server_paused = true;
+            let time = self.between(Duration::from_millis(10), self.args.lease() * 3 / 2);
+            self.later(time, Undo::ResumeServer);
+        }
+        Ok(())
+    }
+
+    fn isolate(&mut self, place: usize) -> Result<()> {
+        self.crew.places[place].network.isolate();
+        let time = self.between(self.args.lease() / 2, self.args.lease() * 2);
+        self.later(time, Undo::Reconnect(place));
+        Ok(())
+    }
+
+    fn refuse(&mut self, place: usize) -> Result<()> {
+        let network = &self.crew.places[place].network;
+        network.refuse(true);
+        network.cut();
+        let time = self.between(Duration::from_millis(10), self.args.lease());
+        self.later(time, Undo::Accept(place));
+        Ok(())
+    }
+
+    /// As an operator does who thinks that a lock is stuck.
+    fn delete(&mut self) -> Result<()> {
+        let lock = self.random.u32(0..self.args.locks);
+        let from = clock::now();
+        let deleted: u32 = self.server.ask(cmd("DEL").arg(Args::key(lock)))?;
+        if deleted > 0 {
+            self.write(Event::Deleted { lock, from });
+        }
+        Ok(())
+    }
+
+    fn kill_clients(&mut self) -> Result<()> {
+        let kind = if self.random.bool() {
+            "normal"
+        } else {
+            "pubsub"
+        };
+        self.note(&format!("CLIENT KILL TYPE {kind}"));
+        self.server
+            .ask(cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind))
+    }
+
+    fn later(&mut self, time: Duration, undo: Undo) {
+        self.undo.push((Instant::now() + time, undo));
+    }
+}

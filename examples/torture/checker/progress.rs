@@ -1,0 +1,104 @@
+//! No lock stuck, no thread stuck.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::history::{Call, Span};
+use super::{Bounds, History, HoldId, Violation};
+
+pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
+    let mut violations: Vec<Violation> = history
+        .calls
+        .iter()
+        .filter_map(|(id, call)| stuck_thread(history, *id, call, bounds))
+        .collect();
+    violations.extend(stuck_locks(history, bounds));
+    violations
+}
+
+/// A call that took longer than its budget while its process was not stopped, or that had not ended
+/// when the run had.
+fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> Option<Violation> {
+    let to = match call.answered {
+        Some(answered) => answered,
+        None if history.gone.contains_key(&id.process) => return None,
+        None => history.end?,
+    };
+    let from = call.asked;
+    let pauses = history.pauses.get(&id.process);
+    let paused: u64 = pauses.map_or(0, |pauses| {
+        let shared = pauses.iter().map(|pause| pause.shared(Span { from, to }));
+        shared.sum()
+    });
+    let took = Duration::from_nanos(to.saturating_sub(from).saturating_sub(paused));
+    let budget = (call.budget > 0).then(|| Duration::from_millis(call.budget));
+    let too_long = match budget {
+        Some(budget) => took > budget + bounds.slip,
+        None => call.answered.is_none(),
+    };
+    too_long.then(|| Violation::ThreadStuck {
+        call: id,
+        what: call.what.clone(),
+        took,
+        budget,
+        at: from,
+    })
+}
+
+/// Locks that nobody has in a calm while somebody waits for them.
+fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
+    let mut taken: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    for hold in history.holds.values() {
+        let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
+        taken.entry(hold.lock).or_default().push(Span { from, to });
+    }
+    for spans in taken.values_mut() {
+        spans.sort_by_key(|span| span.from);
+    }
+    let mut violations = Vec::new();
+    for (id, call) in &history.calls {
+        if call.budget > 0 {
+            continue;
+        }
+        let gone = history.gone.get(&id.process).copied();
+        let to = call.answered.or(gone).unwrap_or(u64::MAX);
+        let taken = taken.get(&call.lock).map_or(&[][..], Vec::as_slice);
+        for calm in &history.calms {
+            let (from, to) = (call.asked.max(calm.from), to.min(calm.to));
+            // Most waits are short, and need no longer look.
+            if Duration::from_nanos(to.saturating_sub(from)) <= bounds.idle {
+                continue;
+            }
+            let (at, idle) = longest_gap(Span { from, to }, taken);
+            if idle > bounds.idle {
+                violations.push(Violation::LockStuck {
+                    lock: call.lock,
+                    waiter: *id,
+                    idle,
+                    at,
+                });
+            }
+        }
+    }
+    violations
+}
+
+/// Where in `span` nobody has the lock for longest. `taken` is in the order of its beginnings.
+fn longest_gap(span: Span, taken: &[Span]) -> (u64, Duration) {
+    let (mut free_since, mut longest) = (span.from, (span.from, 0));
+    for hold in taken.iter().filter(|hold| hold.to >= span.from) {
+        if hold.from >= span.to {
+            break;
+        }
+        let gap = hold.from.saturating_sub(free_since);
+        if gap > longest.1 {
+            longest = (free_since, gap);
+        }
+        free_since = free_since.max(hold.to);
+    }
+    let gap = span.to.saturating_sub(free_since);
+    if gap > longest.1 {
+        longest = (free_since, gap);
+    }
+    (longest.0, Duration::from_nanos(longest.1))
+}

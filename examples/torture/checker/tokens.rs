@@ -1,0 +1,74 @@
+//! A later hold has a greater token; the same hold has the same one.
+
+use std::collections::BTreeMap;
+
+use super::history::{History, Hold};
+use super::{HoldId, Violation};
+
+pub(super) fn check(history: &History) -> Vec<Violation> {
+    let mut by_lock: BTreeMap<u32, Vec<(&Hold, u64)>> = BTreeMap::new();
+    for hold in history.holds.values() {
+        if let Some(token) = hold.token {
+            by_lock.entry(hold.lock).or_default().push((hold, token));
+        }
+    }
+    let mut violations = Vec::new();
+    for holds in by_lock.values_mut() {
+        violations.extend(falls_among_the_vouched(history, holds));
+        violations.extend(falls_between_calls(holds));
+    }
+    violations.extend(changes(history));
+    violations
+}
+
+/// Holds that are known to have stood one after another were granted in that order.
+fn falls_among_the_vouched(history: &History, holds: &[(&Hold, u64)]) -> Vec<Violation> {
+    let mut vouched: Vec<_> = holds
+        .iter()
+        .filter(|(hold, _)| history.vouched(hold).is_some())
+        .collect();
+    vouched.sort_by_key(|(hold, _)| hold.since);
+    let pairs = vouched.windows(2);
+    pairs
+        .filter_map(|pair| fall((pair[0].0, pair[0].1), (pair[1].0, pair[1].1)))
+        .collect()
+}
+
+/// Whoever asked after another's call had returned was granted the lock after it, come what may.
+fn falls_between_calls(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
+    let mut returned = holds.to_vec();
+    returned.sort_by_key(|(hold, _)| hold.since);
+    holds.sort_by_key(|(hold, _)| hold.asked);
+    let mut earlier = returned.into_iter().peekable();
+    let mut greatest: Option<(&Hold, u64)> = None;
+    let mut violations = Vec::new();
+    for &(hold, token) in &*holds {
+        while let Some(before) = earlier.next_if(|(before, _)| before.since < hold.asked) {
+            if greatest.is_none_or(|(_, token)| token < before.1) {
+                greatest = Some(before);
+            }
+        }
+        violations.extend(greatest.and_then(|before| fall(before, (hold, token))));
+    }
+    violations
+}
+
+fn fall(first: (&Hold, u64), second: (&Hold, u64)) -> Option<Violation> {
+    let named = |(hold, token): (&Hold, u64)| -> (HoldId, u64) { (hold.id, token) };
+    (second.1 <= first.1).then(|| Violation::TokenDidNotRise {
+        lock: second.0.lock,
+        first: named(first),
+        second: named(second),
+        at: second.0.since,
+    })
+}
+
+fn changes(history: &History) -> Vec<Violation> {
+    let changed = history.again.iter().filter(|(_, hold, token, _)| {
+        let outer = history.holds.get(hold).and_then(|hold| hold.token);
+        outer.is_some() && token.is_some() && outer != *token
+    });
+    changed
+        .map(|&(call, hold, _, at)| Violation::TokenChanged { hold, call, at })
+        .collect()
+}

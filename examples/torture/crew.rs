@@ -1,0 +1,180 @@
+//! The worker processes, each behind a proxy of its own, as the conductor sees them.
+
+use std::env;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::args::Args;
+use crate::clock;
+use crate::log::{Event, Log};
+use crate::network::Network;
+use crate::process::signal;
+
+/// How long a process may take to notice that it is to end, beside its calls.
+const MOMENT: Duration = Duration::from_millis(20);
+
+pub struct Crew {
+    args: Args,
+    directory: PathBuf,
+    log: Arc<Log>,
+    hired: u32,
+    pub places: Vec<Place>,
+}
+
+/// Where one worker is at a time.
+pub struct Place {
+    pub network: Network,
+    worker: Worker,
+}
+
+/// Killed when dropped.
+struct Worker {
+    number: u32,
+    process: Child,
+    /// Kept open as long as the process is to live.
+    input: ChildStdin,
+    paused: bool,
+}
+
+impl Crew {
+    pub fn hire(args: &Args, server: &str, directory: PathBuf, log: &Arc<Log>) -> Result<Self> {
+        let mut crew = Self {
+            args: args.clone(),
+            directory,
+            log: Arc::clone(log),
+            hired: 0,
+            places: Vec::new(),
+        };
+        for place in 0..args.processes {
+            let network = Network::before(server, place + 1, log);
+            let worker = crew.worker(&network.url())?;
+            crew.places.push(Place { network, worker });
+        }
+        Ok(crew)
+    }
+
+    fn worker(&mut self, url: &str) -> Result<Worker> {
+        self.hired += 1;
+        let number = self.hired;
+        let args = &self.args;
+        let mut command = Command::new(env::current_exe()?);
+        for (name, value) in [
+            ("--worker", u64::from(number)),
+            ("--threads", args.threads.into()),
+            ("--locks", args.locks.into()),
+            ("--lease", args.lease),
+            ("--seed", args.seed.unwrap_or(0)),
+        ] {
+            command.args([name, &value.to_string()]);
+        }
+        command
+            .args(["--url", url, "--log"])
+            .arg(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0);
+        let mut process = command.spawn()?;
+        let input = process.stdin.take().expect("it is piped");
+        Ok(Worker {
+            number,
+            process,
+            input,
+            paused: false,
+        })
+    }
+
+    pub fn pause(&mut self, place: usize) -> Result<()> {
+        let worker = &mut self.places[place].worker;
+        if !worker.paused {
+            let process = worker.number;
+            self.log.write(clock::now(), 0, Event::Pauses { process });
+            signal(worker.process.id(), "STOP")?;
+            worker.paused = true;
+        }
+        Ok(())
+    }
+
+    pub fn resume(&mut self, place: usize) -> Result<()> {
+        let worker = &mut self.places[place].worker;
+        if worker.paused {
+            signal(worker.process.id(), "CONT")?;
+            worker.paused = false;
+            let process = worker.number;
+            self.log
+                .write(clock::now(), 0, Event::Continued { process });
+        }
+        Ok(())
+    }
+
+    /// Kills a worker, as a crash would, and hires another.
+    pub fn replace(&mut self, place: usize) -> Result<()> {
+        let url = self.places[place].network.url();
+        let process = self.places[place].worker.number;
+        self.places[place].worker.kill();
+        self.log.write(clock::now(), 0, Event::Killed { process });
+        self.places[place].worker = self.worker(&url)?;
+        Ok(())
+    }
+
+    /// Writes down who ended though nobody asked for it, and puts another in its place.
+    pub fn miss(&mut self) -> Result<()> {
+        for place in 0..self.places.len() {
+            let worker = &mut self.places[place].worker;
+            if worker.process.try_wait()?.is_some() {
+                let process = worker.number;
+                self.log.write(clock::now(), 0, Event::Died { process });
+                let url = self.places[place].network.url();
+                self.places[place].worker = self.worker(&url)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has all of them end, and waits for it no longer than `time`. Who is still there then is stuck.
+    pub fn finish(&mut self, time: Duration) -> Result<()> {
+        self.log.write(clock::now(), 0, Event::Stopping);
+        for place in &mut self.places {
+            writeln!(place.worker.input)?;
+        }
+        let start = Instant::now();
+        loop {
+            let mut left = 0;
+            for place in &mut self.places {
+                left += usize::from(place.worker.process.try_wait()?.is_none());
+            }
+            if left == 0 || start.elapsed() > time {
+                break;
+            }
+            thread::sleep(MOMENT);
+        }
+        self.log.write(clock::now(), 0, Event::End);
+        for Place { worker, .. } in &mut self.places {
+            let ended_well = worker.process.try_wait()?.map(|status| status.success());
+            if ended_well != Some(true) {
+                worker.kill();
+                let process = worker.number;
+                self.log.write(clock::now(), 0, Event::Died { process });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

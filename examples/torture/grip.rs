@@ -1,0 +1,26 @@
+//! How a thread holds its lock: with a guard, or by hand.
+
+use leasehold::{FencedGuard, FencedLock, Lock};
+
+pub enum Grip {
+    Guard(FencedGuard),
+    Hand,
+}
+
+impl Grip {
+    /// Whether this process knows of no reason why the lock should not be held.
+    pub fn stands(&self, lock: &FencedLock) -> bool {
+        match self {
+            Self::Guard(guard) => guard.check().is_ok(),
+            Self::Hand => lock.is_held_by_current_thread(),
+        }
+    }
+
+    /// Whoever holds a lock by hand has none to show.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Self::Guard(guard) => Some(guard.fencing_token()),
+            Self::Hand => None,
+        }
+    }
+}

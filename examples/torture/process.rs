@@ -1,0 +1,17 @@
+//! What the conductor does to processes.
+
+use std::process::Command;
+
+use crate::Result;
+
+/// Sends a signal by its name to a process that this one has started.
+pub fn signal(process: u32, name: &str) -> Result<()> {
+    let status = Command::new("kill")
+        .args([format!("-{name}"), process.to_string()])
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("kill -{name} {process}: {status}").into())
+    }
+}

@@ -1,0 +1,86 @@
+//! What the run was, and what was found.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::Result;
+use crate::checker::Violation;
+use crate::log::{CONDUCTOR, Event, Record};
+
+/// No more of them are shown.
+const SHOWN: usize = 20;
+
+/// Before and after a violation, what all wrote down.
+const AROUND: Duration = Duration::from_millis(20);
+
+pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for record in records {
+        *counts.entry(name(&record.event)).or_default() += 1;
+    }
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    writeln!(out, "{}", counts.join(", "))?;
+    for violation in violations.iter().take(SHOWN) {
+        writeln!(out, "VIOLATION {violation}")?;
+    }
+    if violations.is_empty() {
+        return Ok(writeln!(out, "no violation")?);
+    }
+    let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+    for violation in violations {
+        *kinds.entry(violation.kind()).or_default() += 1;
+    }
+    for (kind, count) in kinds {
+        writeln!(out, "{count} x {kind}")?;
+    }
+    writeln!(out, "the log is in {}", log.display())?;
+    print_around(&mut out, records, violations[0].at())
+}
+
+fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()> {
+    let around = u64::try_from(AROUND.as_nanos())?;
+    writeln!(out, "around the first:")?;
+    for record in records {
+        if record.at.abs_diff(at) <= around {
+            writeln!(out, "{record}")?;
+        }
+    }
+    Ok(())
+}
+
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Asks { .. } => "calls",
+        Event::Has { .. } => "holds",
+        Event::HasAgain { .. } => "nested holds",
+        Event::Answered { answer, .. } if answer.contains("no clear answer") => "unavailable",
+        Event::Answered { answer, .. } if answer.contains("was lost") => "lost",
+        Event::Answered { .. } => "other answers",
+        Event::Vouches { .. } => "vouches",
+        Event::Wrong { .. } => "wrong answers",
+        Event::Pauses { .. } => "pauses",
+        Event::Continued { .. } => "continuations",
+        Event::Killed { .. } => "kills",
+        Event::Died { .. } => "deaths",
+        Event::Deleted { .. } => "deletions",
+        Event::Storm => "storms",
+        Event::Calm => "calms",
+        Event::Left { .. } => "remains",
+        Event::Stopping | Event::End => "ends",
+        Event::Note(_) => "notes",
+    }
+}
+
+/// A run in which nobody held a lock says nothing.
+pub fn is_telling(records: &[Record]) -> bool {
+    let held = |record: &&Record| {
+        record.process != CONDUCTOR && matches!(record.event, Event::Vouches { .. })
+    };
+    records.iter().filter(held).count() >= 100
+}

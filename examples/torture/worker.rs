@@ -1,0 +1,48 @@
+//! A worker process: a client and its threads, until it is told to stop.
+
+use std::io::{self, BufRead};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use leasehold::LockClient;
+
+use crate::Result;
+use crate::args::Args;
+use crate::log::Log;
+use crate::player::Player;
+
+pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
+    let url = args.url.as_deref().ok_or("a worker needs a server")?;
+    let directory = args.log.as_deref().ok_or("a worker needs a log")?;
+    let log = Log::open(directory, number)?;
+    let client = LockClient::builder(url)
+        .watchdog_lease(args.lease())
+        .command_timeout(args.command_timeout())
+        .connect_timeout(args.connect_timeout())
+        .pool_timeout(args.pool_timeout())
+        .build()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    thread::spawn(move || obey(&stopped));
+    thread::scope(|scope| {
+        for thread in 1..=args.threads {
+            let player = Player::new(args, &client, &log, number, thread, &stop);
+            scope.spawn(move || player.play());
+        }
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line is the word to stop; the end of the input means that nobody is there any more.
+fn obey(stop: &AtomicBool) {
+    let mut input = io::stdin().lock();
+    while input
+        .read_line(&mut String::new())
+        .is_ok_and(|read| read > 0)
+    {
+        stop.store(true, Ordering::Relaxed);
+    }
+    process::exit(1);
+}

@@ -1,0 +1,195 @@
+//! What the torture program would catch: three bugs are planted in a copy of the source, and each
+//! must be found, while nothing is found in the source as it is.
+//!
+//! Each run has `SECONDS` of faults from the same seed. The copies are built with what the rest of
+//! the tests was built with, so that only the crate itself is compiled anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use parking_lot::Mutex;
+
+const SECONDS: &str = "12";
+const SEED: &str = "20240229";
+
+/// One at a time: two cores are soon busy with one.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// What it takes to build the program.
+const SOURCES: [&str; 7] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "src",
+    "lua",
+    "benches",
+    "examples/torture",
+    "tests/it/support/proxy",
+];
+
+/// A text of the source, which must be there once, and what stands there instead.
+struct Edit {
+    file: &'static str,
+    text: String,
+    instead: String,
+}
+
+#[test]
+fn nothing_is_found_in_the_source_as_it_is() {
+    let run = torture("nothing", None);
+    let said = said(&run);
+    assert!(run.status.success(), "{said}");
+    assert!(said.contains("no violation"), "{said}");
+}
+
+#[test]
+fn a_release_by_whoever_asks_is_found_as_two_holders() {
+    let bug = edit(
+        "lua/release.lua",
+        "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then",
+        "if false then",
+    );
+    assert_finds("release", bug, "two holders");
+}
+
+#[test]
+fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
+    let bug = edit(
+        "src/local/tenure.rs",
+        "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
+        "    pub(super) fn expires(&self) -> Moment {\n        \
+                  if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",
+    );
+    assert_finds("deadline", bug, "two holders");
+}
+
+#[test]
+fn a_turn_that_is_passed_on_without_a_word_is_found_as_a_stuck_thread() {
+    let bug = edit(
+        "src/local/queue.rs",
+        "        waker.wake();\n",
+        "        drop(waker);\n",
+    );
+    assert_finds("wake", bug, "thread stuck");
+}
+
+fn edit(file: &'static str, text: &str, instead: &str) -> Edit {
+    Edit {
+        file,
+        text: text.to_owned(),
+        instead: instead.to_owned(),
+    }
+}
+
+fn assert_finds(name: &str, bug: Edit, kind: &str) {
+    let run = torture(name, Some(bug));
+    let said = said(&run);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("VIOLATION {kind}")), "{said}");
+}
+
+/// Builds and runs the program from a copy of the source, with a bug or without.
+fn torture(name: &str, bug: Option<Edit>) -> Output {
+    let _alone = MACHINE.lock();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("it is in the target directory");
+    let copy = target.join("planted").join(name);
+    // Not the name that the example has: the program of the source itself stays what it is.
+    let example = format!("planted_{name}");
+    copy_sources(&copy, name, &example, bug);
+    let program = build(&copy, target, &example);
+    let log = copy.join("log");
+    let _ = fs::remove_dir_all(&log);
+    let run = Command::new(program)
+        .args(["--seconds", SECONDS, "--seed", SEED, "--log"])
+        .arg(&log)
+        .output();
+    run.expect("it was built")
+}
+
+fn build(copy: &Path, target: &Path, example: &str) -> PathBuf {
+    let (profile, directory) = if cfg!(debug_assertions) {
+        ("dev", "debug")
+    } else {
+        ("release", "release")
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--offline", "--locked"])
+        .args([
+            "--profile",
+            profile,
+            "--example",
+            example,
+            "--manifest-path",
+        ])
+        .arg(copy.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .output()
+        .expect("cargo can be run");
+    assert!(built.status.success(), "{}", said(&built));
+    target.join(directory).join("examples").join(example)
+}
+
+fn copy_sources(copy: &Path, name: &str, example: &str, bug: Option<Edit>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // To cargo, packages of one name and version that are each the root of a build are the same
+    // one, and it takes what it built of another. So each copy has a version of its own.
+    let version = env!("CARGO_PKG_VERSION");
+    let before = format!("name = \"leasehold\"\nversion = \"{version}\"\n");
+    let own = format!("name = \"leasehold\"\nversion = \"{version}-{name}\"\n");
+    let mut edits = vec![
+        edit("Cargo.toml", &before, &own),
+        edit("Cargo.lock", &before, &own),
+    ];
+    edits.extend(bug);
+    for source in SOURCES {
+        copy_all(root, copy, Path::new(source), &edits);
+    }
+    let text = fs::read(root.join("examples/torture.rs")).expect("the program");
+    write(&copy.join(format!("examples/{example}.rs")), &text);
+}
+
+fn copy_all(root: &Path, copy: &Path, source: &Path, edits: &[Edit]) {
+    let from = root.join(source);
+    if from.is_dir() {
+        for entry in fs::read_dir(from).expect("a directory of the source") {
+            let name = entry.expect("a file of the source").file_name();
+            copy_all(root, copy, &source.join(name), edits);
+        }
+        return;
+    }
+    let mut text =
+        fs::read_to_string(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    for edit in edits.iter().filter(|edit| Path::new(edit.file) == source) {
+        assert_eq!(
+            text.matches(&edit.text).count(),
+            1,
+            "nothing can be planted: {} must have this text once:\n{}",
+            edit.file,
+            edit.text
+        );
+        text = text.replace(&edit.text, &edit.instead);
+    }
+    write(&copy.join(source), text.as_bytes());
+}
+
+/// What has not changed is left alone, so that it is not compiled again.
+fn write(to: &Path, text: &[u8]) {
+    if fs::read(to).is_ok_and(|there| there == text) {
+        return;
+    }
+    fs::create_dir_all(to.parent().expect("in the copy")).expect("a directory");
+    fs::write(to, text).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(err)
+    )
+}
