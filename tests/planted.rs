@@ -85,7 +85,7 @@ fn assert_finds(name: &str, bug: Edit, kind: &str) {
     let run = torture(name, Some(bug));
     let said = said(&run);
     assert_eq!(run.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("VIOLATION {kind}")), "{said}");
+    assert!(said.contains(&format!(" x {kind}\n")), "{said}");
 }
 
 /// Builds and runs the program from a copy of the source, with a bug or without.

@@ -14,38 +14,38 @@ impl Conductor {
     /// One of them.
     pub fn act(&mut self) -> Result<()> {
         let place = self.random.usize(0..self.crew.places.len());
-        match self.random.u8(0..25) {
-            0..4 => self.pause_worker(place),
-            4..6 => self.pause_server(),
-            6 => {
+        match self.random.u8(0..28) {
+            0..6 => self.pause_worker(place),
+            6 => self.pause_server(),
+            7 => {
                 self.crew.resume(place)?;
                 self.crew.replace(place)
             }
-            7..9 => self.isolate(place),
-            9 => self.refuse(place),
-            10..12 => {
+            8..11 => self.isolate(place),
+            11 => self.refuse(place),
+            12 => {
                 self.crew.places[place].network.cut();
                 Ok(())
             }
-            12..14 => {
+            13..15 => {
                 self.crew.places[place].network.reset();
                 Ok(())
             }
-            14..20 => {
+            15..21 => {
                 let soon = self.between(Duration::ZERO, self.args.lease() * 2);
                 self.later(soon, Undo::Deliver(place));
                 Ok(())
             }
             // The server would not answer, and nobody would be there to let it go on.
             _ if self.server_paused => Ok(()),
-            20 => self.delete(),
-            21 => self.kill_clients(),
-            22 => {
+            21..23 => self.delete(),
+            23 => self.kill_clients(),
+            24 => {
                 let lock = self.random.u32(0..self.args.locks);
                 self.note(&format!("the token of {lock} is deleted"));
                 self.server.ask(cmd("DEL").arg(Args::token_key(lock)))
             }
-            23 => {
+            25 => {
                 self.note("SCRIPT FLUSH");
                 self.server.ask(cmd("SCRIPT").arg("FLUSH"))
             }
@@ -59,7 +59,7 @@ impl Conductor {
 
     /// For shorter and for longer than a lease.
     fn pause_worker(&mut self, place: usize) -> Result<()> {
-        let time = self.between(Duration::from_millis(10), self.args.lease() * 2);
+        let time = self.between(Duration::from_millis(10), self.args.lease() * 5 / 2);
         self.crew.pause(place)?;
         self.later(time, Undo::ResumeWorker(place));
         Ok(())
@@ -96,9 +96,13 @@ impl Conductor {
     fn delete(&mut self) -> Result<()> {
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
-        let deleted: u32 = self.server.ask(cmd("DEL").arg(Args::key(lock)))?;
+        let script = "return { redis.call('del', KEYS[1]), redis.call('get', KEYS[2]) }";
+        let mut delete = cmd("EVAL");
+        delete.arg(script).arg(2);
+        delete.arg(Args::key(lock)).arg(Args::token_key(lock));
+        let (deleted, token): (u32, Option<u64>) = self.server.ask(&delete)?;
         if deleted > 0 {
-            self.write(Event::Deleted { lock, from });
+            self.write(Event::Deleted { lock, from, token });
         }
         Ok(())
     }

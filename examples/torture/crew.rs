@@ -155,12 +155,14 @@ impl Crew {
         }
         self.log.write(clock::now(), 0, Event::End);
         for Place { worker, .. } in &mut self.places {
-            let ended_well = worker.process.try_wait()?.map(|status| status.success());
-            if ended_well != Some(true) {
-                worker.kill();
-                let process = worker.number;
-                self.log.write(clock::now(), 0, Event::Died { process });
-            }
+            let process = worker.number;
+            let event = match worker.process.try_wait()? {
+                Some(status) if status.success() => continue,
+                Some(_) => Event::Died { process },
+                None => Event::Lingers { process },
+            };
+            self.log.write(clock::now(), 0, event);
+            worker.kill();
         }
         Ok(())
     }

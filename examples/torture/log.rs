@@ -71,10 +71,16 @@ pub enum Event {
     Died {
         process: u32,
     },
-    /// After the key of a lock, which was there, was deleted by a command sent at `from`.
+    /// A process is still there at the end.
+    Lingers {
+        process: u32,
+    },
+    /// After the key of a lock, which was there, was deleted by a command sent at `from`. No token
+    /// that was given before is greater than `token`.
     Deleted {
         lock: u32,
         from: u64,
+        token: Option<u64>,
     },
     /// From here on there are faults, or none.
     Storm,
@@ -113,7 +119,10 @@ impl fmt::Display for Record {
             Event::Continued { process } => write!(f, "continued {process}"),
             Event::Killed { process } => write!(f, "killed {process}"),
             Event::Died { process } => write!(f, "died {process}"),
-            Event::Deleted { lock, from } => write!(f, "deleted {lock} {from}"),
+            Event::Lingers { process } => write!(f, "lingers {process}"),
+            Event::Deleted { lock, from, token } => {
+                write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
+            }
             Event::Storm => write!(f, "storm"),
             Event::Calm => write!(f, "calm"),
             Event::Stopping => write!(f, "stopping"),
@@ -177,9 +186,13 @@ fn event(words: &mut Words) -> Option<Event> {
         "died" => Event::Died {
             process: words.number()?,
         },
+        "lingers" => Event::Lingers {
+            process: words.number()?,
+        },
         "deleted" => Event::Deleted {
             lock: words.number()?,
             from: words.number()?,
+            token: words.token()?,
         },
         "storm" => Event::Storm,
         "calm" => Event::Calm,

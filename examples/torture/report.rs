@@ -12,7 +12,7 @@ use crate::log::{CONDUCTOR, Event, Record};
 /// No more of them are shown.
 const SHOWN: usize = 20;
 
-/// Before and after a violation, what all wrote down.
+/// Before and after a violation, what all wrote down but for their vouching.
 const AROUND: Duration = Duration::from_millis(20);
 
 pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result<()> {
@@ -47,7 +47,8 @@ fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()>
     let around = u64::try_from(AROUND.as_nanos())?;
     writeln!(out, "around the first:")?;
     for record in records {
-        if record.at.abs_diff(at) <= around {
+        let is_near = record.at.abs_diff(at) <= around;
+        if is_near && !matches!(record.event, Event::Vouches { .. }) {
             writeln!(out, "{record}")?;
         }
     }
@@ -67,7 +68,7 @@ fn name(event: &Event) -> &'static str {
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",
-        Event::Died { .. } => "deaths",
+        Event::Died { .. } | Event::Lingers { .. } => "deaths",
         Event::Deleted { .. } => "deletions",
         Event::Storm => "storms",
         Event::Calm => "calms",

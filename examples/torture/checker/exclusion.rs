@@ -52,7 +52,7 @@ fn untold_for(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violati
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
     // Whoever got the lock while the key was deleted may hold the next one.
     let was_its_own = hold.since < deletion.from;
-    (was_its_own && after > bounds.longest_lease).then(|| Violation::Untold {
+    (was_its_own && after > bounds.longest_lease).then_some(Violation::Untold {
         lock: hold.lock,
         hold: hold.id,
         after,

@@ -61,6 +61,16 @@ pub struct Hold {
 pub struct Deletion {
     pub from: u64,
     pub to: u64,
+    /// No token that was given before is greater.
+    pub token: Option<u64>,
+}
+
+impl Deletion {
+    /// Whether it can have met the key of this hold: that was there before, as far as is known.
+    fn may_end(self, hold: &Hold) -> bool {
+        let is_later = |(token, last)| token > last;
+        self.to >= hold.asked && !hold.token.zip(self.token).is_some_and(is_later)
+    }
 }
 
 /// A stretch of time; open to the end if it has none.
@@ -163,16 +173,17 @@ impl History {
             Event::Killed { process } | Event::Died { process } => {
                 self.gone.insert(*process, at);
             }
-            Event::Deleted { lock, from } => {
+            Event::Deleted { lock, from, token } => {
                 let deletion = Deletion {
                     from: *from,
                     to: at,
+                    token: *token,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
             Event::End => self.end = Some(at),
             Event::Storm | Event::Calm | Event::Stopping => {}
-            Event::Left { .. } | Event::Note(_) => {}
+            Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
         }
     }
 
@@ -204,8 +215,8 @@ impl History {
         let deletions = self.deletions.get(&hold.lock)?;
         deletions
             .iter()
-            .find(|deletion| deletion.to >= hold.asked)
             .copied()
+            .find(|deletion| deletion.may_end(hold))
     }
 
     /// When the hold is known to have stood: from the return of its acquire to the last time that it

@@ -47,6 +47,10 @@ fn told(record: &Record) -> Option<Violation> {
             process: *process,
             at: record.at,
         }),
+        Event::Lingers { process } => Some(Violation::Lingers {
+            process: *process,
+            at: record.at,
+        }),
         Event::Left { lock, what } => Some(Violation::LeftOver {
             lock: *lock,
             what: what.clone(),

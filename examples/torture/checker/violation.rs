@@ -59,6 +59,11 @@ pub enum Violation {
         process: u32,
         at: u64,
     },
+    /// A process that did not end.
+    Lingers {
+        process: u32,
+        at: u64,
+    },
     LeftOver {
         lock: u32,
         what: String,
@@ -77,6 +82,7 @@ impl Violation {
             | Self::ThreadStuck { at, .. }
             | Self::WrongAnswer { at, .. }
             | Self::Died { at, .. }
+            | Self::Lingers { at, .. }
             | Self::LeftOver { at, .. } => *at,
         }
     }
@@ -92,6 +98,7 @@ impl Violation {
             Self::ThreadStuck { .. } => "thread stuck",
             Self::WrongAnswer { .. } => "wrong answer",
             Self::Died { .. } => "worker died",
+            Self::Lingers { .. } => "worker lingers",
             Self::LeftOver { .. } => "left over",
         }
     }
@@ -147,6 +154,7 @@ impl fmt::Display for Violation {
             },
             Self::WrongAnswer { call, answer, .. } => write!(f, "{call} was answered {answer}"),
             Self::Died { process, .. } => write!(f, "process {process} ended by itself"),
+            Self::Lingers { process, .. } => write!(f, "process {process} does not end"),
             Self::LeftOver { lock, what, .. } => write!(f, "of lock {lock} remains {what}"),
         }
     }

@@ -1,0 +1,247 @@
+//! What the checker of the torture program finds in a log, and what it does not.
+//!
+//! Each log here is as short as can be. Its times are milliseconds.
+
+#[path = "../examples/torture/checker/mod.rs"]
+mod checker;
+#[allow(dead_code, reason = "nothing is written here")]
+#[path = "../examples/torture/log.rs"]
+mod log;
+
+use std::time::Duration;
+
+use checker::{Bounds, Violation};
+use log::{Event, Record};
+
+const BOUNDS: Bounds = Bounds {
+    longest_lease: Duration::from_millis(300),
+    idle: Duration::from_millis(1000),
+    slip: Duration::from_millis(100),
+};
+
+/// Process 1 and process 2 have lock 0 one after the other.
+const TWO_IN_TURN: &str = "
+    10 1 1 asks 1 0 0 lock
+    12 1 1 has 1 5
+    20 1 1 vouches 1
+    15 2 1 asks 1 0 0 lock
+    22 2 1 has 1 6
+    30 2 1 vouches 1";
+
+fn found(log: &str) -> Vec<&'static str> {
+    let violations = checker::check(&records(log), &BOUNDS);
+    violations.iter().map(Violation::kind).collect()
+}
+
+fn records(log: &str) -> Vec<Record> {
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut records: Vec<Record> = lines
+        .map(|line| {
+            let mut record = Record::parse(line).unwrap_or_else(|| panic!("not a record: {line}"));
+            assert_eq!(record.to_string(), line, "written as it is read");
+            record.at *= 1_000_000;
+            if let Event::Deleted { from, .. } = &mut record.event {
+                *from *= 1_000_000;
+            }
+            record
+        })
+        .collect();
+    records.sort_by_key(|record| record.at);
+    records
+}
+
+#[track_caller]
+fn assert_found(log: &str, kinds: &[&str]) {
+    assert_eq!(found(log), kinds);
+}
+
+#[test]
+fn holders_in_turn_are_fine() {
+    assert_found(TWO_IN_TURN, &[]);
+}
+
+#[test]
+fn two_who_were_told_at_once_that_they_hold_the_lock_are_found() {
+    let log = format!("{TWO_IN_TURN}\n 23 1 1 vouches 1");
+    assert_found(&log, &["two holders"]);
+    let violations = checker::check(&records(&log), &BOUNDS);
+    let Violation::TwoHolders { overlap, .. } = violations[0] else {
+        panic!("{violations:?}");
+    };
+    assert_eq!(overlap, Duration::from_millis(1));
+}
+
+#[test]
+fn one_point_of_time_in_common_is_too_much() {
+    assert_found(
+        &format!("{TWO_IN_TURN}\n 22 1 1 vouches 1"),
+        &["two holders"],
+    );
+}
+
+#[test]
+fn a_short_hold_within_a_long_one_does_not_hide_the_next() {
+    let log = format!(
+        "{TWO_IN_TURN}
+        90 1 1 vouches 1
+        40 3 1 asks 1 0 0 lock
+        41 3 1 has 1 7
+        42 3 1 vouches 1"
+    );
+    assert_found(&log, &["two holders", "two holders"]);
+}
+
+#[test]
+fn another_lock_is_no_conflict() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 5
+        30 1 1 vouches 1
+        15 2 1 asks 1 1 0 lock
+        22 2 1 has 1 5
+        30 2 1 vouches 1";
+    assert_found(log, &[]);
+}
+
+#[test]
+fn a_holder_who_only_believes_is_not_blamed() {
+    // The first one was paused: its hold lasts, but it has not asked whether it stands.
+    let log = format!("{TWO_IN_TURN}\n 40 1 1 answered 2 lost");
+    assert_found(&log, &[]);
+}
+
+#[test]
+fn a_deleted_key_excuses_its_holder_for_a_lease() {
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
+    assert_found(&log, &[]);
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 321 1 1 vouches 1");
+    assert_found(&log, &[]);
+}
+
+#[test]
+fn a_deleted_key_does_not_excuse_what_was_before_it() {
+    let log = format!("{TWO_IN_TURN}\n 25 0 0 deleted 0 25 0\n 28 1 1 vouches 1");
+    assert_found(&log, &["two holders"]);
+}
+
+#[test]
+fn a_deletion_excuses_no_hold_that_was_granted_after_it() {
+    // It waited since before the deletion, but its token is a later one.
+    let log = format!(
+        "{TWO_IN_TURN}
+        17 0 0 deleted 0 17 5
+        24 3 1 asks 1 0 0 lock
+        25 3 1 has 1 7
+        26 3 1 vouches 1"
+    );
+    assert_found(&log, &["two holders"]);
+    assert_found(&log.replace("17 5", "17 0"), &[]);
+}
+
+#[test]
+fn a_holder_who_is_not_told_of_the_deletion_within_a_lease_is_found() {
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 322 1 1 vouches 1");
+    assert_found(&log, &["holder untold"]);
+}
+
+#[test]
+fn a_token_that_is_not_greater_is_found() {
+    // Whoever waited for the other knows no more than that it was later.
+    let waits = TWO_IN_TURN.replace("15 2 1", "11 2 1");
+    assert_found(&waits, &[]);
+    assert_found(&waits.replace("has 1 6", "has 1 5"), &["token fell"]);
+}
+
+#[test]
+fn a_token_of_a_hold_that_nobody_vouched_for_must_rise_too() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 7
+        15 2 1 asks 1 0 0 lock
+        22 2 1 has 1 6";
+    assert_found(log, &["token fell"]);
+    // Both asked at once: nobody knows who was first.
+    assert_found(&log.replace("15 2 1", "11 2 1"), &[]);
+}
+
+#[test]
+fn a_nested_acquire_with_a_token_of_its_own_is_found() {
+    let log = "
+        10 1 1 asks 1 0 0 acquire
+        12 1 1 has 1 7
+        13 1 1 asks 2 0 0 acquire
+        14 1 1 has-again 2 1 7";
+    assert_found(log, &[]);
+    assert_found(&log.replace("2 1 7", "2 1 8"), &["token changed"]);
+}
+
+const WAITS_IN_A_CALM: &str = "
+    50 0 0 calm
+    10 1 1 asks 1 0 0 lock
+    1100 1 1 has 1 0
+    1200 0 0 storm";
+
+#[test]
+fn a_lock_that_nobody_has_though_somebody_waits_for_it_is_found() {
+    assert_found(WAITS_IN_A_CALM, &["lock stuck"]);
+}
+
+#[test]
+fn a_lock_that_somebody_has_meanwhile_is_not_stuck() {
+    let log = format!(
+        "{WAITS_IN_A_CALM}
+        300 2 1 asks 1 0 0 lock
+        400 2 1 has 1 0
+        500 2 1 vouches 1"
+    );
+    assert_found(&log, &[]);
+}
+
+#[test]
+fn a_wait_in_a_storm_is_no_stuck_lock() {
+    assert_found(&WAITS_IN_A_CALM.replace("50 0 0", "150 0 0"), &[]);
+}
+
+#[test]
+fn a_call_that_takes_longer_than_its_budget_is_found() {
+    let log = "
+        10 1 1 asks 1 0 200 try_lock
+        311 1 1 answered 1 held";
+    assert_found(log, &["thread stuck"]);
+    assert_found(&log.replace("311", "310"), &[]);
+}
+
+#[test]
+fn the_time_that_a_process_is_stopped_is_not_the_calls() {
+    let log = "
+        10 1 1 asks 1 0 200 try_lock
+        20 0 0 pauses 1
+        520 0 0 continued 1
+        811 1 1 answered 1 held";
+    assert_found(log, &["thread stuck"]);
+    assert_found(&log.replace("811", "810"), &[]);
+}
+
+#[test]
+fn a_call_that_never_ends_is_found() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        20 0 0 end";
+    assert_found(log, &["thread stuck"]);
+    let killed = format!("{log}\n 15 0 0 killed 1");
+    assert_found(&killed, &[]);
+    // As the conductor does with whoever is still there at the end.
+    let lingers = format!("{log}\n 21 0 0 lingers 1");
+    assert_found(&lingers, &["thread stuck", "worker lingers"]);
+}
+
+#[test]
+fn a_wrong_answer_and_an_early_end_are_found() {
+    assert_found("10 1 1 wrong 1 it is not held", &["wrong answer"]);
+    assert_found("10 0 0 died 1", &["worker died"]);
+}
+
+#[test]
+fn what_is_left_in_redis_is_found() {
+    assert_found("10 0 0 left 2 for -1 ms: someone 1", &["left over"]);
+}
