@@ -57,7 +57,7 @@ impl Network {
 
     /// Lets go what was held back.
     pub fn deliver(&mut self) {
-        std::mem::replace(&mut self.gate, Gate::new()).open();
+        std::mem::take(&mut self.gate).open();
     }
 
     /// Draws what is to become of requests and messages from here on.
