@@ -31,6 +31,8 @@ mod player;
 mod process;
 #[path = "../tests/it/support/proxy/mod.rs"]
 mod proxy;
+#[path = "torture/pulse.rs"]
+mod pulse;
 #[path = "torture/report.rs"]
 mod report;
 #[path = "torture/server.rs"]
@@ -42,6 +44,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use clap::Parser;
 use tempfile::TempDir;
@@ -100,6 +103,8 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     let raised = Arc::clone(&interrupted);
     ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
     let log = Arc::new(Log::open(directory, CONDUCTOR)?);
+    let pulse = Arc::clone(&log);
+    thread::spawn(move || pulse::beat(&pulse));
     let server = Server::start()?;
     let crew = Crew::hire(args, &server.address(), directory.to_owned(), &log)?;
     let mut conductor = Conductor {

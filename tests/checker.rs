@@ -223,6 +223,30 @@ fn the_time_that_a_process_is_stopped_is_not_the_calls() {
 }
 
 #[test]
+fn a_busy_machine_is_not_the_calls_fault() {
+    let log = "
+        10 1 1 asks 1 0 200 try_lock
+        311 1 1 answered 1 held";
+    // A thread that only slept was woken 20 ms late, and a call takes the turns of many.
+    for process in [0, 1] {
+        let busy = format!("{log}\n 200 {process} 0 late 20000000");
+        assert_found(&busy, &[]);
+    }
+    let elsewhere = format!("{log}\n 200 2 0 late 20000000");
+    assert_found(&elsewhere, &["thread stuck"]);
+    let before = format!("{log}\n 10 1 0 late 5000000");
+    assert_found(&before, &["thread stuck"]);
+    // It was late because its process was stopped, and that is counted already.
+    let stopped = "
+        10 1 1 asks 1 0 200 try_lock
+        20 0 0 pauses 1
+        120 0 0 continued 1
+        121 1 0 late 100000000
+        500 1 1 answered 1 held";
+    assert_found(stopped, &["thread stuck"]);
+}
+
+#[test]
 fn a_call_that_never_ends_is_found() {
     let log = "
         10 1 1 asks 1 0 0 lock

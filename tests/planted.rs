@@ -16,15 +16,15 @@ const SEED: &str = "20240229";
 /// One at a time: two cores are soon busy with one.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// What it takes to build the program.
+/// What it takes to build the program, and what cargo wants to see beside it.
 const SOURCES: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
     "src",
     "lua",
     "benches",
-    "examples/torture",
-    "tests/it/support/proxy",
+    "examples",
+    "tests",
 ];
 
 /// A text of the source, which must be there once, and what stands there instead.
@@ -97,10 +97,11 @@ fn torture(name: &str, bug: Option<Edit>) -> Output {
     let copy = target.join("planted").join(name);
     // Not the name that the example has: the program of the source itself stays what it is.
     let example = format!("planted_{name}");
+    // What an earlier copy had, the source may have no more.
+    let _ = fs::remove_dir_all(&copy);
     copy_sources(&copy, name, &example, bug);
     let program = build(&copy, target, &example);
     let log = copy.join("log");
-    let _ = fs::remove_dir_all(&log);
     let run = Command::new(program)
         .args(["--seconds", SECONDS, "--seed", SEED, "--log"])
         .arg(&log)
@@ -176,11 +177,7 @@ fn copy_all(root: &Path, copy: &Path, source: &Path, edits: &[Edit]) {
     write(&copy.join(source), text.as_bytes());
 }
 
-/// What has not changed is left alone, so that it is not compiled again.
 fn write(to: &Path, text: &[u8]) {
-    if fs::read(to).is_ok_and(|there| there == text) {
-        return;
-    }
     fs::create_dir_all(to.parent().expect("in the copy")).expect("a directory");
     fs::write(to, text).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
 }

@@ -56,6 +56,10 @@ pub enum Event {
         call: u64,
         answer: String,
     },
+    /// A thread that only sleeps was woken so much too late.
+    Late {
+        nanos: u64,
+    },
     /// Before a process is stopped, and after it is continued.
     Pauses {
         process: u32,
@@ -115,6 +119,7 @@ impl fmt::Display for Record {
             Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
             Event::Vouches { hold } => write!(f, "vouches {hold}"),
             Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
+            Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Pauses { process } => write!(f, "pauses {process}"),
             Event::Continued { process } => write!(f, "continued {process}"),
             Event::Killed { process } => write!(f, "killed {process}"),
@@ -173,6 +178,9 @@ fn event(words: &mut Words) -> Option<Event> {
         "wrong" => Event::Wrong {
             call: words.number()?,
             answer: words.rest(),
+        },
+        "late" => Event::Late {
+            nanos: words.number()?,
         },
         "pauses" => Event::Pauses {
             process: words.number()?,

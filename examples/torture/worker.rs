@@ -12,11 +12,14 @@ use crate::Result;
 use crate::args::Args;
 use crate::log::Log;
 use crate::player::Player;
+use crate::pulse;
 
 pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let url = args.url.as_deref().ok_or("a worker needs a server")?;
     let directory = args.log.as_deref().ok_or("a worker needs a log")?;
-    let log = Log::open(directory, number)?;
+    let log = Arc::new(Log::open(directory, number)?);
+    let pulse = Arc::clone(&log);
+    thread::spawn(move || pulse::beat(&pulse));
     let client = LockClient::builder(url)
         .watchdog_lease(args.lease())
         .command_timeout(args.command_timeout())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::machine::Machine;
 use crate::log::{Event, Record};
 
 /// A call, and the hold that it gave: process, thread, and the number of the call there.
@@ -99,7 +100,7 @@ pub struct History {
     /// By lock, in the order of their times.
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
-    pub pauses: HashMap<u32, Vec<Span>>,
+    pub machine: Machine,
     /// By process, when it was killed, or died.
     pub gone: HashMap<u32, u64>,
     pub end: Option<u64>,
@@ -159,17 +160,6 @@ impl History {
                     hold.vouched = hold.vouched.max(Some(at));
                 }
             }
-            Event::Pauses { process } => {
-                let to = u64::MAX;
-                let pauses = self.pauses.entry(*process).or_default();
-                pauses.push(Span { from: at, to });
-            }
-            Event::Continued { process } => {
-                let pauses = self.pauses.get_mut(process);
-                if let Some(pause) = pauses.and_then(|pauses| pauses.last_mut()) {
-                    pause.to = at;
-                }
-            }
             Event::Killed { process } | Event::Died { process } => {
                 self.gone.insert(*process, at);
             }
@@ -182,6 +172,9 @@ impl History {
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
             Event::End => self.end = Some(at),
+            Event::Late { .. } | Event::Pauses { .. } | Event::Continued { .. } => {
+                self.machine.add(record);
+            }
             Event::Storm | Event::Calm | Event::Stopping => {}
             Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
         }

@@ -2,6 +2,7 @@
 
 mod exclusion;
 mod history;
+mod machine;
 mod progress;
 mod tokens;
 mod violation;

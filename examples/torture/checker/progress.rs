@@ -25,15 +25,13 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
         None => history.end?,
     };
     let from = call.asked;
-    let pauses = history.pauses.get(&id.process);
-    let paused: u64 = pauses.map_or(0, |pauses| {
-        let shared = pauses.iter().map(|pause| pause.shared(Span { from, to }));
-        shared.sum()
-    });
-    let took = Duration::from_nanos(to.saturating_sub(from).saturating_sub(paused));
+    let span = Span { from, to };
+    let machine = &history.machine;
+    let paused = machine.paused(id.process, span);
+    let took = Duration::from_nanos(to.saturating_sub(from)).saturating_sub(paused);
     let budget = (call.budget > 0).then(|| Duration::from_millis(call.budget));
     let too_long = match budget {
-        Some(budget) => took > budget + bounds.slip,
+        Some(budget) => took > budget + bounds.slip.max(machine.slip(id.process, span)),
         None => call.answered.is_none(),
     };
     too_long.then(|| Violation::ThreadStuck {
@@ -70,7 +68,8 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
                 continue;
             }
             let (at, idle) = longest_gap(Span { from, to }, taken);
-            if idle > bounds.idle {
+            let slip = history.machine.slip(id.process, Span { from, to });
+            if idle > bounds.idle + slip {
                 violations.push(Violation::LockStuck {
                     lock: call.lock,
                     waiter: *id,

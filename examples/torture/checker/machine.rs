@@ -1,0 +1,66 @@
+//! What the machine kept the processes from doing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::history::Span;
+use crate::log::{CONDUCTOR, Event, Record};
+
+/// The turns of threads and processes that an exchange with the server takes.
+const TURNS: u32 = 10;
+
+#[derive(Debug, Default)]
+pub struct Machine {
+    /// By process, when it was stopped.
+    pauses: HashMap<u32, Vec<Span>>,
+    /// By process, when a thread that only sleeps was not woken in time.
+    late: HashMap<u32, Vec<Span>>,
+}
+
+impl Machine {
+    pub fn add(&mut self, record: &Record) {
+        match record.event {
+            Event::Pauses { process } => {
+                let (from, to) = (record.at, u64::MAX);
+                let pauses = self.pauses.entry(process).or_default();
+                pauses.push(Span { from, to });
+            }
+            Event::Continued { process } => {
+                let pauses = self.pauses.get_mut(&process);
+                if let Some(pause) = pauses.and_then(|pauses| pauses.last_mut()) {
+                    pause.to = record.at;
+                }
+            }
+            Event::Late { nanos } => {
+                let (from, to) = (record.at.saturating_sub(nanos), record.at);
+                let late = self.late.entry(record.process).or_default();
+                late.push(Span { from, to });
+            }
+            _ => {}
+        }
+    }
+
+    /// How long in `span` the process was stopped.
+    pub fn paused(&self, process: u32, span: Span) -> Duration {
+        let pauses = self.pauses.get(&process).into_iter().flatten();
+        Duration::from_nanos(pauses.map(|pause| pause.shared(span)).sum())
+    }
+
+    /// By how much a call in `span` may be late because the machine is busy: as often as it needs
+    /// another's turn, by the worst that befell a thread which wanted nothing but to be woken.
+    pub fn slip(&self, process: u32, span: Span) -> Duration {
+        let own = self.worst(process, span);
+        // The proxy lives with the conductor.
+        own.max(self.worst(CONDUCTOR, span)) * TURNS
+    }
+
+    fn worst(&self, process: u32, span: Span) -> Duration {
+        let late = self.late.get(&process).into_iter().flatten();
+        let late = late.filter(|late| late.shared(span) > 0);
+        // A stopped process is late on purpose.
+        let late = late.map(|late| {
+            Duration::from_nanos(late.to - late.from).saturating_sub(self.paused(process, *late))
+        });
+        late.max().unwrap_or_default()
+    }
+}
