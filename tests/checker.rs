@@ -247,6 +247,16 @@ fn a_busy_machine_is_not_the_calls_fault() {
 }
 
 #[test]
+fn a_thread_that_the_machine_does_not_run_is_not_the_calls_fault() {
+    let log = "
+        10 1 1 asks 1 0 200 try_lock
+        811 1 1 answered 1 held
+        811 1 1 starved 1 500000000";
+    assert_found(log, &["thread stuck"]);
+    assert_found(&log.replace("811", "810"), &[]);
+}
+
+#[test]
 fn a_call_that_never_ends_is_found() {
     let log = "
         10 1 1 asks 1 0 0 lock

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use parking_lot::Mutex;
 
-const SECONDS: &str = "12";
+const SECONDS: &str = "15";
 const SEED: &str = "20240229";
 
 /// One at a time: two cores are soon busy with one.

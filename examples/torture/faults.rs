@@ -37,7 +37,7 @@ impl Conductor {
     pub fn run(&mut self, interrupted: &AtomicBool) -> Result<()> {
         let over = Instant::now() + Duration::from_secs(self.args.seconds);
         while Instant::now() < over && !interrupted.load(Ordering::Relaxed) {
-            let storm = self.between(self.args.lease(), self.args.lease() * 5);
+            let storm = self.between(self.args.lease() * 3, self.args.lease() * 10);
             self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
             self.calm()?;
             // Long enough, one time in four, that a lock which is stuck is seen to be.
@@ -92,7 +92,7 @@ impl Conductor {
             if now >= next {
                 self.act()?;
                 next = Instant::now()
-                    + self.between(Duration::from_millis(5), Duration::from_millis(120));
+                    + self.between(Duration::from_millis(5), Duration::from_millis(100));
             }
             let due = self.undo.iter().map(|(at, _)| *at);
             let wake = due.chain([next, end]).min().unwrap_or(end);

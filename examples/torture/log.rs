@@ -56,6 +56,11 @@ pub enum Event {
         call: u64,
         answer: String,
     },
+    /// So long in this call its thread was ready to run, and the machine ran others.
+    Starved {
+        call: u64,
+        nanos: u64,
+    },
     /// A thread that only sleeps was woken so much too late.
     Late {
         nanos: u64,
@@ -119,6 +124,7 @@ impl fmt::Display for Record {
             Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
             Event::Vouches { hold } => write!(f, "vouches {hold}"),
             Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
+            Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Pauses { process } => write!(f, "pauses {process}"),
             Event::Continued { process } => write!(f, "continued {process}"),
@@ -178,6 +184,10 @@ fn event(words: &mut Words) -> Option<Event> {
         "wrong" => Event::Wrong {
             call: words.number()?,
             answer: words.rest(),
+        },
+        "starved" => Event::Starved {
+            call: words.number()?,
+            nanos: words.number()?,
         },
         "late" => Event::Late {
             nanos: words.number()?,

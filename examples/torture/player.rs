@@ -269,11 +269,14 @@ impl<'a> Player<'a> {
     }
 
     fn lease(&mut self) -> Lease {
-        if self.random.bool() {
-            return Lease::RENEWED;
+        match self.random.u8(0..8) {
+            0..4 => Lease::RENEWED,
+            4 => Lease::renewed_at_most(self.random.u32(1..4)),
+            _ => {
+                let longest = self.args.longest_lease();
+                Lease::fixed(longest.mul_f64(0.1 + 0.9 * self.random.f64()))
+            }
         }
-        let longest = self.args.longest_lease();
-        Lease::fixed(longest.mul_f64(0.1 + 0.9 * self.random.f64()))
     }
 
     fn wait(&mut self) -> Duration {

@@ -65,6 +65,7 @@ fn name(event: &Event) -> &'static str {
         Event::Answered { .. } => "other answers",
         Event::Vouches { .. } => "vouches",
         Event::Wrong { .. } => "wrong answers",
+        Event::Starved { .. } => "starved calls",
         Event::Late { .. } => "late threads",
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",

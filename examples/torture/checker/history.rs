@@ -43,6 +43,8 @@ pub struct Call {
     pub budget: u64,
     pub what: String,
     pub answered: Option<u64>,
+    /// Of this time the machine gave it nothing, in nanoseconds.
+    pub starved: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -142,6 +144,7 @@ impl History {
                     budget: *budget,
                     what: what.clone(),
                     answered: None,
+                    starved: 0,
                 };
                 self.calls.insert(call, asks);
             }
@@ -172,6 +175,11 @@ impl History {
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
             Event::End => self.end = Some(at),
+            Event::Starved { call, nanos } => {
+                if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
+                    call.starved = *nanos;
+                }
+            }
             Event::Late { .. } | Event::Pauses { .. } | Event::Continued { .. } => {
                 self.machine.add(record);
             }

@@ -28,7 +28,8 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
     let span = Span { from, to };
     let machine = &history.machine;
     let paused = machine.paused(id.process, span);
-    let took = Duration::from_nanos(to.saturating_sub(from)).saturating_sub(paused);
+    let took = Duration::from_nanos(to.saturating_sub(from).saturating_sub(call.starved));
+    let took = took.saturating_sub(paused);
     let budget = (call.budget > 0).then(|| Duration::from_millis(call.budget));
     let too_long = match budget {
         Some(budget) => took > budget + bounds.slip.max(machine.slip(id.process, span)),
