@@ -46,8 +46,8 @@ fn nothing_is_found_in_the_source_as_it_is() {
 fn a_release_by_whoever_asks_is_found_as_two_holders() {
     let bug = edit(
         "lua/release.lua",
-        "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then",
-        "if false then",
+        "redis.call('hexists', KEYS[1], name) == 1",
+        "redis.call('exists', KEYS[1]) == 1",
     );
     assert_finds("release", bug, "two holders");
 }
