@@ -19,9 +19,17 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
     pub fn new() -> Self {
-        let server = Server::start();
+        Self::with(Server::start())
+    }
+
+    /// For a test of what calls may take: no other test's server runs beside it.
+    pub fn alone() -> Self {
+        Self::with(Server::options().alone().start())
+    }
+
+    /// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
+    fn with(server: Server) -> Self {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
         for file in std::fs::read_dir(scripts).expect("the scripts") {
             let text = std::fs::read(file.expect("a file").path()).expect("its text");

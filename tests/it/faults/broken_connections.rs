@@ -260,7 +260,7 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
 /// Not one of its requests arrives whole.
 #[test]
 fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
-    let bench = Bench::new();
+    let bench = Bench::alone();
     let client = client(&bench);
     let mut books = bench.books();
     let lock = client.reentrant_lock(&unique("broken"));

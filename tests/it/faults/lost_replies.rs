@@ -18,7 +18,7 @@ const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
 /// Long enough for a busy machine, where a reply is not lost.
 fn timeout() -> Duration {
-    millis(100)
+    SLIP.get()
 }
 
 /// Of which a lost reply costs `timeout`.

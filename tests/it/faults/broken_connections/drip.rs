@@ -24,7 +24,7 @@ fn drip_always(bench: &Bench, script: &'static str) -> Broken {
 /// The first reply only: the call asks again, elsewhere.
 #[test]
 fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
-    let bench = Bench::new();
+    let bench = Bench::alone();
     let client = client(&bench);
     let mut books = bench.books();
     let lock = client.reentrant_lock(&unique("drip"));
@@ -45,7 +45,7 @@ fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
 /// All replies: each call ends within what its documentation states.
 #[test]
 fn every_call_ends_in_its_time_while_the_server_drips() {
-    let bench = Bench::new();
+    let bench = Bench::alone();
     let client = client(&bench);
     let mut books = bench.books();
     let lock = client.reentrant_lock(&unique("drip"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock};
 
-use super::{client, timeout};
+use super::client;
 use crate::faults::bench::{Bench, Books};
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::timing::{LEASE, eventually, millis};
@@ -240,7 +240,7 @@ fn locks_are_renewed_although_every_third_reply_is_lost() {
     let bench = Bench::new();
     // Time for several attempts in a third of it.
     let lease = LEASE.get() * 2;
-    let clients = [(); 6].map(|()| client(&bench, lease, timeout()));
+    let clients = [(); 6].map(|()| client(&bench, lease, millis(100)));
     let [rival, holders @ ..] = &clients;
     let mut books = bench.books();
     let guards = holders.each_ref().map(|client| {
