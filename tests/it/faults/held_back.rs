@@ -319,7 +319,6 @@ fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
 }
 
 #[test]
-#[ignore = "a renewal without an answer does not retire its owner's name"]
 fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_its_lease() {
     let bench = Bench::new();
     let client = client(&bench);
