@@ -7,7 +7,8 @@
 for name in string.gmatch(ARGV[1], '%S+') do
     if redis.call('hexists', KEYS[1], name) == 1 then
         redis.call('del', KEYS[1])
-        redis.call('publish', KEYS[2], '0')
+        -- Released it is, whether it may be told or not.
+        redis.pcall('publish', KEYS[2], '0')
         return 1
     end
 end

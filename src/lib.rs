@@ -92,7 +92,8 @@
 //!   until the first one's renewal is answered with "not yours".
 //! * An eviction policy other than `noeviction` may evict locks.
 //! * Redis counts leases by its machine's clock. If that clock is set forward, leases end early there;
-//!   their holders learn of it at the next renewal. The clocks of the clients' machines are of no
+//!   their holders learn of it at the next renewal. If it is set back, leases that run then last longer by
+//!   as much, and whoever dies keeps the lock that long. The clocks of the clients' machines are of no
 //!   matter.
 //!
 //! # Locks that are left behind
@@ -104,7 +105,7 @@
 //! | a thread ends that locked by hand | it stays held and renewed until the client is gone: nobody else can unlock it, but [`force_unlock`](LockClient::force_unlock) can break it |
 //! | the last client, lock and guard are dropped while it is held by hand | nothing renews it any more, and it runs out with its lease |
 //! | the process dies | it runs out with its lease |
-//! | the process forks | the parent holds it, the child does not: there [`check`](LockGuard::check) and [`unlock`](Lock::unlock) say [`NotHeld`](Error::NotHeld), dropping a guard does nothing, and everything else that asks Redis is [`Forked`](Error::Forked). A child that wants locks is forked before any client is made, or runs another program |
+//! | the process forks | the parent holds it, the child does not: there [`check`](LockGuard::check), [`extend`](LockGuard::extend) and [`unlock`](Lock::unlock) say [`NotHeld`](Error::NotHeld), dropping a guard does nothing, and everything else that asks Redis is [`Forked`](Error::Forked). A child that wants locks is forked before any client is made, or runs another program |
 //!
 //! [`Lease::renewed_at_most`] bounds all but the first and the last.
 //!

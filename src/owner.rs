@@ -55,15 +55,11 @@ impl Owner {
         Self(format!("{client}:{}", number(&OWNER)).into())
     }
 
-    /// One that nobody has had, whatever thread it is.
-    pub(crate) fn fresh(client: &Uuid) -> Self {
+    /// With one more name, newer than the others, which nobody has had.
+    pub(crate) fn with_fresh_name(&self) -> Self {
+        let client = self.0.split(':').next().unwrap_or_default();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("{client}:{number}").into())
-    }
-
-    /// This one, or one of those of `older`.
-    pub(crate) fn or(&self, older: &Self) -> Self {
-        Self(format!("{} {}", self.0, older.0).into())
+        Self(format!("{client}:{number} {}", self.0).into())
     }
 
     /// The newest name, and the older ones.
@@ -141,14 +137,18 @@ mod tests {
     #[test]
     fn an_owner_can_have_several_names_and_the_newest_comes_first() {
         let client = Uuid::new_v4();
-        let (first, second) = (Owner::current(&client), Owner::fresh(&client));
-        assert_ne!(first, second);
+        let first = Owner::current(&client);
+        let both = first.with_fresh_name();
+        let (second, older) = both.split();
+        assert_eq!(older.as_ref(), Some(&first));
+        assert_eq!(
+            second.split().0.as_str().split(':').next(),
+            Some(&*client.to_string())
+        );
         assert_eq!(first, Owner::current(&client), "the thread's stays");
         assert!(first.covers(&first) && !first.covers(&second) && !first.is_uncertain());
-        let both = second.or(&first);
         assert!(both.covers(&first) && both.covers(&second) && both.is_uncertain());
         assert!(!first.covers(&both));
-        assert_eq!(both.split(), (second.clone(), Some(first)));
         assert_eq!(second.split(), (second.clone(), None));
         assert_eq!(both.newest(1), second);
         assert_eq!(both.newest(9), both);

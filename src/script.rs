@@ -135,20 +135,18 @@ pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     }
 }
 
-/// `renamed`: the name that the owner has from then on.
-pub(crate) fn recount(
-    key: &LockKey,
-    owner: &Owner,
-    count: u32,
-    millis: u64,
-    renamed: Option<&Owner>,
-) -> Call {
-    Call::new(&RECOUNT)
+/// An owner of several names has the newest from then on.
+pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> Call {
+    let call = Call::new(&RECOUNT)
         .key(key.key())
         .arg(owner.as_str())
         .arg(count.to_string())
-        .arg(millis.to_string())
-        .arg(renamed.map_or("", Owner::as_str))
+        .arg(millis.to_string());
+    if owner.is_uncertain() {
+        call.arg(owner.split().0.as_str())
+    } else {
+        call.arg("")
+    }
 }
 
 pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
@@ -181,6 +179,23 @@ pub(crate) struct Renewal {
     pub(crate) key: LockKey,
     pub(crate) owner: Owner,
     pub(crate) millis: u64,
+    /// To be written, too, because nobody knows what Redis has: a renewal that is a [`recount`].
+    pub(crate) count: Option<u32>,
+}
+
+/// Of any number of locks, or of one that is to be counted.
+pub(crate) fn renewal(renewals: &[&Renewal]) -> Call {
+    match renewals {
+        [
+            Renewal {
+                key,
+                owner,
+                millis,
+                count: Some(count),
+            },
+        ] => recount(key, owner, *count, *millis),
+        renewals => renew(renewals.iter().copied()),
+    }
 }
 
 pub(crate) fn renew<'a>(renewals: impl IntoIterator<Item = &'a Renewal>) -> Call {
@@ -202,6 +217,7 @@ pub(crate) fn only_verdict(reply: &Value) -> RedisResult<Verdict> {
 pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
     match reply {
         Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
+        Value::Int(_) if count == 1 => Ok(vec![verdict(reply)?]),
         other => Err(unexpected(other)),
     }
 }

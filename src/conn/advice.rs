@@ -10,6 +10,8 @@ pub(crate) enum Advice {
     Reconnect,
     /// The server is there but not ready: ask again a little later.
     Wait,
+    /// The server takes no more connections, and this was one too many: ask again a little later.
+    Crowded,
     /// The server does not know the script: send its source.
     SendSource,
     /// The key is not a lock.
@@ -26,7 +28,7 @@ impl Advice {
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
             ErrorKind::AuthenticationFailed => Self::Forget,
             ErrorKind::Server(kind) => Self::on_server_error(kind, error),
-            ErrorKind::Extension => Self::on_code(error),
+            ErrorKind::Extension => Self::on_code(error.code()),
             _ => Self::Refuse,
         }
     }
@@ -39,23 +41,30 @@ impl Advice {
             | ServerErrorKind::MasterDown
             | ServerErrorKind::ClusterDown
             | ServerErrorKind::TryAgain => Self::Wait,
-            // Redis 6 wraps the error of a command in a script into one of its own, by text.
-            _ if error
-                .detail()
-                .is_some_and(|text| text.contains("WRONGTYPE")) =>
-            {
-                Self::WrongType
-            }
-            _ => Self::Refuse,
+            _ => error.detail().map_or(Self::Refuse, Self::on_text),
+        }
+    }
+
+    /// Where there is no code: Redis 6 wraps the error of a command in a script into one of its own.
+    fn on_text(text: &str) -> Self {
+        if text.contains("max number of clients") {
+            return Self::Crowded;
+        }
+        let code = ["WRONGTYPE", "READONLY", "NOREPLICAS"]
+            .into_iter()
+            .find(|code| text.contains(code));
+        match code {
+            Some("READONLY") => Self::Reconnect,
+            code => Self::on_code(code),
         }
     }
 
     /// Codes that `redis` has no kind for.
-    fn on_code(error: &RedisError) -> Self {
-        match error.code() {
+    fn on_code(code: Option<&str>) -> Self {
+        match code {
             Some("WRONGTYPE") => Self::WrongType,
             // BUSY: a script of somebody else runs too long.
-            Some("BUSY") => Self::Wait,
+            Some("BUSY" | "NOREPLICAS") => Self::Wait,
             Some("NOAUTH" | "WRONGPASS") => Self::Forget,
             _ => Self::Refuse,
         }
@@ -67,7 +76,12 @@ impl Advice {
     }
 
     pub(crate) fn keeps_connection(self) -> bool {
-        !matches!(self, Self::Reconnect | Self::Forget)
+        !matches!(self, Self::Reconnect | Self::Crowded | Self::Forget)
+    }
+
+    /// Whether the other connections to the server are of no use either, by what happened to one.
+    pub(crate) fn condemns_all(self) -> bool {
+        matches!(self, Self::Reconnect | Self::Forget)
     }
 }
 
@@ -98,6 +112,8 @@ mod tests {
             ("NOPERM", Advice::Refuse),
             ("OOM", Advice::Refuse),
             ("MISCONF", Advice::Refuse),
+            ("NOREPLICAS", Advice::Wait),
+            ("ERR max number of clients reached", Advice::Crowded),
             ("ERR", Advice::Refuse),
             ("SOMETHINGNEW", Advice::Refuse),
         ] {
@@ -117,10 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_seen_through_the_wrapping_of_older_servers() {
-        let advice =
-            on("ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation");
-        assert_eq!(advice, Advice::WrongType);
+    fn errors_are_seen_through_the_wrapping_of_older_servers() {
+        for (error, advice) in [
+            ("WRONGTYPE Operation", Advice::WrongType),
+            ("-READONLY You can't write", Advice::Reconnect),
+            ("-NOREPLICAS Not enough", Advice::Wait),
+            ("attempt to call nil", Advice::Refuse),
+        ] {
+            let wrapped =
+                format!("ERR Error running script (call to f_1): @user_script:1: {error}");
+            assert_eq!(on(&wrapped), advice, "{error}");
+        }
     }
 
     #[test]

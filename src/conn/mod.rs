@@ -155,21 +155,30 @@ impl Connections {
         let mut pause = Duration::ZERO;
         let mut copies = 0;
         let mut newer = None;
+        let mut cause: Option<Cause> = None;
         loop {
             let call = newer.as_ref().unwrap_or(call);
-            let cause: Cause = match self.attempt(call, answer_by, in_vain) {
+            match self.attempt(call, answer_by, in_vain) {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::NoSlot) => "all connections of the pool are in use".into(),
-                // What the system calls it says nothing: "resource temporarily unavailable".
-                Err(Failure::Redis(error)) if error.is_timeout() => "no reply in time".into(),
+                Err(Failure::NoSlot) => {
+                    cause.get_or_insert_with(|| "all connections of the pool are in use".into());
+                }
+                // What Redis said before tells more than that it said nothing in the time left. And
+                // what the system calls this says nothing: "resource temporarily unavailable".
+                Err(Failure::Redis(error)) if error.is_timeout() => {
+                    cause.get_or_insert_with(|| "no reply in time".into());
+                }
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
-                    Advice::Reconnect | Advice::Wait => Box::new(error),
+                    Advice::Reconnect | Advice::Wait | Advice::Crowded => {
+                        cause = Some(Box::new(error));
+                    }
                     _ => return Err(self.refusal(lock, error)),
                 },
-            };
+            }
             patience.pause(pause.min(answer_by.left()));
             patience.check(lock.name())?;
             if answer_by.is_past() || (in_vain.is_ambiguous() && !call.is_repeatable()) {
+                let cause = cause.unwrap_or_else(|| "no reply in time".into());
                 return Err(self.unavailable(lock, patience, cause));
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -234,8 +243,7 @@ impl Connections {
                 error
             }
         };
-        if !Advice::on(&error).keeps_connection() && !error.is_timeout() {
-            // Whatever ended this one has ended the others, too, or leads them to the same server.
+        if Advice::on(&error).condemns_all() && !error.is_timeout() {
             self.pool.distrust();
         }
         Err(Failure::Redis(error))

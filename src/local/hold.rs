@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::bell::Bell;
 use super::levels::{LevelId, Levels};
+use super::naming::{Naming, Written};
 use super::queue::LocalQueue;
 use super::tenure::{Tenure, Want};
 use crate::clock::Moment;
@@ -42,11 +43,24 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     /// Who holds the lock in Redis. Apart from the thread, which holds it here.
-    owner: Owner,
+    naming: Naming,
     tenure: Tenure,
     /// Renewals that were asked for and not confirmed. Any of them may be under way still.
     unconfirmed: u32,
     end: Option<End>,
+}
+
+impl State {
+    fn schedule(&self) -> Schedule {
+        let schedule = self.tenure.schedule();
+        if self.naming.is_unsettled() {
+            return Schedule {
+                due: Moment::ZERO,
+                ..schedule
+            };
+        }
+        schedule
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +115,7 @@ impl Hold {
             process: Process::current(),
             since: grant.asked,
             state: Mutex::new(State {
-                owner: grant.owner,
+                naming: Naming::new(grant.owner),
                 tenure: Tenure::new(grant.terms, grant.asked),
                 unconfirmed: 0,
                 end: None,
@@ -121,7 +135,7 @@ impl Hold {
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        self.state.lock().owner.clone()
+        self.state.lock().naming.owner().clone()
     }
 
     /// A renewal under its name may come when the hold is over, and would lengthen the next of that
@@ -130,9 +144,18 @@ impl Hold {
         self.state.lock().unconfirmed > 0
     }
 
-    /// The hold stands, or may stand, under other names from now on.
-    pub(crate) fn rename(&self, owner: Owner) {
-        self.state.lock().owner = owner;
+    /// The owner under which its thread is to write a count now.
+    pub(crate) fn begin_count(&self) -> Owner {
+        self.state.lock().naming.begin()
+    }
+
+    /// The same for another copy of that request.
+    pub(crate) fn count_again(&self, begun: &Owner) -> Owner {
+        self.state.lock().naming.again(begun)
+    }
+
+    pub(crate) fn end_count(&self, written: Written) {
+        self.state.lock().naming.end(written);
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -284,51 +307,53 @@ impl Hold {
 
     /// When the watchdog is to look at this hold again.
     pub(crate) fn schedule(&self) -> Schedule {
-        self.state.lock().tenure.schedule()
+        self.state.lock().schedule()
     }
 }
 
 impl Renew for Hold {
     fn step(&self, now: Moment) -> Step {
-        let (ended, expires, want, schedule, owner) = {
-            let state = self.state.lock();
-            let tenure = &state.tenure;
-            let wish = (tenure.wants(now), tenure.schedule());
-            let owner = state.owner.clone();
-            (state.end.is_some(), tenure.expires(), wish.0, wish.1, owner)
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return Step::Over;
+        }
+        let want = state.tenure.wants(now);
+        let loss = if now >= state.tenure.expires() {
+            Some(LostReason::Expired)
+        } else {
+            (want == Want::Limit).then_some(LostReason::RenewalLimit)
         };
-        if ended {
+        if let Some(reason) = loss {
+            drop(state);
+            self.lose(reason);
             return Step::Over;
         }
-        if now >= expires {
-            self.lose(LostReason::Expired);
-            return Step::Over;
-        }
-        match want {
-            Want::Nothing => Step::Wait(schedule),
-            Want::Limit => {
-                self.lose(LostReason::RenewalLimit);
-                Step::Over
-            }
-            Want::Renewal(millis) => {
-                self.state.lock().unconfirmed += 1;
-                Step::Renew(Renewal {
-                    key: self.key.clone(),
-                    owner,
-                    millis,
-                })
-            }
-        }
+        let settled = state.naming.settle();
+        let millis = match want {
+            Want::Renewal(millis) => millis,
+            Want::Nothing | Want::Limit if settled.is_some() => 0,
+            Want::Nothing | Want::Limit => return Step::Wait(state.schedule()),
+        };
+        state.unconfirmed += 1;
+        Step::Renew(Renewal {
+            key: self.key.clone(),
+            count: settled.is_some().then(|| state.tenure.count()),
+            owner: settled.unwrap_or_else(|| state.naming.owner().clone()),
+            millis,
+        })
     }
 
-    fn renewed(&self, asked: Moment, millis: u64) -> Schedule {
+    fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule {
         {
             let mut state = self.state.lock();
             state.unconfirmed = state.unconfirmed.saturating_sub(1);
+            if done.count.is_some() {
+                state.naming.settled(&done.owner);
+            }
         }
         // A hold that is over by now says so, and does not come back.
         if self.check().is_ok() {
-            self.state.lock().tenure.renewed(asked, millis);
+            self.state.lock().tenure.renewed(asked, done.millis);
         }
         self.schedule()
     }

@@ -3,9 +3,11 @@
 mod bell;
 mod hold;
 mod levels;
+mod naming;
 mod queue;
 mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
+pub(crate) use naming::Written;
 pub(crate) use queue::{LocalQueue, Place, Turn};

@@ -110,7 +110,7 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         let found = attempt(handle, terms, patience);
         if !matches!(
             found,
-            Err(Error::Unavailable { .. } | Error::Interrupted { .. })
+            Ok(Found::TooLate) | Err(Error::Unavailable { .. } | Error::Interrupted { .. })
         ) {
             turn.answered();
         }
@@ -125,6 +125,13 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
                 return Ok(Some((hold, Hold::FIRST_LEVEL)));
             }
             Found::Held(left) => left + core.stagger(),
+            Found::TooLate => {
+                if patience.is_over() || patience.answer_by().is_past() {
+                    let cause = "every answer came after the end of the lease that it granted";
+                    return Err(core.connections.unavailable(key, patience, cause.into()));
+                }
+                Duration::ZERO
+            }
         };
         if patience.is_over() {
             return Ok(None);
@@ -154,6 +161,8 @@ enum Found {
     Taken(Arc<Hold>),
     /// Somebody else holds it, for so long at least.
     Held(Duration),
+    /// It was granted, for a lease that was over when the answer came.
+    TooLate,
 }
 
 /// One try, to a clear answer.
@@ -168,7 +177,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
     // A copy that comes later than its reply was waited for could take the lock again, after it was
     // lost, under the name of a hold that knows nothing of it. So no two copies have one name.
     let anew = || {
-        owner = Owner::fresh(&core.id).or(&owner.newest(OLDER_NAMES));
+        owner = owner.newest(OLDER_NAMES).with_fresh_name();
         Some(request(&owner))
     };
     let answer = match core.connections.ask_anew(key, &first, anew, patience) {
@@ -206,7 +215,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
             // The answer took longer than the lease: nobody can say whether the lock is still held.
             owner::retire();
             withdraw(core, key, hold.owner(), terms);
-            Ok(Found::Held(Duration::ZERO))
+            Ok(Found::TooLate)
         }
     }
 }

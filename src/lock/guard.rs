@@ -23,7 +23,7 @@ use crate::patience::Patience;
 /// tries to unlock for one command time-out, never panics, and logs a warning if the lock was lost
 /// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. A guard that is
 /// forgotten ([`std::mem::forget`]) leaves the lock held, and renewed, until its thread calls
-/// [`Lock::unlock`](crate::Lock::unlock) or the client is gone.
+/// [`Lock::unlock`](crate::Lock::unlock); it keeps the client alive, so otherwise until the process ends.
 ///
 /// The explicit release beside the silent drop follows `rusqlite`'s `Transaction`; the loss that
 /// can be waited for follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.

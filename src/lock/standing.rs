@@ -1,6 +1,5 @@
 //! Questions about a hold that is believed to stand, and about a lock whoever holds it.
 
-use std::cell::OnceCell;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -11,7 +10,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::whole_millis;
-use crate::local::Hold;
+use crate::local::{Hold, Written};
 use crate::owner::Owner;
 use crate::patience::Patience;
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
@@ -25,40 +24,27 @@ pub(super) fn recount(
     millis: u64,
     patience: &Patience,
 ) -> Result<Moment> {
-    let (owner, fresh) = (hold.owner(), OnceCell::new());
-    let move_to_fresh = || {
-        let fresh = fresh.get_or_init(|| Owner::fresh(&core.id));
-        script::recount(hold.key(), &owner, count, millis, Some(fresh))
-    };
-    // Of two requests that write a count, nobody knows which comes last. So the second one takes the
-    // hold to a name that the first does not know.
-    let request = if owner.is_uncertain() {
-        move_to_fresh()
-    } else {
-        script::recount(hold.key(), &owner, count, millis, None)
-    };
-    let anew = || Some(move_to_fresh());
+    let begun = hold.begin_count();
+    let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
+    let anew = || Some(request(&hold.count_again(&begun)));
     let connections = &core.connections;
-    match connections.ask_anew(hold.key(), &request, anew, patience) {
+    match connections.ask_anew(hold.key(), &request(&begun), anew, patience) {
         Ok(answer) => {
-            let asked = verdict(core, hold, &answer, script::verdict)?
-                .map_err(|reason| lose(core, hold, reason))?;
-            if let Some(fresh) = fresh.into_inner() {
-                hold.rename(fresh);
-            }
-            Ok(asked)
+            let verdict = verdict(core, hold, &answer, script::verdict);
+            hold.end_count(match verdict {
+                Ok(Ok(_)) => Written::Yes,
+                Ok(Err(_)) => Written::No,
+                Err(_) => Written::Unknown,
+            });
+            verdict?.map_err(|reason| lose(core, hold, reason))
         }
         Err(no_answer) => {
             if no_answer.in_vain.is_ambiguous() {
-                let fresh = fresh.into_inner();
-                let fresh = fresh.unwrap_or_else(|| Owner::fresh(&core.id));
-                let owner = fresh.or(&owner);
-                let count = hold.count();
-                if count > 0 {
-                    let set_right = script::recount(hold.key(), &owner, count, 0, None);
-                    no_answer.in_vain.follow_up(&set_right);
-                }
-                hold.rename(owner);
+                hold.end_count(Written::Unknown);
+                // Which sets right what Redis has, as soon as it can.
+                core.watchdog.reschedule(hold.id(), hold.schedule());
+            } else {
+                hold.end_count(Written::No);
             }
             Err(failure(core, hold, no_answer.error))
         }
@@ -73,6 +59,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
             key: hold.key().clone(),
             owner: owner.clone(),
             millis,
+            count: None,
         }]);
         let settled = match core.connections.ask(hold.key(), &request, patience) {
             Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,

@@ -31,6 +31,8 @@ pub(super) struct Worker {
     pause: Duration,
     /// Attempts that failed since the last that did not.
     failures: u32,
+    /// It was said that a channel is forbidden. There may be as many as there are locks.
+    told_refusal: bool,
 }
 
 impl Worker {
@@ -47,6 +49,7 @@ impl Worker {
             command_timeout,
             pause: FIRST_PAUSE,
             failures: 0,
+            told_refusal: false,
         }
     }
 
@@ -86,11 +89,10 @@ impl Worker {
     /// Opens a connection and serves it; `Ok`: the client is gone.
     fn serve(&mut self) -> RedisResult<()> {
         let result = self.connect().and_then(|mut wire| {
-            if self.failures > 0 {
+            self.pause = FIRST_PAUSE;
+            if std::mem::take(&mut self.failures) > 0 {
                 self.shared.observer.reconnected(self.node.name());
             }
-            self.failures = 0;
-            self.pause = FIRST_PAUSE;
             self.listen(&mut wire)
         });
         if let Err(error) = &result {
@@ -113,7 +115,7 @@ impl Worker {
     }
 
     /// Serves one connection; `Ok`: the client is gone.
-    fn listen(&self, wire: &mut Wire) -> RedisResult<()> {
+    fn listen(&mut self, wire: &mut Wire) -> RedisResult<()> {
         let mut heard = Moment::now();
         loop {
             let expired = {
@@ -161,7 +163,7 @@ impl Worker {
         state.reading
     }
 
-    fn subscribe_one(&self, wire: &mut Wire, channel: &Arc<str>) -> RedisResult<()> {
+    fn subscribe_one(&mut self, wire: &mut Wire, channel: &Arc<str>) -> RedisResult<()> {
         match self.subscribe(wire, channel) {
             Ok(()) => {
                 let confirmed = self.shared.state.lock().registry.confirmed(channel);
@@ -173,7 +175,9 @@ impl Worker {
             }
             Err(error) if Advice::on(&error) == Advice::Refuse => {
                 self.shared.state.lock().registry.refused(channel);
-                tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled");
+                if !std::mem::replace(&mut self.told_refusal, true) {
+                    tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled, and so is every such lock from here on");
+                }
                 Ok(())
             }
             Err(error) => Err(error),

@@ -28,8 +28,8 @@ use registry::Registry;
 pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// What is to be done at `now`.
     fn step(&self, now: Moment) -> Step;
-    /// Redis confirmed a renewal for `millis` that was sent after `asked`.
-    fn renewed(&self, asked: Moment, millis: u64) -> Schedule;
+    /// Redis confirmed this renewal, which was sent after `asked`.
+    fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule;
     /// A renewal got no clear answer, which says nothing about the lock.
     fn not_renewed(&self, cause: &str) -> Schedule;
     /// Redis answered to this renewal that the lock is gone; when to ask again if that settles

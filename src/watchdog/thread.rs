@@ -78,8 +78,8 @@ impl Worker {
     }
 
     fn pass(&mut self, work: Work) {
-        let renewals = self.step_all(work.due);
-        self.renew(&renewals, work.until);
+        let mut renewals = self.step_all(work.due);
+        self.renew(&mut renewals, work.until);
         if (self.cut_off && !renewals.is_empty()) || work.until.is_past() {
             // The time for another try belongs to the renewals.
             work.withdrawals.into_iter().for_each(|w| self.put_off(w));
@@ -161,8 +161,11 @@ impl Worker {
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
     /// server's time.
-    fn renew(&mut self, renewals: &[Asked], until: Moment) {
-        let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
+    fn renew(&mut self, renewals: &mut [Asked], until: Moment) {
+        renewals.sort_by_key(|(.., renewal)| renewal.count.is_none());
+        let counted = renewals.partition_point(|(.., renewal)| renewal.count.is_some());
+        let (counted, plain) = renewals.split_at(counted);
+        let batches: Vec<&[Asked]> = counted.chunks(1).chain(plain.chunks(BATCH)).collect();
         let again = self.renew_batches(&batches, until, script::Call::by_hash);
         let again = self.renew_batches(&again, until, script::Call::by_source);
         self.renew_batches(&again, until, script::Call::by_hash);
@@ -182,7 +185,10 @@ impl Worker {
         }
         let requests: Vec<u8> = batches
             .iter()
-            .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
+            .flat_map(|batch| {
+                let batch: Vec<&Renewal> = batch.iter().map(|(.., renewal)| renewal).collect();
+                packed(&script::renewal(&batch))
+            })
             .collect();
         self.observer
             .counters
@@ -207,7 +213,7 @@ impl Worker {
                 Ok(reply) => self.settle(batch, &reply, asked),
                 Err(error) => match Advice::on(&error) {
                     Advice::SendSource => again.push(batch),
-                    Advice::Reconnect | Advice::Forget => {
+                    Advice::Reconnect | Advice::Crowded | Advice::Forget => {
                         // The replies after a broken one cannot be told apart any more.
                         self.fail(&batches[place..], &error);
                         return again;
@@ -241,7 +247,7 @@ impl Worker {
             match verdict {
                 Verdict::Done => {
                     self.observer.counters.renewals.add(1);
-                    let schedule = guarded(|| target.renewed(asked, renewal.millis));
+                    let schedule = guarded(|| target.renewed(asked, renewal));
                     self.reschedule(*id, schedule.unwrap_or_else(after_panic));
                 }
                 Verdict::Lost(reason) => self.lose(*id, target, reason, renewal),
@@ -293,7 +299,7 @@ impl Worker {
 
     /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
     /// server that hangs must not cost them their time.
-    fn withdraw(&mut self, mut withdrawals: Vec<Withdrawal>, until: Moment) {
+    fn withdraw(&mut self, withdrawals: Vec<Withdrawal>, until: Moment) {
         if withdrawals.is_empty() {
             return;
         }
@@ -301,24 +307,27 @@ impl Worker {
             .iter()
             .flat_map(|w| script::release(&w.key, &w.owner).by_source())
             .collect();
-        if let Ok(mut wire) = self.connect(until)
-            && wire.send(&requests).is_ok()
-        {
-            let mut replies = withdrawals.iter().map(|_| wire.receive());
-            let settled = replies
-                .by_ref()
-                .take_while(|reply| reply.as_ref().err().is_none_or(is_final))
-                .count();
-            drop(replies);
-            if settled == withdrawals.len() {
-                self.keep(wire);
-            }
-            withdrawals.drain(..settled);
-        } else {
-            self.cut_off = true;
-        }
+        let sent = self.connect(until).and_then(|mut wire| {
+            wire.send(&requests)?;
+            Ok(wire)
+        });
+        let mut wire = sent.ok();
         for withdrawal in withdrawals {
-            self.put_off(withdrawal);
+            match wire.as_mut().map(Wire::receive) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) if Advice::on(&error) == Advice::WrongType => {}
+                Some(Err(error)) if Advice::on(&error).keeps_connection() => {
+                    self.put_off(withdrawal);
+                }
+                Some(Err(_)) | None => {
+                    wire = None;
+                    self.put_off(withdrawal);
+                }
+            }
+        }
+        match wire {
+            Some(wire) => self.keep(wire),
+            None => self.cut_off = true,
         }
     }
 
@@ -359,11 +368,6 @@ impl Worker {
     fn forget(&self, id: Id) -> Option<Arc<dyn Renew>> {
         self.shared.state.lock().registry.remove(id)
     }
-}
-
-/// An answer, if not the one hoped for: there is nothing to take back.
-fn is_final(error: &RedisError) -> bool {
-    matches!(Advice::on(error), Advice::Refuse | Advice::WrongType)
 }
 
 fn after_panic() -> Schedule {

@@ -46,7 +46,13 @@ fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
     let (hold, asked) = taken(1, Renewals::Unlimited);
     while !hold.expires().is_past() {}
     assert_eq!(reason(&hold), Some(LostReason::Expired));
-    hold.renewed(asked, 60_000);
+    let renewal = Renewal {
+        key: hold.key().clone(),
+        owner: hold.owner(),
+        millis: 60_000,
+        count: None,
+    };
+    hold.renewed(asked, &renewal);
     assert_eq!(reason(&hold), Some(LostReason::Expired));
     hold.lose(LostReason::Taken);
     assert_eq!(reason(&hold), Some(LostReason::Expired), "and is lost once");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient, LockGuard, ReentrantLock};
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, ReentrantLock};
 
 use super::bench::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
@@ -106,6 +106,23 @@ fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
     assert_eq!(client.stats().lost, 0);
     assert!(client.stats().renewals > 0);
     guard.unlock().unwrap();
+}
+
+/// It takes the lock anew, for nobody. Its holder must not take that for its own hold.
+#[test]
+fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let lock = client.reentrant_lock(&unique("late"));
+    let gate = hold_back(&bench, "acquire", 1);
+    let guard = lock.acquire().unwrap();
+    holds(&gate, 1);
+    // Meanwhile another client has had the lock.
+    bench.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
+    let_go(&gate);
+    let told = guard.lost().recv_timeout(lease());
+    assert!(told.is_ok(), "{told:?}");
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
 }
 
 /// The release was never answered, and its caller gave up.

@@ -145,14 +145,12 @@ fn a_nested_acquire_whose_replies_are_swallowed_is_taken_back() {
 }
 
 #[test]
-#[ignore = "what puts the count right goes down with the connection"]
 fn a_nested_acquire_whose_connections_are_reset_is_taken_back() {
     a_nested_acquire_without_any_answer(Fault::ResetBeforeReply);
 }
 
 /// It takes so long that a renewal comes between.
 #[test]
-#[ignore = "a renewal takes a hold that is being moved to a fresh name for lost"]
 fn an_inner_unlock_that_is_never_answered_is_done() {
     let bench = Bench::new();
     let mut books = bench.books();

@@ -177,7 +177,6 @@ fn a_renewal_fails(url: &str) {
 }
 
 #[test]
-#[ignore = "a panic while the new connection is logged ends it, and the next one, for ever"]
 fn a_panic_while_a_cut_subscription_is_logged_costs_no_wake_up() {
     play("subscription");
 }

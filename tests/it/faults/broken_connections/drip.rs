@@ -44,7 +44,6 @@ fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
 
 /// All replies: each call ends within what its documentation states.
 #[test]
-#[ignore = "nothing puts a count right where the reply had begun"]
 fn every_call_ends_in_its_time_while_the_server_drips() {
     let bench = Bench::alone();
     let client = client(&bench);

@@ -226,7 +226,6 @@ fn ten_thousand_operations_with_every_third_reply_swallowed_keep_every_count() {
 }
 
 #[test]
-#[ignore = "what puts a count right goes down with the connection"]
 fn ten_thousand_operations_with_every_third_connection_reset_keep_every_count() {
     // A reset is seen at once, so that there is time for several.
     ten_thousand_operations(Fault::ResetBeforeReply, millis(200));

@@ -341,7 +341,6 @@ fn a_server_without_its_replicas() {
 }
 
 #[test]
-#[ignore = "a server that is full for a moment is taken for one that refuses for good"]
 fn a_server_that_takes_no_more_connections() {
     let server = Server::start();
     stands(
