@@ -15,30 +15,30 @@ impl Conductor {
     pub fn act(&mut self) -> Result<()> {
         let place = self.random.usize(0..self.crew.places.len());
         match self.random.u8(0..28) {
-            0..6 => self.pause_worker(place),
-            6 => self.pause_server(),
-            7 => {
+            0..9 => self.pause_worker(place),
+            9 => self.pause_server(),
+            10 => {
                 self.crew.resume(place)?;
                 self.crew.replace(place)
             }
-            8..11 => self.isolate(place),
-            11 => self.refuse(place),
-            12 => {
+            11..15 => self.isolate(place),
+            15 => self.refuse(place),
+            16 => {
                 self.crew.places[place].network.cut();
                 Ok(())
             }
-            13..15 => {
+            17 => {
                 self.crew.places[place].network.reset();
                 Ok(())
             }
-            15..21 => {
+            18..22 => {
                 let soon = self.between(Duration::ZERO, self.args.lease() * 2);
                 self.later(soon, Undo::Deliver(place));
                 Ok(())
             }
             // The server would not answer, and nobody would be there to let it go on.
             _ if self.server_paused => Ok(()),
-            21..23 => self.delete(),
+            22 => self.delete(),
             23 => self.kill_clients(),
             24 => {
                 let lock = self.random.u32(0..self.args.locks);

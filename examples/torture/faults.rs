@@ -40,8 +40,8 @@ impl Conductor {
             let storm = self.between(self.args.lease() * 3, self.args.lease() * 10);
             self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
             self.calm()?;
-            // Long enough, one time in four, that a lock which is stuck is seen to be.
-            let calm = match self.random.u8(0..4) {
+            // Long enough, one time in eight, that a lock which is stuck is seen to be.
+            let calm = match self.random.u8(0..8) {
                 0 => self.args.bounds().idle * 3 / 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
             };
@@ -92,7 +92,7 @@ impl Conductor {
             if now >= next {
                 self.act()?;
                 next = Instant::now()
-                    + self.between(Duration::from_millis(5), Duration::from_millis(100));
+                    + self.between(Duration::from_millis(5), Duration::from_millis(80));
             }
             let due = self.undo.iter().map(|(at, _)| *at);
             let wake = due.chain([next, end]).min().unwrap_or(end);

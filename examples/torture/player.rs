@@ -290,8 +290,8 @@ impl<'a> Player<'a> {
     fn stint(&mut self, depth: u32) -> Duration {
         let part = self.random.f64();
         let whole = match self.random.u8(0..100) {
-            0..5 if depth == 1 => self.args.lease() * 2,
-            5..20 => self.args.lease() / 4,
+            0..8 if depth == 1 => self.args.lease() * 2,
+            8..20 => self.args.lease() / 4,
             _ => Duration::from_millis(10),
         };
         whole.mul_f64(part)
