@@ -96,6 +96,28 @@
 //!   as much, and whoever dies keeps the lock that long. The clocks of the clients' machines are of no
 //!   matter.
 //!
+//! # When Redis answers with an error
+//!
+//! | it says | because | to lock is | to unlock is | meanwhile a held lock is |
+//! |---|---|---|---|---|
+//! | `OOM` | memory is full, and it may evict nothing | an error at once | done; a nested unlock is an error at once | renewed |
+//! | `READONLY` | it became a replica | tried again on new connections | tried again, then in the background | in danger |
+//! | `LOADING`, `BUSY`, `MASTERDOWN`, `NOREPLICAS`, too many clients | it is not ready: it loads its data, runs somebody's script, lacks its master or replicas, has no connection to spare | tried again | tried again, then in the background | in danger |
+//! | `MISCONF` | its last save failed | an error at once | an error at once; goes on in the background | in danger |
+//! | `NOAUTH`, `WRONGPASS` | the log-in is missing or wrong, perhaps since a moment ago | an error at once | an error at once; goes on in the background | renewed on a connection that is logged in already, else in danger |
+//! | `NOPERM` or "can't run this command" | the user may not do it | an error at once | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
+//! | `WRONGTYPE` | the key is not a lock | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
+//! | `NOSCRIPT` | it forgot the script | sent once more, with the script | the same | the same |
+//!
+//! *An error at once* is [`Error::Redis`], after one attempt. *Tried again* is until it works or the time
+//! of the call is over, which is [`Error::Unavailable`] with what Redis said as its cause. *In the
+//! background* is until it works or the lease is over. *In danger* is not lost: renewals fail
+//! ([`LockEvent::RenewalFailed`]) and are tried again, quickly, until the lease is over. Connections that
+//! were told `READONLY`, `NOAUTH` or `WRONGPASS` are dropped, and so are those that were opened before.
+//! What only reads ([`inspect`](LockClient::inspect) and the like) works under `OOM`, `READONLY`,
+//! `MISCONF` and `NOREPLICAS`; [`force_unlock`](LockClient::force_unlock) says what an unlock says, but
+//! does not go on in the background.
+//!
 //! # Locks that are left behind
 //!
 //! | what happens | what becomes of the lock |

@@ -41,9 +41,6 @@ struct Expected {
     renewal: Outcome,
     inspect: Outcome,
     force_unlock: Outcome,
-    /// Whether a lock whose unlock failed is free as soon as the condition is over, not only when
-    /// its lease is.
-    freed_at_once: bool,
     /// Whether connections on which it was told are used again.
     connections_are_kept: bool,
 }
@@ -59,7 +56,6 @@ impl Expected {
             renewal: outcome,
             inspect: outcome,
             force_unlock: outcome,
-            freed_at_once: true,
             connections_are_kept: true,
         }
     }
@@ -139,7 +135,7 @@ fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
     let client = client(condition.url);
     let events = client.events();
     let long = SOON.get() * 6;
-    let freed_lease = LONG.get() * if expected.freed_at_once { 2 } else { 1 };
+    let freed_lease = LONG.get() * 2;
     let [outer, forced, late] = ["nested", "forced", "late"].map(|what| hold(&client, what, long));
     let nested = client.reentrant_lock(outer.name());
     let inner = nested.try_acquire(Duration::ZERO, Lease::fixed(long));
@@ -229,9 +225,7 @@ fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
             .is_locked()
             .expect("an answer")
     });
-    if expected.freed_at_once {
-        assert!(Instant::now() < freed_by, "only by its lease");
-    }
+    assert!(Instant::now() < freed_by, "only by its lease");
     free.acquire()
         .expect("it is free")
         .unlock()

@@ -228,7 +228,6 @@ fn a_user_who_may_not_run_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +evalsha"),
         },
         &Expected {
-            freed_at_once: false,
             ..Expected::of_all(Refused("no permissions"))
         },
     );
@@ -248,7 +247,6 @@ fn a_user_who_may_not_tell_the_server_its_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +eval"),
         },
         &Expected {
-            freed_at_once: false,
             ..Expected::of_all(Refused("no permissions"))
         },
     );
@@ -316,7 +314,6 @@ fn a_server_that_could_not_save() {
         },
         &Expected {
             inspect: Works,
-            freed_at_once: false,
             ..Expected::of_all(Refused("MISCONF"))
         },
     );
@@ -334,8 +331,7 @@ fn a_server_without_its_replicas() {
         },
         &Expected {
             inspect: Works,
-            freed_at_once: false,
-            ..Expected::of_all(Refused("NOREPLICAS"))
+            ..Expected::of_all(Retried("NOREPLICAS"))
         },
     );
 }
