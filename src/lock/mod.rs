@@ -30,12 +30,14 @@ use crate::lease::Lease;
 ///
 /// [`Error::Config`] for a bad name or lease, before anything is sent; [`Error::WrongType`] if the
 /// key is not a lock; [`Error::Unavailable`] if Redis gave no clear answer in the time that the
-/// method states; [`Error::Redis`] if it refused. No method panics.
+/// method states; [`Error::Redis`] if it refused; [`Error::Forked`] in a process that was forked from
+/// the client's. No method panics.
 ///
 /// [`Error::Config`]: crate::Error::Config
 /// [`Error::WrongType`]: crate::Error::WrongType
 /// [`Error::Unavailable`]: crate::Error::Unavailable
 /// [`Error::Redis`]: crate::Error::Redis
+/// [`Error::Forked`]: crate::Error::Forked
 pub trait Lock: fmt::Debug + Send + Sync {
     /// The name of the lock, without the client's namespace.
     fn name(&self) -> &str;
