@@ -28,6 +28,9 @@ if KEYS[2] then
     -- The clock takes over where the last token is gone: it is later than any clock that gave one.
     local now = redis.call('time')
     token = math.max((redis.call('get', KEYS[2]) or 0) + 1, now[1] * 1000000 + now[2])
+    if token >= 9007199254740992 then
+        return redis.error_reply('ERR the last fencing token is too large to count on from it')
+    end
     local text = string.format('%.0f', token)
     if redis.call('pttl', KEYS[2]) == -1 then
         -- Kept for ever by whoever made it, as Redisson does: others count on it.
@@ -46,8 +49,8 @@ if free then
         return granted
     end
 else
+    redis.call('hset', KEYS[1], owner, 1)
     if found ~= owner then
-        redis.call('hset', KEYS[1], owner, 1)
         redis.call('hdel', KEYS[1], found)
     end
     if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then

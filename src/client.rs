@@ -20,8 +20,8 @@ use crate::observe::{LockEvent, Stats};
 /// one for each of the first two threads; while a server hangs, up to three more for each call whose
 /// request it has not answered. When the last client, lock and guard are gone, the threads end and
 /// the connections are closed; locks that are still held then run out with their lease. That last
-/// drop waits for the first two threads, which takes at most a second or two, and that only while
-/// the server hangs.
+/// drop waits for the first two threads, which takes moments, and while the server hangs at most a
+/// connection time-out and a command time-out for each. A guard that is forgotten is never gone.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     core: Arc<Core>,
@@ -151,6 +151,9 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn events(&self) -> Receiver<LockEvent> {
+        if !self.core.is_at_home() {
+            return crossbeam_channel::never();
+        }
         self.core.observer.events()
     }
 }

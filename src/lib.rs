@@ -79,7 +79,7 @@
 //!    sleeps, from before the request was sent.
 //! 3. A process that dies frees its locks within one lease.
 //! 4. A lost or late reply never leaves a count wrong, a lock stuck for longer than one lease, or a
-//!    stranger's lock released: every request can be done twice and does its work once.
+//!    stranger's lock released: every request but that to break a lock can be done twice and does its work once.
 //! 5. Every call returns within the time that its documentation states, whatever the server and the
 //!    network do. The look-up of a host name alone is left to the system.
 //!

@@ -126,8 +126,15 @@ pub(crate) fn acquire_fenced(key: &LockKey, owner: &Owner, millis: u64) -> Call 
 pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     match reply {
         Value::Nil => Ok(Attempt::Taken(None)),
+        Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
+        other => Err(unexpected(other)),
+    }
+}
+
+pub(crate) fn attempt_fenced(reply: &Value) -> RedisResult<Attempt> {
+    match reply {
         Value::Array(parts) => match parts[..] {
-            [Value::Int(token)] => Ok(Attempt::Taken(u64::try_from(token).ok())),
+            [Value::Int(token)] if token > 0 => Ok(Attempt::Taken(Some(token.unsigned_abs()))),
             _ => Err(unexpected(reply)),
         },
         Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
@@ -156,6 +163,20 @@ pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
         .arg(owner.as_str())
 }
 
+/// A hold count to be written, for an owner of several names.
+#[derive(Clone, Debug)]
+pub(crate) struct Count {
+    pub(crate) key: LockKey,
+    pub(crate) owner: Owner,
+    pub(crate) count: u32,
+}
+
+impl Count {
+    pub(crate) fn call(&self) -> Call {
+        recount(&self.key, &self.owner, self.count, 0)
+    }
+}
+
 /// What Redis says of a hold that was believed to stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -179,23 +200,6 @@ pub(crate) struct Renewal {
     pub(crate) key: LockKey,
     pub(crate) owner: Owner,
     pub(crate) millis: u64,
-    /// To be written, too, because nobody knows what Redis has: a renewal that is a [`recount`].
-    pub(crate) count: Option<u32>,
-}
-
-/// Of any number of locks, or of one that is to be counted.
-pub(crate) fn renewal(renewals: &[&Renewal]) -> Call {
-    match renewals {
-        [
-            Renewal {
-                key,
-                owner,
-                millis,
-                count: Some(count),
-            },
-        ] => recount(key, owner, *count, *millis),
-        renewals => renew(renewals.iter().copied()),
-    }
 }
 
 pub(crate) fn renew<'a>(renewals: impl IntoIterator<Item = &'a Renewal>) -> Call {
@@ -217,7 +221,6 @@ pub(crate) fn only_verdict(reply: &Value) -> RedisResult<Verdict> {
 pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
     match reply {
         Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
-        Value::Int(_) if count == 1 => Ok(vec![verdict(reply)?]),
         other => Err(unexpected(other)),
     }
 }
@@ -273,7 +276,11 @@ mod tests {
     fn every_reply_of_a_script_has_its_meaning() {
         assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken(None));
         let token = Value::Array(vec![Value::Int(7)]);
-        assert_eq!(attempt(&token).unwrap(), Attempt::Taken(Some(7)));
+        assert_eq!(attempt_fenced(&token).unwrap(), Attempt::Taken(Some(7)));
+        assert_eq!(
+            attempt_fenced(&Value::Int(250)).unwrap(),
+            Attempt::Held(Some(250))
+        );
         assert_eq!(attempt(&Value::Int(250)).unwrap(), Attempt::Held(Some(250)));
         assert_eq!(attempt(&Value::Int(-1)).unwrap(), Attempt::Held(None));
         assert_eq!(verdict(&Value::Int(1)).unwrap(), Verdict::Done);
@@ -294,7 +301,13 @@ mod tests {
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
         }
         assert!(attempt(&Value::Okay).is_err());
-        assert!(attempt(&Value::Array(vec![])).is_err());
+        for odd in [
+            Value::Nil,
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(0)]),
+        ] {
+            assert!(attempt_fenced(&odd).is_err(), "no token: {odd:?}");
+        }
         // Fewer verdicts than locks: which lock is missing cannot be told.
         assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
     }

@@ -50,9 +50,10 @@ impl Advice {
         if text.contains("max number of clients") {
             return Self::Crowded;
         }
+        let wrapped = text.starts_with("Error running script");
         let code = ["WRONGTYPE", "READONLY", "NOREPLICAS"]
             .into_iter()
-            .find(|code| text.contains(code));
+            .find(|code| wrapped && text.contains(code));
         match code {
             Some("READONLY") => Self::Reconnect,
             code => Self::on_code(code),

@@ -11,16 +11,15 @@ use super::bell::Bell;
 use super::levels::{LevelId, Levels};
 use super::naming::{Naming, Written};
 use super::queue::LocalQueue;
-use super::tenure::{Tenure, Want};
+use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::Terms;
-use crate::observe::{LockEvent, Observer};
+use crate::observe::{LockEvent, Observer, tell};
 use crate::owner::{Owner, ThreadId};
 use crate::process::Process;
-use crate::script::Renewal;
-use crate::watchdog::{Id, Renew, Schedule, Step};
+use crate::watchdog::{Id, Schedule};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -53,13 +52,11 @@ struct State {
 impl State {
     fn schedule(&self) -> Schedule {
         let schedule = self.tenure.schedule();
-        if self.naming.is_unsettled() {
-            return Schedule {
-                due: Moment::ZERO,
-                ..schedule
-            };
+        let count_due = self.naming.due().unwrap_or(Moment::NEVER);
+        Schedule {
+            due: schedule.due.min(count_due),
+            ..schedule
         }
-        schedule
     }
 }
 
@@ -136,6 +133,11 @@ impl Hold {
 
     pub(crate) fn owner(&self) -> Owner {
         self.state.lock().naming.owner().clone()
+    }
+
+    /// Its lease was asked for, and a copy of that had no answer.
+    pub(crate) fn asked_in_vain(&self) {
+        self.state.lock().unconfirmed += 1;
     }
 
     /// A renewal under its name may come when the hold is over, and would lengthen the next of that
@@ -289,19 +291,24 @@ impl Hold {
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
         }
-        // Last of all: what listens to these is code of the user's, and may panic.
+        // Last of all: what listens to these is code of the user's, and may take its time.
         self.observer.counters.tell_loss(reason);
         if before.is_none() {
             self.observer.counters.held(self.held_for());
         }
-        tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost");
+        tell(|| tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost"));
     }
 
     /// Where the loss is told.
     pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        self.bell.listen(|| match self.state.lock().end {
-            Some(End::Lost(reason)) => Some(reason),
-            _ => None,
+        self.bell.listen(|| {
+            if !self.process.is_current() {
+                return None;
+            }
+            match self.state.lock().end {
+                Some(End::Lost(reason)) => Some(reason),
+                _ => None,
+            }
         })
     }
 
@@ -311,77 +318,7 @@ impl Hold {
     }
 }
 
-impl Renew for Hold {
-    fn step(&self, now: Moment) -> Step {
-        let mut state = self.state.lock();
-        if state.end.is_some() {
-            return Step::Over;
-        }
-        let want = state.tenure.wants(now);
-        let loss = if now >= state.tenure.expires() {
-            Some(LostReason::Expired)
-        } else {
-            (want == Want::Limit).then_some(LostReason::RenewalLimit)
-        };
-        if let Some(reason) = loss {
-            drop(state);
-            self.lose(reason);
-            return Step::Over;
-        }
-        let settled = state.naming.settle();
-        let millis = match want {
-            Want::Renewal(millis) => millis,
-            Want::Nothing | Want::Limit if settled.is_some() => 0,
-            Want::Nothing | Want::Limit => return Step::Wait(state.schedule()),
-        };
-        state.unconfirmed += 1;
-        Step::Renew(Renewal {
-            key: self.key.clone(),
-            count: settled.is_some().then(|| state.tenure.count()),
-            owner: settled.unwrap_or_else(|| state.naming.owner().clone()),
-            millis,
-        })
-    }
-
-    fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule {
-        {
-            let mut state = self.state.lock();
-            state.unconfirmed = state.unconfirmed.saturating_sub(1);
-            if done.count.is_some() {
-                state.naming.settled(&done.owner);
-            }
-        }
-        // A hold that is over by now says so, and does not come back.
-        if self.check().is_ok() {
-            self.state.lock().tenure.renewed(asked, done.millis);
-        }
-        self.schedule()
-    }
-
-    fn not_renewed(&self, cause: &str) -> Schedule {
-        let now = Moment::now();
-        let (expires, retry) = {
-            let tenure = &self.state.lock().tenure;
-            (tenure.expires(), tenure.retry(now))
-        };
-        self.observer.emit(&LockEvent::RenewalFailed {
-            lock: self.key.shared_name(),
-            cause: cause.into(),
-            lease_left: expires.since(now),
-        });
-        retry
-    }
-
-    fn lost(&self, reason: LostReason, asked: &Renewal) -> Option<Schedule> {
-        if !asked.owner.covers(&self.owner()) {
-            // It was not asked for under the name that it has now.
-            let tenure = &self.state.lock().tenure;
-            return Some(tenure.retry(Moment::now()));
-        }
-        self.lose(reason);
-        None
-    }
-}
+mod renewal;
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -4,13 +4,27 @@
 //! answer, the next takes the hold to a name that the earlier does not know, and finds it under any of
 //! the names that it may have.
 
+use std::time::Duration;
+
+use crate::clock::Moment;
 use crate::owner::Owner;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Naming {
     owner: Owner,
     /// The thread of the hold is writing a count.
     counting: bool,
+    /// The watchdog has tried to write it, under the newest name: when it is to try again.
+    settling: Option<Settling>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settling {
+    due: Moment,
+    pause: Duration,
 }
 
 /// What became of a count.
@@ -27,6 +41,7 @@ impl Naming {
         Self {
             owner,
             counting: false,
+            settling: None,
         }
     }
 
@@ -37,6 +52,7 @@ impl Naming {
     /// The owner under which the thread is to write a count.
     pub(super) fn begin(&mut self) -> Owner {
         self.counting = true;
+        self.settling = None;
         if self.owner.is_uncertain() {
             self.owner = self.owner.with_fresh_name();
         }
@@ -63,17 +79,26 @@ impl Naming {
         }
     }
 
-    /// Somebody has to write the count, because nobody knows what Redis has, and the thread does not.
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.owner.is_uncertain() && !self.counting
+    /// When the watchdog is to write the count, because nobody knows what Redis has, and the thread
+    /// does not write it.
+    pub(super) fn due(&self) -> Option<Moment> {
+        let is_unsettled = self.owner.is_uncertain() && !self.counting;
+        is_unsettled.then(|| self.settling.map_or(Moment::ZERO, |settling| settling.due))
     }
 
-    /// The owner under which the watchdog is to write it.
-    pub(super) fn settle(&mut self) -> Option<Owner> {
-        if !self.is_unsettled() {
-            return None;
-        }
-        self.owner = self.owner.with_fresh_name();
+    /// The owner under which it is to write it now. All its attempts go to one name, as the copies of
+    /// the thread's request do.
+    pub(super) fn settle(&mut self, now: Moment) -> Option<Owner> {
+        self.due().filter(|&due| due <= now)?;
+        let pause = match self.settling {
+            Some(settling) => (settling.pause * 2).min(LONGEST_PAUSE),
+            None => {
+                self.owner = self.owner.with_fresh_name();
+                FIRST_PAUSE
+            }
+        };
+        let due = now.after(pause);
+        self.settling = Some(Settling { due, pause });
         Some(self.owner.clone())
     }
 
@@ -81,6 +106,7 @@ impl Naming {
     pub(super) fn settled(&mut self, owner: &Owner) {
         if self.owner == *owner {
             self.owner = self.owner.split().0;
+            self.settling = None;
         }
     }
 }
@@ -101,7 +127,7 @@ mod tests {
         assert_eq!(naming.begin(), owner);
         naming.end(Written::Yes);
         assert_eq!(*naming.owner(), owner);
-        assert!(!naming.is_unsettled());
+        assert_eq!(naming.due(), None);
     }
 
     #[test]
@@ -114,7 +140,7 @@ mod tests {
         assert_eq!(naming.again(&begun), second);
         // A renewal meanwhile asks for both names, and writes no count.
         assert_eq!(*naming.owner(), second);
-        assert_eq!(naming.settle(), None);
+        assert_eq!(naming.settle(Moment::now()), None);
         naming.end(Written::Yes);
         assert_eq!(*naming.owner(), second.split().0);
     }
@@ -124,12 +150,12 @@ mod tests {
         let (mut naming, owner) = naming();
         naming.begin();
         naming.end(Written::Unknown);
-        assert!(naming.is_unsettled());
+        assert_eq!(naming.due(), Some(Moment::ZERO));
         let next = naming.begin();
         assert!(next.covers(&owner) && next.split().0 != owner);
         assert_eq!(naming.again(&next), next, "it goes there already");
         naming.end(Written::No);
-        assert!(naming.is_unsettled(), "still");
+        assert!(naming.due().is_some(), "still");
     }
 
     #[test]
@@ -137,13 +163,16 @@ mod tests {
         let (mut naming, owner) = naming();
         naming.begin();
         naming.end(Written::Unknown);
-        let unanswered = naming.settle().unwrap();
-        let answered = naming.settle().unwrap();
-        assert!(answered.covers(&unanswered) && answered.covers(&owner));
-        naming.settled(&unanswered);
-        assert!(naming.is_unsettled(), "it may have moved on since");
-        naming.settled(&answered);
-        assert_eq!(*naming.owner(), answered.split().0);
+        let now = Moment::now();
+        let asked = naming.settle(now).unwrap();
+        assert!(asked.covers(&owner) && asked.split().0 != owner);
+        assert_eq!(naming.settle(now), None, "not again at once");
+        let again = naming.due().unwrap();
+        assert_eq!(naming.settle(again).unwrap(), asked, "names do not pile up");
+        assert!(naming.due().unwrap().since(again) > again.since(now));
+        naming.settled(&asked);
+        assert_eq!(*naming.owner(), asked.split().0);
+        assert_eq!(naming.due(), None);
     }
 
     #[test]
@@ -151,7 +180,7 @@ mod tests {
         let (mut naming, _) = naming();
         naming.begin();
         naming.end(Written::Unknown);
-        let watchdogs = naming.settle().unwrap();
+        let watchdogs = naming.settle(Moment::now()).unwrap();
         let threads = naming.begin();
         assert!(threads.covers(&watchdogs));
         naming.settled(&watchdogs);

@@ -187,7 +187,10 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
             return Err(no_answer.error);
         }
     };
-    let found = script::attempt(&answer.reply);
+    let found = match kind {
+        Kind::Plain => script::attempt(&answer.reply),
+        Kind::Fenced => script::attempt_fenced(&answer.reply),
+    };
     match found.map_err(|error| core.connections.refusal(key, error))? {
         Attempt::Held(millis) => {
             take_back(core, key, owner, terms, answer.in_vain);

@@ -25,14 +25,18 @@ use crate::lease::Lease;
 /// machine has it; a nested acquire has the token of its hold. The token is made by the script that
 /// takes the lock: one more than the last one, but at least the server's clock in microseconds. So tokens
 /// rise on when Redis has lost the last one (a flush, a failover, seven days without use), as long as
-/// its clock has not been set back meanwhile to before the last hold.
+/// the clock that Redis has then is not behind what it was at the last hold: it was not set back, and that
+/// of a promoted replica is right.
 ///
 /// # Beside Redisson
 ///
 /// In Redis it is Redisson's `RFencedLock`, with the last token under
 /// `redisson_lock_token:{name}`, so Java and Rust holders share one rising sequence. Redisson raises the
 /// token at each nested acquire, too, and keeps the key for ever; here it expires seven days after
-/// the last hold, unless it has no time to live already: then it is left so.
+/// this crate took the lock last, unless it has no time to live: then it is left so. **Where Java
+/// processes share the name, keep it for ever** (`PERSIST redisson_lock_token:{name}`, once): theirs is no use
+/// that prolongs it, and without it they would count from 1 again. A hold of this crate lifts the counter
+/// to the clock, 16 digits.
 ///
 /// Use one kind of lock for one name. A thread that holds a lock by a
 /// [`ReentrantLock`](crate::ReentrantLock) has no token, and taking it again by this one is an

@@ -11,6 +11,7 @@ use super::{release, standing};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId};
+use crate::observe::tell;
 use crate::patience::Patience;
 
 /// A lock that this thread holds; dropping it unlocks.
@@ -97,9 +98,9 @@ impl LockGuard {
     /// listened to on other threads, where all but one see only that the channel is disconnected.
     /// It is disconnected, too, when the hold ends well and its last guard is gone.
     ///
-    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, within moments,
-    /// and also while Redis hangs. Only if the lock was taken while the watchdog waits for an answer can
-    /// it be late by that wait: at most one command time-out.
+    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, within moments;
+    /// while Redis hangs, at most a quarter of a command time-out later. Only if the lock was taken while the
+    /// watchdog waited for an answer can it be late by that wait: at most one command time-out.
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         self.hold.bell()
@@ -122,9 +123,10 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is gone, [`Error::Config`] for a duration outside its bounds,
-    /// [`Error::Unavailable`] after one command time-out without an answer; then the lease is what
-    /// it was.
+    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] after the thread has unlocked it by hand
+    /// and in a forked child, [`Error::Config`] for a duration outside its bounds, [`Error::Redis`] if
+    /// Redis refused, [`Error::Unavailable`] after one command time-out without an answer. After an error
+    /// the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         standing::extend(&self.core, &self.hold, duration)
     }
@@ -152,7 +154,9 @@ impl Drop for LockGuard {
         }
         let patience = self.core.patience_for_an_answer();
         if let Err(error) = self.finish(&patience) {
-            tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
+            tell(|| {
+                tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
+            });
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped};
-use crate::observe::LockEvent;
+use crate::observe::{LockEvent, tell};
 use crate::owner;
 use crate::patience::Patience;
 use crate::script::{self, Verdict};
@@ -114,10 +114,7 @@ fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience)
             lock: hold.key().shared_name(),
             late_by,
         });
-        tracing::info!(
-            lock = hold.key().name(),
-            ?late_by,
-            "a lock was released after its lease"
-        );
+        let lock = hold.key().name();
+        tell(|| tracing::info!(lock, ?late_by, "a lock was released after its lease"));
     }
 }

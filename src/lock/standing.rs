@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use crate::clock::Moment;
-use crate::conn::Answer;
+use crate::conn::{Answer, InVain, NoAnswer};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
@@ -39,13 +39,13 @@ pub(super) fn recount(
             verdict?.map_err(|reason| lose(core, hold, reason))
         }
         Err(no_answer) => {
-            if no_answer.in_vain.is_ambiguous() {
-                hold.end_count(Written::Unknown);
-                // Which sets right what Redis has, as soon as it can.
-                core.watchdog.reschedule(hold.id(), hold.schedule());
+            hold.end_count(if no_answer.in_vain.is_ambiguous() {
+                Written::Unknown
             } else {
-                hold.end_count(Written::No);
-            }
+                Written::No
+            });
+            // It sets right what Redis has, as soon as it can.
+            core.watchdog.reschedule(hold.id(), hold.schedule());
             Err(failure(core, hold, no_answer.error))
         }
     }
@@ -59,9 +59,12 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
             key: hold.key().clone(),
             owner: owner.clone(),
             millis,
-            count: None,
         }]);
-        let settled = match core.connections.ask(hold.key(), &request, patience) {
+        let result = core.connections.ask(hold.key(), &request, patience);
+        if in_vain(&result).is_ambiguous() {
+            hold.asked_in_vain();
+        }
+        let settled = match result {
             Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,
             Err(no_answer) => return Err(failure(core, hold, no_answer.error)),
         };
@@ -71,6 +74,13 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
             Err(_) if !owner.covers(&hold.owner()) => {}
             Err(reason) => return Err(lose(core, hold, reason)),
         }
+    }
+}
+
+fn in_vain(result: &Result<Answer, NoAnswer>) -> &InVain {
+    match result {
+        Ok(answer) => &answer.in_vain,
+        Err(no_answer) => &no_answer.in_vain,
     }
 }
 

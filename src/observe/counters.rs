@@ -57,11 +57,11 @@ counters! {
     /// Renewals that got no answer, one for each lock and time. They may have been done; the lock is
     /// asked for again.
     renewals_unknown = "leasehold_renewals_total" "outcome" "unknown",
-    /// Script calls that the watchdog made for all its renewals.
+    /// Script calls that the watchdog made, or tried to make, for all its renewals.
     renewal_calls = "leasehold_renewal_calls_total",
     /// Held locks that were lost, for any reason.
     lost = "leasehold_lost_total",
-    /// Waits for another process that ended with its message, or with a new subscription.
+    /// Waits for another process that ended with its message, a new subscription, or an interrupt.
     wakeups_by_message = "leasehold_wakeups_total" "by" "message",
     /// Waits for another process that ended by the lease that Redis had told, or by a poll.
     wakeups_by_timeout = "leasehold_wakeups_total" "by" "timeout",
@@ -144,17 +144,19 @@ impl Counters {
 #[cfg(feature = "metrics")]
 impl Series {
     fn add(self, n: u64) {
-        let counter = match self.label {
-            Some((label, value)) => metrics::counter!(self.name, label => value),
-            None => metrics::counter!(self.name),
-        };
-        counter.increment(n);
+        super::tell(|| {
+            let counter = match self.label {
+                Some((label, value)) => metrics::counter!(self.name, label => value),
+                None => metrics::counter!(self.name),
+            };
+            counter.increment(n);
+        });
     }
 }
 
 #[cfg(feature = "metrics")]
 fn record(name: &'static str, time: Duration) {
-    metrics::histogram!(name).record(time);
+    super::tell(|| metrics::histogram!(name).record(time));
 }
 
 #[cfg(not(feature = "metrics"))]

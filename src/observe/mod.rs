@@ -2,6 +2,7 @@
 
 mod counters;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,12 @@ use crate::error::LostReason;
 
 /// How many events one receiver of [`LockClient::events`](crate::LockClient::events) can be behind.
 const EVENT_BUFFER: usize = 1024;
+
+/// Runs code of the user's: what listens to the log, and what records metrics. Its panic is its own
+/// and stops here, so that no call and no thread of the crate is left half way.
+pub(crate) fn tell(listener: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(listener));
+}
 
 /// Something that happened to a lock or a connection without the call that caused it.
 ///
@@ -73,7 +80,7 @@ impl Observer {
     pub(crate) fn reconnected(&self, node: &str) {
         self.counters.reconnects.add(1);
         self.emit(&LockEvent::Reconnected { node: node.into() });
-        tracing::info!(node, "connected again");
+        tell(|| tracing::info!(node, "connected again"));
     }
 
     /// Tells every receiver that still listens. Never blocks: a full one misses the event.
@@ -99,6 +106,14 @@ mod tests {
         LockEvent::Reconnected {
             node: "node".into(),
         }
+    }
+
+    #[test]
+    fn a_listener_that_panics_harms_nobody() {
+        let mut told = false;
+        tell(|| panic!("it cannot bear to hear this"));
+        tell(|| told = true);
+        assert!(told);
     }
 
     #[test]

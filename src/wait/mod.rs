@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Moment;
 use crate::conn::{Connections, Node};
-use crate::observe::Observer;
+use crate::observe::{Observer, tell};
 use crate::process::Process;
 use crate::wake::Waker;
 use registry::Registry;
@@ -138,7 +138,7 @@ impl Subscriber {
     /// Without this the thread looks up by itself, a little later.
     fn interrupt_read(&self, time: Duration) {
         if let Err(error) = self.connections.publish(&self.shared.control, time) {
-            tracing::debug!(?error, "the subscriber could not be told of a new channel");
+            tell(|| tracing::debug!(?error, "the subscriber could not be told of a new channel"));
         }
     }
 
@@ -165,7 +165,9 @@ impl Subscriber {
                 self.started.store(true, Ordering::Release);
             }
             // Waiting goes on by polling, and the next wait tries again.
-            Err(error) => tracing::warn!(%error, "the subscriber thread could not be started"),
+            Err(error) => {
+                tell(|| tracing::warn!(%error, "the subscriber thread could not be started"));
+            }
         }
     }
 }

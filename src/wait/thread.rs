@@ -9,6 +9,7 @@ use redis::{Msg, RedisError, RedisResult, Value};
 use super::Shared;
 use crate::clock::Moment;
 use crate::conn::{Advice, Node, Wire};
+use crate::observe::tell;
 use crate::wake::Waker;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
@@ -98,11 +99,10 @@ impl Worker {
         if let Err(error) = &result {
             self.failures = self.failures.saturating_add(1);
             if self.failures == 1 {
-                tracing::warn!(
-                    node = self.node.name(),
-                    %error,
-                    "no subscription; locks are polled until there is one"
-                );
+                let node = self.node.name();
+                tell(|| {
+                    tracing::warn!(node, %error, "no subscription; locks are polled until there is one");
+                });
             }
         }
         result
@@ -176,7 +176,13 @@ impl Worker {
             Err(error) if Advice::on(&error) == Advice::Refuse => {
                 self.shared.state.lock().registry.refused(channel);
                 if !std::mem::replace(&mut self.told_refusal, true) {
-                    tracing::warn!(%channel, %error, "a channel may not be subscribed; its lock is polled, and so is every such lock from here on");
+                    tell(|| {
+                        tracing::warn!(
+                            %channel,
+                            %error,
+                            "a channel may not be subscribed; its lock is polled, and so is every such lock"
+                        );
+                    });
                 }
                 Ok(())
             }

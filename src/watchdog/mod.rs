@@ -1,6 +1,7 @@
 //! Renewal: one thread keeps the leases of all locks that a client holds, and tells the holder of a
 //! lock that is gone.
 
+mod errands;
 mod registry;
 mod thread;
 
@@ -20,12 +21,16 @@ use crate::key::LockKey;
 use crate::observe::Observer;
 use crate::owner::Owner;
 use crate::process::Process;
-use crate::script::Renewal;
+use crate::script::{Count, Renewal};
 use registry::Registry;
 
 /// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
 /// mutex then; a panic in one call is logged and hurts nobody else.
 pub(crate) trait Renew: Send + Sync + fmt::Debug {
+    /// The count that is to be written at `now`, because nobody knows what Redis has.
+    fn settle(&self, now: Moment) -> Option<Count>;
+    /// It was written, under this owner.
+    fn settled(&self, owner: &Owner);
     /// What is to be done at `now`.
     fn step(&self, now: Moment) -> Step;
     /// Redis confirmed this renewal, which was sent after `asked`.

@@ -10,7 +10,7 @@ use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
 use crate::clock::Moment;
 use crate::conn::{Advice, Node, Wire};
 use crate::error::LostReason;
-use crate::observe::Observer;
+use crate::observe::{Observer, tell};
 use crate::script::{self, Renewal, Verdict};
 
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
@@ -26,16 +26,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// After a panic in a target's own code, or in what the user does with log lines and the like.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     node: Arc<Node>,
     observer: Arc<Observer>,
     command_timeout: Duration,
     wire: Option<Wire>,
     /// The last attempt to use a connection failed.
-    cut_off: bool,
+    pub(super) cut_off: bool,
 }
 
 /// One lock of a pass, and what is asked of Redis for it.
@@ -78,8 +76,9 @@ impl Worker {
     }
 
     fn pass(&mut self, work: Work) {
-        let mut renewals = self.step_all(work.due);
-        self.renew(&mut renewals, work.until);
+        self.settle(&work.due, work.until);
+        let renewals = self.step_all(work.due);
+        self.renew(&renewals, work.until);
         if (self.cut_off && !renewals.is_empty()) || work.until.is_past() {
             // The time for another try belongs to the renewals.
             work.withdrawals.into_iter().for_each(|w| self.put_off(w));
@@ -124,7 +123,9 @@ impl Worker {
                 });
                 let until = now.after(timeout);
                 // Whoever listens for its loss is to hear of it when the lease ends, not after the I/O.
+                // But leases that end one after another must leave the others time to be renewed.
                 let next_end = state.registry.next_end(now, until);
+                let next_end = next_end.map(|end| end.max(now.after(timeout / 4)));
                 return Some(Work {
                     due,
                     withdrawals,
@@ -161,11 +162,8 @@ impl Worker {
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
     /// server's time.
-    fn renew(&mut self, renewals: &mut [Asked], until: Moment) {
-        renewals.sort_by_key(|(.., renewal)| renewal.count.is_none());
-        let counted = renewals.partition_point(|(.., renewal)| renewal.count.is_some());
-        let (counted, plain) = renewals.split_at(counted);
-        let batches: Vec<&[Asked]> = counted.chunks(1).chain(plain.chunks(BATCH)).collect();
+    fn renew(&mut self, renewals: &[Asked], until: Moment) {
+        let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
         let again = self.renew_batches(&batches, until, script::Call::by_hash);
         let again = self.renew_batches(&again, until, script::Call::by_source);
         self.renew_batches(&again, until, script::Call::by_hash);
@@ -185,10 +183,7 @@ impl Worker {
         }
         let requests: Vec<u8> = batches
             .iter()
-            .flat_map(|batch| {
-                let batch: Vec<&Renewal> = batch.iter().map(|(.., renewal)| renewal).collect();
-                packed(&script::renewal(&batch))
-            })
+            .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
             .collect();
         self.observer
             .counters
@@ -206,11 +201,9 @@ impl Worker {
                 return again;
             }
         };
-        let mut refused: Vec<&[Asked]> = Vec::new();
-        let mut refusal = None;
         for (place, &batch) in batches.iter().enumerate() {
             match wire.receive() {
-                Ok(reply) => self.settle(batch, &reply, asked),
+                Ok(reply) => self.settle_batch(batch, &reply, asked),
                 Err(error) => match Advice::on(&error) {
                     Advice::SendSource => again.push(batch),
                     Advice::Reconnect | Advice::Crowded | Advice::Forget => {
@@ -218,27 +211,19 @@ impl Worker {
                         self.fail(&batches[place..], &error);
                         return again;
                     }
-                    _ => {
-                        refused.push(batch);
-                        refusal = Some(error);
+                    Advice::Refuse if batch.len() > 1 && may_be_for_one_lock(&error) => {
+                        again.extend(batch.chunks(1));
                     }
+                    _ => self.fail(&[batch], &error),
                 },
             }
         }
         self.keep(wire);
-        match (refusal, refused.as_slice()) {
-            (None, _) => {}
-            // One batch: perhaps because of one of its locks.
-            (Some(error), [batch]) if batch.len() > 1 && Advice::on(&error) == Advice::Refuse => {
-                again.extend(batch.chunks(1));
-            }
-            (Some(error), _) => self.fail(&refused, &error),
-        }
         again
     }
 
     /// Tells each lock of a batch what Redis says of it.
-    fn settle(&mut self, batch: &[Asked], reply: &Value, asked: Moment) {
+    fn settle_batch(&mut self, batch: &[Asked], reply: &Value, asked: Moment) {
         let verdicts = match script::verdicts(reply, batch.len()) {
             Ok(verdicts) => verdicts,
             Err(error) => return self.fail(&[batch], &error),
@@ -289,58 +274,18 @@ impl Worker {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        tracing::warn!(
-            node = self.node.name(),
-            locks = failed,
-            cause,
-            "renewals got no clear answer; they are tried again"
-        );
-    }
-
-    /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
-    /// server that hangs must not cost them their time.
-    fn withdraw(&mut self, withdrawals: Vec<Withdrawal>, until: Moment) {
-        if withdrawals.is_empty() {
-            return;
-        }
-        let requests: Vec<u8> = withdrawals
-            .iter()
-            .flat_map(|w| script::release(&w.key, &w.owner).by_source())
-            .collect();
-        let sent = self.connect(until).and_then(|mut wire| {
-            wire.send(&requests)?;
-            Ok(wire)
+        let node = self.node.name();
+        tell(|| {
+            tracing::warn!(
+                node,
+                locks = failed,
+                cause,
+                "renewals failed; they are tried again"
+            );
         });
-        let mut wire = sent.ok();
-        for withdrawal in withdrawals {
-            match wire.as_mut().map(Wire::receive) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) if Advice::on(&error) == Advice::WrongType => {}
-                Some(Err(error)) if Advice::on(&error).keeps_connection() => {
-                    self.put_off(withdrawal);
-                }
-                Some(Err(_)) | None => {
-                    wire = None;
-                    self.put_off(withdrawal);
-                }
-            }
-        }
-        match wire {
-            Some(wire) => self.keep(wire),
-            None => self.cut_off = true,
-        }
     }
 
-    fn put_off(&self, mut withdrawal: Withdrawal) {
-        if withdrawal.until.is_past() {
-            return;
-        }
-        withdrawal.due = Moment::now().after(withdrawal.pause);
-        withdrawal.pause = (withdrawal.pause * 2).min(LONGEST_PAUSE);
-        self.shared.state.lock().withdrawals.push(withdrawal);
-    }
-
-    fn connect(&mut self, until: Moment) -> RedisResult<Wire> {
+    pub(super) fn connect(&mut self, until: Moment) -> RedisResult<Wire> {
         let mut wire = match self.wire.take().filter(Wire::is_fresh) {
             Some(wire) => wire,
             None => self.node.open(until.left())?,
@@ -350,7 +295,7 @@ impl Worker {
     }
 
     /// Keeps a connection whose last exchange was answered.
-    fn keep(&mut self, wire: Wire) {
+    pub(super) fn keep(&mut self, wire: Wire) {
         self.wire = Some(wire);
         if std::mem::take(&mut self.cut_off) {
             self.observer.reconnected(self.node.name());
@@ -370,6 +315,11 @@ impl Worker {
     }
 }
 
+/// Whether what was refused may be one lock of a batch, and not the script or any writing at all.
+fn may_be_for_one_lock(error: &RedisError) -> bool {
+    !matches!(error.code(), Some("OOM" | "MISCONF"))
+}
+
 fn after_panic() -> Schedule {
     Schedule {
         due: Moment::now().after(AFTER_PANIC),
@@ -379,6 +329,6 @@ fn after_panic() -> Schedule {
 }
 
 /// Runs a target's own code; `None` if it panicked.
-fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(code)).ok()
 }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::lease::Renewals;
+use crate::script::Renewal;
+use crate::watchdog::{Renew, Step};
 
 const LEASE: u64 = 3000;
 
@@ -50,7 +52,6 @@ fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
         key: hold.key().clone(),
         owner: hold.owner(),
         millis: 60_000,
-        count: None,
     };
     hold.renewed(asked, &renewal);
     assert_eq!(reason(&hold), Some(LostReason::Expired));
