@@ -1,0 +1,78 @@
+//! The watchdog of a client, as in `watchdog/thread.rs`.
+
+use crate::client::Round;
+use crate::protocol::{Planted, Protocol};
+use crate::redis::{LEASE, Names, Reply, Script};
+use crate::state::{Late, State};
+
+impl State {
+    pub fn renew(&mut self, client: usize, protocol: &Protocol) {
+        let command = if self.clients[client].stands() {
+            self.renewal(client, protocol)
+        } else {
+            let names = std::mem::take(&mut self.clients[client].unforgotten);
+            self.about(client, Script::Renew, names)
+        };
+        self.clients[client].dog = Some(Round::new(command));
+    }
+
+    fn asking(&self, client: usize) -> Round {
+        self.clients[client].dog.expect("the watchdog is asking")
+    }
+
+    /// That a renewal is done is heard at once or not at all: the lease counts from before it was sent
+    /// in any case.
+    pub fn run_dog(&mut self, client: usize, protocol: &Protocol) {
+        let mut round = self.asking(client);
+        let reply = self.run(&round.command, protocol);
+        round.reply = Some(reply);
+        self.clients[client].dog = Some(round);
+        let renewed = round.command.script == Script::Renew && reply == Reply::Done;
+        if renewed || round.command.script == Script::Release {
+            self.answer_dog(client, protocol);
+        }
+    }
+
+    /// Says nothing about the hold, which is asked about again.
+    pub fn no_answer_dog(&mut self, client: usize) {
+        self.unanswered -= 1;
+        let round = self.asking(client);
+        self.late.push(Late::of(&round, false));
+        self.clients[client].dog = None;
+    }
+
+    pub fn answer_dog(&mut self, client: usize, protocol: &Protocol) {
+        let round = self.asking(client);
+        let command = round.command;
+        let this = &mut self.clients[client];
+        this.dog = None;
+        if command.script == Script::Release {
+            this.withdrawals = this.withdrawals.without(command.names);
+            return;
+        }
+        // What is heard of a hold that is over is ignored.
+        let Some(hold) = this.hold.as_mut().filter(|h| h.stands() && !round.stale) else {
+            if protocol.has(Planted::RenewedAfterRelease) && round.reply == Some(Reply::Done) {
+                this.unforgotten = command.names;
+            }
+            return;
+        };
+        if round.reply == Some(Reply::Done) {
+            let age = if protocol.has(Planted::LeaseFromReply) {
+                0
+            } else {
+                round.age
+            };
+            hold.left = hold.left.max(LEASE - age);
+            // Unless the thread has sent for another name meanwhile.
+            if command.script == Script::Move && hold.names == command.names {
+                hold.names = Names::of(command.to);
+                hold.stained = false;
+            }
+        } else if hold.names.without(command.names).is_empty()
+            || protocol.has(Planted::OldNameBelieved)
+        {
+            self.lose(client);
+        }
+    }
+}
