@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::redis::{Command, Names, Reply};
+use crate::redis::{Command, Names, Reply, Script};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Client {
@@ -28,8 +28,8 @@ pub struct Hold {
     pub levels: u8,
     /// Ticks by the local clock; 0: expired.
     pub left: u8,
-    /// Commands of its own that may still be under way can spoil it: it must move to a fresh name.
-    pub stained: bool,
+    /// The last change of its count was given up. Only the promises look at it.
+    pub gave_up: bool,
     /// For so many ticks the key has been gone because somebody deleted it. Only the promises look
     /// at it.
     pub deleted: Option<u8>,
@@ -47,8 +47,6 @@ pub enum Op {
     Acquire,
     Nest,
     InnerUnlock,
-    /// Moves the hold to a fresh name, without a change of its levels.
-    Settle,
     Unlock,
     /// The unlock of a hold that expired.
     ClearAway,
@@ -103,7 +101,7 @@ impl Hold {
         1 | u64::from(self.names.0) << 1
             | u64::from(self.levels) << 9
             | u64::from(self.left) << 11
-            | u64::from(self.stained) << 13
+            | u64::from(self.gave_up) << 13
             | self.deleted.map_or(0, |ticks| u64::from(ticks) + 1) << 14
     }
 }
@@ -136,6 +134,17 @@ impl Client {
         if let Some(round) = &mut self.dog {
             round.stale = true;
         }
+    }
+
+    /// A renewal of the hold is asked for, whether the hold expired meanwhile or not.
+    pub fn is_being_renewed(&self) -> bool {
+        self.dog
+            .is_some_and(|round| !round.stale && round.command.script == Script::Renew)
+    }
+
+    /// What the watchdog asks is about a hold that stands no longer.
+    pub fn asks_in_vain(&self) -> bool {
+        self.dog.is_some_and(|round| round.stale) || self.hold.is_some_and(|hold| !hold.stands())
     }
 
     /// All names that anything but `owner` refers to.

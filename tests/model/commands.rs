@@ -1,6 +1,6 @@
 //! What a client sends.
 
-use crate::protocol::{Protocol, Rename};
+use crate::protocol::{Planted, Protocol};
 use crate::redis::{Command, Names, Script};
 use crate::state::State;
 
@@ -34,63 +34,68 @@ impl State {
         }
     }
 
-    /// The client's hold is to have this count; where its name is not safe any more, under a fresh one.
-    pub fn recount(&mut self, client: usize, count: u8, lease: bool) -> Command {
+    /// The client's hold is to have this count; if it has several names, under a fresh one.
+    pub fn recount(
+        &mut self,
+        client: usize,
+        count: u8,
+        lease: bool,
+        protocol: &Protocol,
+    ) -> Command {
         let hold = self.clients[client].hold.expect("only a hold is recounted");
         let command = Command {
             count,
             lease,
             ..self.about(client, Script::Recount, hold.names)
         };
-        if hold.stained {
-            self.under_a_fresh_name(command)
+        if hold.names.are_uncertain() && !protocol.has(Planted::NoMoveAfterGiveUp) {
+            self.move_to_fresh(command, protocol)
         } else {
             command
         }
     }
 
-    /// The same, but whatever was sent under older names cannot spoil it.
-    fn under_a_fresh_name(&mut self, command: Command) -> Command {
+    /// The same change of the count, but whatever was sent under older names cannot spoil it. From
+    /// now on the hold may have the fresh name.
+    fn move_to_fresh(&mut self, command: Command, protocol: &Protocol) -> Command {
         let client = command.client as usize;
         let to = self.fresh_name(client);
-        let acquire = command.script == Script::Acquire;
-        if let Some(hold) = &mut self.clients[client].hold {
+        if let Some(hold) = &mut self.clients[client].hold
+            && !protocol.has(Planted::NameToldByAnswer)
+        {
             hold.names = hold.names.with(Names::of(to));
         }
         Command {
-            script: if acquire {
-                Script::Acquire
-            } else {
-                Script::Move
-            },
+            script: Script::Move,
             names: command.names.with(Names::of(to)),
             to,
             ..command
         }
     }
 
-    /// What is sent when `command` got no answer.
+    /// What is sent when `command` got no answer. All retries of a change of the count share a name,
+    /// and each of an acquire has one of its own.
     pub fn again(&mut self, command: Command, protocol: &Protocol) -> Command {
-        let afresh = match command.script {
-            Script::Acquire | Script::Recount => protocol.renames_each_retry(),
-            Script::Move => protocol.rename == Rename::EachRetry,
-            _ => false,
-        };
-        if afresh {
-            self.under_a_fresh_name(command)
-        } else {
-            command
+        if protocol.has(Planted::RetriesRepeatName) {
+            return command;
         }
-    }
-
-    /// What the watchdog sends for a hold that stands.
-    pub fn renewal(&mut self, client: usize, protocol: &Protocol) -> Command {
-        let this = &self.clients[client];
-        let hold = this.hold.expect("only a hold is renewed");
-        if hold.stained && this.call.is_none() && protocol.renames_at_renewal() {
-            self.recount(client, hold.levels, true)
-        } else {
-            self.about(client, Script::Renew, hold.names)
+        match command.script {
+            Script::Acquire
+                if command.names.are_uncertain() && protocol.has(Planted::RetriesShareName) =>
+            {
+                command
+            }
+            Script::Acquire => {
+                let to = self.fresh_name(command.client as usize);
+                let names = command.names.with(Names::of(to));
+                Command {
+                    names,
+                    to,
+                    ..command
+                }
+            }
+            Script::Recount => self.move_to_fresh(command, protocol),
+            _ => command,
         }
     }
 }

@@ -1,18 +1,18 @@
 //! The watchdog of a client, as in `watchdog/thread.rs`.
 
-use crate::client::Round;
+use crate::client::{Hold, Round};
 use crate::protocol::{Planted, Protocol};
-use crate::redis::{LEASE, Names, Reply, Script};
+use crate::redis::{LEASE, Reply, Script};
 use crate::state::{Late, State};
 
 impl State {
-    pub fn renew(&mut self, client: usize, protocol: &Protocol) {
-        let command = if self.clients[client].stands() {
-            self.renewal(client, protocol)
-        } else {
-            let names = std::mem::take(&mut self.clients[client].unforgotten);
-            self.about(client, Script::Renew, names)
+    pub fn renew(&mut self, client: usize) {
+        let this = &mut self.clients[client];
+        let names = match this.hold.filter(Hold::stands) {
+            Some(hold) => hold.names,
+            None => std::mem::take(&mut this.unforgotten),
         };
+        let command = self.about(client, Script::Renew, names);
         self.clients[client].dog = Some(Round::new(command));
     }
 
@@ -27,23 +27,34 @@ impl State {
         let reply = self.run(&round.command, protocol);
         round.reply = Some(reply);
         self.clients[client].dog = Some(round);
-        let renewed = round.command.script == Script::Renew && reply == Reply::Done;
-        if renewed || round.command.script == Script::Release {
+        if reply == Reply::Done || round.command.script == Script::Release {
             self.answer_dog(client, protocol);
         }
     }
 
     /// Says nothing about the hold, which is asked about again.
-    pub fn no_answer_dog(&mut self, client: usize) {
+    pub fn no_answer_dog(&mut self, client: usize, protocol: &Protocol) {
         self.unanswered -= 1;
+        self.unconfirmed(client, protocol);
         let round = self.asking(client);
         self.late.push(Late::of(&round, false));
         self.clients[client].dog = None;
     }
 
+    /// A renewal that may come late must find no later hold under the name that it carries. The library
+    /// takes the fresh owner when the hold is given up, and needs none before.
+    pub fn unconfirmed(&mut self, client: usize, protocol: &Protocol) {
+        if self.clients[client].is_being_renewed() {
+            self.retire(client, protocol);
+        }
+    }
+
     pub fn answer_dog(&mut self, client: usize, protocol: &Protocol) {
         let round = self.asking(client);
         let command = round.command;
+        if round.reply != Some(Reply::Done) {
+            self.unconfirmed(client, protocol);
+        }
         let this = &mut self.clients[client];
         this.dog = None;
         if command.script == Script::Release {
@@ -64,15 +75,10 @@ impl State {
                 round.age
             };
             hold.left = hold.left.max(LEASE - age);
-            // Unless the thread has sent for another name meanwhile.
-            if command.script == Script::Move && hold.names == command.names {
-                hold.names = Names::of(command.to);
-                hold.stained = false;
-            }
         } else if hold.names.without(command.names).is_empty()
             || protocol.has(Planted::OldNameBelieved)
         {
-            self.lose(client);
+            self.lose(client, protocol);
         }
     }
 }

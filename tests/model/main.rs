@@ -19,7 +19,6 @@ mod planted;
 mod promises;
 mod protocol;
 mod redis;
-mod renamed;
 mod state;
 mod steps;
 mod thread;

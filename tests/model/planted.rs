@@ -3,9 +3,9 @@
 
 use crate::check::counterexample;
 use crate::promises::{COUNTS, NO_FALSE_ALARM, OWNER, STRANGER, STUCK, TOLD};
-use crate::protocol::{Planted, Protocol, Rename};
+use crate::protocol::{Planted, Protocol};
 
-/// Asserts that the planted fault breaks the promise in so many steps, which hold without it.
+/// Asserts that the planted fault breaks the promise in so many steps.
 fn breaks(planted: Planted, protocol: Protocol, promise: &'static str, steps: usize) {
     let found = counterexample(protocol.with(planted), promise);
     assert_eq!(
@@ -22,7 +22,7 @@ fn without_a_fresh_owner_a_late_release_frees_the_next_hold() {
 
 #[test]
 fn a_release_without_an_owner_check_frees_a_strangers_hold() {
-    breaks(Planted::ReleaseUnchecked, Protocol::library(1), STRANGER, 7);
+    breaks(Planted::ReleaseUnchecked, Protocol::library(1), STRANGER, 6);
 }
 
 #[test]
@@ -55,9 +55,59 @@ fn a_watchdog_that_does_not_forget_before_the_release_keeps_the_lock_stuck() {
 
 #[test]
 fn not_yours_must_not_be_believed_of_a_hold_that_was_renamed_meanwhile() {
+    breaks(
+        Planted::OldNameBelieved,
+        Protocol::library(1),
+        NO_FALSE_ALARM,
+        9,
+    );
+}
+
+#[test]
+fn a_hold_must_know_a_name_before_redis_does() {
+    breaks(
+        Planted::NameToldByAnswer,
+        Protocol::library(1),
+        NO_FALSE_ALARM,
+        9,
+    );
+}
+
+#[test]
+fn a_retry_that_repeats_the_name_lets_a_late_copy_write_an_old_count() {
+    breaks(Planted::RetriesRepeatName, Protocol::library(1), COUNTS, 10);
+}
+
+#[test]
+fn a_retry_that_repeats_the_name_lets_a_late_copy_revive_a_deleted_hold() {
     let protocol = Protocol {
-        rename: Rename::OncePerCall,
+        deletions: 1,
         ..Protocol::library(1)
     };
-    breaks(Planted::OldNameBelieved, protocol, NO_FALSE_ALARM, 9);
+    breaks(Planted::RetriesRepeatName, protocol, TOLD, 10);
+}
+
+#[test]
+fn what_was_given_up_writes_an_old_count_unless_the_next_change_is_a_move() {
+    breaks(Planted::NoMoveAfterGiveUp, Protocol::library(1), COUNTS, 10);
+}
+
+#[test]
+#[ignore = "larger bounds; run with --release"]
+fn retries_of_an_acquire_that_share_a_name_revive_a_deleted_hold() {
+    let protocol = Protocol {
+        deletions: 1,
+        ..Protocol::library(2)
+    };
+    breaks(Planted::RetriesShareName, protocol, TOLD, 11);
+}
+
+#[test]
+#[ignore = "larger bounds; run with --release"]
+fn a_late_retry_of_a_move_must_leave_a_later_count_alone() {
+    let protocol = Protocol {
+        renewals: false,
+        ..Protocol::library(2)
+    };
+    breaks(Planted::CountWrittenAgain, protocol, COUNTS, 11);
 }

@@ -14,11 +14,11 @@ pub const TOLD: &str = "promise 2: nothing is lost silently";
 pub const NO_FALSE_ALARM: &str = "promise 2: a loss that is told is one";
 pub const STRANGER: &str = "promise 4: a late reply never releases a stranger's lock";
 pub const STUCK: &str = "promise 4: no lock is stuck for longer than a lease";
-pub const COUNTS: &str = "promise 4: counts agree whenever nothing of the hold is under way";
+pub const COUNTS: &str = "promise 4: counts agree once nested calls are answered; after one that gave up, from the next answer on";
 
-const NESTED_LATE: &str = "a nested hold whose first copy is late";
+const NESTED_LATE: &str = "a nested acquire asks again, and its first copy is late";
 const RELEASE_LATE: &str = "a release is late, and its sender holds anew";
-const RENEWAL_LATE: &str = "a renewal is late, and the other client holds";
+const RENEWAL_LATE: &str = "a renewal is late, and its hold still stands";
 
 pub const PROMISES: [&str; 7] = [OWNER, ALONE, TOLD, NO_FALSE_ALARM, STRANGER, STUCK, COUNTS];
 
@@ -42,8 +42,8 @@ pub fn all() -> Vec<Property<Machine>> {
         Property::always(STUCK, |_, state: &State| {
             state.key.is_none_or(|key| key.unheld < LEASE)
         }),
-        Property::always(COUNTS, |machine, state| {
-            clients(state).all(|(c, _)| !is_quiet(machine, state, c) || counts_agree(state, c))
+        Property::always(COUNTS, |_, state| {
+            clients(state).all(|(c, client)| !is_answered(client) || counts_agree(state, c))
         }),
         Property::sometimes("each client holds", |_, state| {
             // One of them holds, and the other has not unlocked yet what expired.
@@ -52,7 +52,9 @@ pub fn all() -> Vec<Property<Machine>> {
         }),
         Property::sometimes(NESTED_LATE, |_, state| {
             clients(state).any(|(c, client)| {
-                client.hold.is_some_and(|hold| hold.levels == 2)
+                client
+                    .call
+                    .is_some_and(|call| call.op == Op::Nest && call.ambiguous)
                     && is_under_way(state, c, |script| {
                         matches!(script, Script::Recount | Script::Move)
                     })
@@ -65,7 +67,7 @@ pub fn all() -> Vec<Property<Machine>> {
         }),
         Property::sometimes(RENEWAL_LATE, |_, state| {
             clients(state).any(|(c, client)| {
-                client.stands() && is_under_way(state, 1 - c, |script| script == Script::Renew)
+                client.stands() && is_under_way(state, c, |script| script == Script::Renew)
             })
         }),
         Property::sometimes(
@@ -102,19 +104,9 @@ fn is_under_way(state: &State, client: usize, of: fn(Script) -> bool) -> bool {
     commands.any(|command| of(command.script))
 }
 
-/// No change of the count is under way, and none is due. Where holds are renamed, what is late is
-/// no excuse.
-fn is_quiet(machine: &Machine, state: &State, client: usize) -> bool {
-    let this = &state.clients[client];
-    let moving = this
-        .dog
-        .is_some_and(|round| round.command.script == Script::Move);
-    let stained = this.hold.is_some_and(|hold| hold.stained);
-    let late = !machine.protocol.renames()
-        && is_under_way(state, client, |script| {
-            matches!(script, Script::Acquire | Script::Recount)
-        });
-    this.call.is_none() && !moving && !stained && !late
+/// No nested call is under way, and the last one was answered. What is late is no excuse.
+fn is_answered(client: &Client) -> bool {
+    client.call.is_none() && !client.hold.is_some_and(|hold| hold.gave_up)
 }
 
 fn counts_agree(state: &State, client: usize) -> bool {
@@ -129,8 +121,7 @@ impl Machine {
     pub fn is_to_occur(&self, kind: &str) -> bool {
         let protocol = &self.protocol;
         match kind {
-            NESTED_LATE => protocol.unanswered > 0 && protocol.delays && !protocol.renames(),
-            RELEASE_LATE => protocol.unanswered > 0 && protocol.delays,
+            NESTED_LATE | RELEASE_LATE => protocol.unanswered > 0 && protocol.delays,
             RENEWAL_LATE => protocol.unanswered > 0 && protocol.delays && protocol.renewals,
             _ => true,
         }

@@ -1,12 +1,11 @@
-//! What is checked: the library's protocol, a part of it left out on purpose, or another one, and
-//! how much goes wrong around it.
+//! What is checked: the library's protocol, or a rule of it broken on purpose, and how much goes wrong
+//! around it.
 
-/// A protocol and its surroundings.
+/// The library's protocol and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Protocol {
     /// A rule that is broken, to see that a promise hangs on it.
     pub planted: Option<Planted>,
-    pub rename: Rename,
     /// Commands whose reply does not arrive in time: lost, executed without a word, or late.
     pub unanswered: u8,
     /// Whether what got no answer may be executed later. Otherwise it is executed at once or never.
@@ -17,23 +16,6 @@ pub struct Protocol {
     pub crashes: u8,
     /// Whether the watchdogs renew.
     pub renewals: bool,
-}
-
-/// What a hold does about copies of its own commands that may still be under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rename {
-    /// Nothing but to send what sets them right behind them.
-    Never,
-    /// It moves to a fresh name with its next change of the count.
-    AtNextChange,
-    /// At once: the same call goes on with the move.
-    AtOnce,
-    /// With the next change of the count or the next renewal, whichever comes first.
-    AtNextRenewal,
-    /// No copy of a command repeats the name of an earlier one; what was given up is as above.
-    EachRetry,
-    /// The same, but all retries of one change of the count share a name.
-    OncePerCall,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +34,16 @@ pub enum Planted {
     RenewedAfterRelease,
     /// "Not yours" is believed of a hold that may have moved to another name since it was asked.
     OldNameBelieved,
+    /// A hold learns of its fresh name only from the answer to what gives it.
+    NameToldByAnswer,
+    /// A retry carries the name of the first copy, and what was given up leaves no other.
+    RetriesRepeatName,
+    /// All retries of an acquire carry one fresh name.
+    RetriesShareName,
+    /// A change of the count that follows one that was given up is no move.
+    NoMoveAfterGiveUp,
+    /// A move that finds its new name there writes the count nevertheless.
+    CountWrittenAgain,
 }
 
 impl Protocol {
@@ -59,7 +51,6 @@ impl Protocol {
     pub fn library(unanswered: u8) -> Self {
         Self {
             planted: None,
-            rename: Rename::Never,
             unanswered,
             delays: true,
             deletions: 0,
@@ -77,25 +68,5 @@ impl Protocol {
 
     pub fn has(&self, planted: Planted) -> bool {
         self.planted == Some(planted)
-    }
-
-    pub fn renames(&self) -> bool {
-        self.rename != Rename::Never
-    }
-
-    pub fn renames_each_retry(&self) -> bool {
-        matches!(self.rename, Rename::EachRetry | Rename::OncePerCall)
-    }
-
-    pub fn renames_at_renewal(&self) -> bool {
-        matches!(
-            self.rename,
-            Rename::AtNextRenewal | Rename::EachRetry | Rename::OncePerCall
-        )
-    }
-
-    /// Whether a hold is stained by a copy without an answer, although another copy got one.
-    pub fn stains(&self) -> bool {
-        self.renames() && !self.renames_each_retry()
     }
 }

@@ -30,6 +30,11 @@ impl Names {
         self.0 == 0
     }
 
+    /// More than one.
+    pub fn are_uncertain(self) -> bool {
+        self.0.count_ones() > 1
+    }
+
     pub fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -53,7 +58,7 @@ pub struct Key {
 pub enum Script {
     Acquire,
     Recount,
-    /// Not in the library: as `Recount`, but the hold goes on under another name.
+    /// `recount.lua` with a new name: as `Recount`, but the hold goes on under that one.
     Move,
     Release,
     Renew,
@@ -64,7 +69,7 @@ pub enum Script {
 pub struct Command {
     pub script: Script,
     pub client: u8,
-    /// The names that the hold may have: one, but for a protocol that renames.
+    /// The names that the hold may have, and `to`.
     pub names: Names,
     /// `Acquire`, `Move`: the name from now on.
     pub to: u8,
@@ -148,15 +153,18 @@ pub fn run(slot: &mut Option<Key>, command: &Command, protocol: &Protocol) -> Re
     match command.script {
         Script::Acquire => key.number = command.to,
         Script::Renew => {}
-        Script::Recount if protocol.has(Planted::RelativeCounts) => {
+        Script::Recount | Script::Move if protocol.has(Planted::RelativeCounts) => {
             key.count = match (command.lease, key.count) {
                 (true, count) => (count + 1).min(3),
                 (false, count) => count.max(2) - 1,
             };
+            if command.script == Script::Move {
+                key.number = command.to;
+            }
         }
         Script::Recount => key.count = command.count,
         // An earlier copy of this very request has done it, and more may have been done since.
-        Script::Move if key.number == command.to => {}
+        Script::Move if key.number == command.to && !protocol.has(Planted::CountWrittenAgain) => {}
         Script::Move => (key.number, key.count) = (command.to, command.count),
         Script::Release => {
             *slot = None;

@@ -75,11 +75,16 @@ impl State {
         }
     }
 
-    /// Whether the client's hold stands in Redis.
+    /// Whether the client's hold stands in Redis, perhaps under a name that the client has just given
+    /// it.
     pub fn owns(&self, client: usize) -> bool {
-        self.clients[client]
-            .hold
-            .is_some_and(|hold| self.key_is_of(client, hold.names))
+        let this = &self.clients[client];
+        let command = this.call.map(|call| call.round.command);
+        let to = command
+            .filter(|command| command.script == Script::Move)
+            .map_or(Names::default(), |command| Names::of(command.to));
+        this.hold
+            .is_some_and(|hold| self.key_is_of(client, hold.names.with(to)))
     }
 
     pub fn key_is_of(&self, client: usize, names: Names) -> bool {
@@ -99,7 +104,8 @@ impl State {
     }
 
     /// Redis says of a hold that it is not the client's.
-    pub fn lose(&mut self, client: usize) {
+    pub fn lose(&mut self, client: usize, protocol: &Protocol) {
+        self.unconfirmed(client, protocol);
         if self.clients[client].stands() {
             self.misled |= self.owns(client);
             self.clients[client].end_hold();
@@ -132,7 +138,7 @@ impl State {
     pub fn tidy(mut self, machine: &Machine) -> Self {
         for client in 0..CLIENTS {
             if !machine.protocol.has(Planted::ReleaseUnchecked) {
-                self.drop_what_is_in_vain(client);
+                self.drop_what_is_in_vain(client, &machine.protocol);
             }
             let used = self.names_in_use(client);
             let owner = &mut self.clients[client].owner;
@@ -149,12 +155,12 @@ impl State {
     }
 
     /// A command under names that nobody has any more, nor ever will, changes nothing.
-    fn drop_what_is_in_vain(&mut self, client: usize) {
+    fn drop_what_is_in_vain(&mut self, client: usize, protocol: &Protocol) {
         let this = &self.clients[client];
         if self.late.is_empty() && this.dog.is_none() && this.withdrawals.is_empty() {
             return;
         }
-        let live = self.live_names(client);
+        let live = self.live_names(client, protocol);
         let in_vain = |command: &Command| !command.names.meets(live);
         for late in self
             .late
@@ -165,19 +171,23 @@ impl State {
             late.behind = late.behind.filter(|command| !in_vain(command));
         }
         let this = &mut self.clients[client];
+        let stale = this.asks_in_vain();
         this.withdrawals = this.withdrawals.without(this.withdrawals.without(live));
         this.dog = this.dog.filter(|round| {
             let in_vain = in_vain(&round.command);
             if round.command.script == Script::Release {
                 !in_vain
             } else {
-                !round.stale || (round.reply.is_none() && !in_vain)
+                !stale || (round.reply.is_none() && !in_vain)
             }
         });
+        if let Some(round) = this.dog.as_mut().filter(|_| stale) {
+            round.age = 0;
+        }
     }
 
     /// The names that the key has, or may have yet.
-    fn live_names(&self, client: usize) -> Names {
+    fn live_names(&self, client: usize, protocol: &Protocol) -> Names {
         let this = &self.clients[client];
         let key = self.key.filter(|key| key.client as usize == client);
         let late = self
@@ -190,7 +200,9 @@ impl State {
             .flatten()
             .chain(call)
             .chain(this.dog.map(|round| round.command));
-        let mut live = this.hold.map_or(Names::default(), |hold| hold.names);
+        // What a hold does about itself finds its name there or does nothing.
+        let taken_anew = this.hold.filter(|_| protocol.has(Planted::NestedTakesAnew));
+        let mut live = taken_anew.map_or(Names::default(), |hold| hold.names);
         for number in key.map(|key| key.number).into_iter().chain(this.owner) {
             live = live.with(Names::of(number));
         }
@@ -228,14 +240,16 @@ impl State {
             numbering.number(&mut key.number);
         }
         let this = &mut self.clients[client];
-        if let Some(hold) = &mut this.hold {
-            numbering.names(&mut hold.names);
-        }
         this.owner
             .iter_mut()
             .for_each(|number| numbering.number(number));
-        let rounds = this.call.as_mut().map(|call| &mut call.round);
-        for round in rounds.into_iter().chain(&mut this.dog) {
+        if let Some(call) = &mut this.call {
+            numbering.command(&mut call.round.command);
+        }
+        if let Some(hold) = &mut this.hold {
+            numbering.names(&mut hold.names);
+        }
+        if let Some(round) = &mut this.dog {
             numbering.command(&mut round.command);
         }
         numbering.names(&mut this.withdrawals);
@@ -310,7 +324,13 @@ impl Numbering {
     }
 
     fn command(&mut self, command: &mut Command) {
-        self.number(&mut command.to);
+        let renames = matches!(command.script, Script::Acquire | Script::Move);
+        if renames {
+            self.number(&mut command.to);
+        }
         self.names(&mut command.names);
+        if !renames {
+            command.to = command.names.0.trailing_zeros() as u8;
+        }
     }
 }

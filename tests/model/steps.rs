@@ -133,7 +133,7 @@ impl Model for Machine {
                 next.call(client, Op::Acquire, command);
             }
             Step::Nest(client) => {
-                let command = next.recount(client, 2, true);
+                let command = next.recount(client, 2, true, &self.protocol);
                 next.call(client, Op::Nest, command);
             }
             Step::Unlock(client) => next.unlock(client, &self.protocol),
@@ -141,7 +141,7 @@ impl Model for Machine {
             Step::Answer(client) => next.answer(client, &self.protocol),
             Step::AskAgain(client) => next.ask_again(client, &self.protocol),
             Step::GiveUp(client) => next.give_up(client, &self.protocol),
-            Step::Renew(client) => next.renew(client, &self.protocol),
+            Step::Renew(client) => next.renew(client),
             Step::Withdraw(client) => {
                 let names = next.clients[client].withdrawals;
                 let command = next.about(client, Script::Release, names);
@@ -149,7 +149,7 @@ impl Model for Machine {
             }
             Step::RunDog(client) => next.run_dog(client, &self.protocol),
             Step::AnswerDog(client) => next.answer_dog(client, &self.protocol),
-            Step::NoAnswerDog(client) => next.no_answer_dog(client),
+            Step::NoAnswerDog(client) => next.no_answer_dog(client, &self.protocol),
             Step::RunLate(place) => next.run_late(place, &self.protocol),
             Step::Cut(place) => drop(next.late.swap_remove(place)),
         }
@@ -197,7 +197,7 @@ impl State {
     fn is_busy_with(&self, key: Key) -> bool {
         let client = &self.clients[key.client as usize];
         let call = client.call.map(|call| call.round);
-        let dog = client.dog.filter(|round| round.stale);
+        let dog = client.dog.filter(|_| client.asks_in_vain());
         let mut rounds = call.into_iter().chain(dog);
         rounds.any(|round| round.command.names.has(key.number))
     }
@@ -262,9 +262,11 @@ impl Late {
 
 impl Client {
     fn tick(&mut self) {
+        let in_vain = self.asks_in_vain();
+        let dog = self.dog.as_mut().filter(|_| !in_vain);
         let rounds = self.call.as_mut().map(|call| &mut call.round);
-        for round in rounds.into_iter().chain(&mut self.dog) {
-            if round.command.lease && !round.stale {
+        for round in rounds.into_iter().chain(dog) {
+            if round.command.lease {
                 round.age = (round.age + 1).min(LEASE);
             }
         }
@@ -275,10 +277,7 @@ impl Client {
         hold.deleted = hold.deleted.map(|ticks| ticks + 1);
         if !hold.stands() {
             // Its levels and the rest are over with it.
-            (hold.levels, hold.stained, hold.deleted) = (1, false, None);
-            if let Some(round) = &mut self.dog {
-                round.stale = true;
-            }
+            (hold.levels, hold.gave_up, hold.deleted) = (1, false, None);
         }
     }
 }

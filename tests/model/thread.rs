@@ -1,24 +1,22 @@
 //! The calls of a client's thread, as in `lock/acquire.rs`, `lock/release.rs`, `lock/standing.rs`.
 
 use crate::client::{Call, Hold, Op, Round};
-use crate::protocol::{Planted, Protocol, Rename};
+use crate::protocol::{Planted, Protocol};
 use crate::redis::{Command, LEASE, Names, Reply, Script};
 use crate::state::{Late, State};
 
 impl State {
     pub fn unlock(&mut self, client: usize, protocol: &Protocol) {
         let hold = self.clients[client].hold.as_mut().expect("it was locked");
-        let names = hold.names;
-        if hold.stands() && hold.levels == 2 {
-            hold.levels = 1;
-            let command = self.recount(client, 1, false);
+        let (names, stands) = (hold.names, hold.stands());
+        let inner = stands && hold.levels == 2;
+        hold.levels = 1;
+        self.unconfirmed(client, protocol);
+        if inner {
+            let command = self.recount(client, 1, false, protocol);
             return self.call(client, Op::InnerUnlock, command);
         }
-        let op = if hold.stands() {
-            Op::Unlock
-        } else {
-            Op::ClearAway
-        };
+        let op = if stands { Op::Unlock } else { Op::ClearAway };
         // First of all nothing renews it any more.
         self.clients[client].end_hold();
         if protocol.has(Planted::RenewedAfterRelease) {
@@ -57,7 +55,7 @@ impl State {
         let command = self.again(call.round.command, protocol);
         self.clients[client].call = Some(Call {
             round: Round::new(command),
-            ambiguous: call.op == Op::Acquire || protocol.stains(),
+            ambiguous: true,
             ..call
         });
     }
@@ -67,7 +65,7 @@ impl State {
         let command = call.round.command;
         match call.op {
             Op::Acquire => self.take_back(client, command.names),
-            Op::Nest | Op::InnerUnlock | Op::Settle => self.set_right(client, protocol),
+            Op::Nest | Op::InnerUnlock => self.set_right(client, protocol),
             Op::Unlock => self.withdraw(client, command.names),
             Op::ClearAway => {}
         }
@@ -91,6 +89,7 @@ impl State {
         let left = LEASE - age;
         match (call.op, reply) {
             (Op::Acquire, Reply::Done) if left > 0 => {
+                self.release_older(client, &command);
                 // If somebody deleted it before the reply came.
                 let deleted = self.deletions < protocol.deletions;
                 let deleted =
@@ -99,40 +98,35 @@ impl State {
                     names: Names::of(command.to),
                     levels: 1,
                     left,
-                    stained: call.ambiguous && protocol.stains(),
+                    gave_up: false,
                     deleted,
                 });
             }
             // The answer took longer than the lease.
             (Op::Acquire, Reply::Done) => {
-                self.withdraw(client, command.names);
+                self.release_older(client, &command);
+                self.withdraw(client, Names::of(command.to));
                 self.retire(client, protocol);
             }
             (Op::Acquire, _) if call.ambiguous => self.take_back(client, command.names),
-            (Op::Nest | Op::InnerUnlock | Op::Settle, Reply::Done) => {
-                if let Some(hold) = self.clients[client].hold.as_mut().filter(|h| h.stands()) {
-                    if command.lease {
-                        hold.left = hold.left.max(left);
+            (Op::Nest | Op::InnerUnlock, Reply::Done) => {
+                if let Some(hold) = &mut self.clients[client].hold {
+                    if command.script == Script::Move {
+                        hold.names = Names::of(command.to);
                     }
-                    hold.levels = command.count;
-                    hold.names = if command.script == Script::Move {
-                        Names::of(command.to)
-                    } else {
-                        command.names
-                    };
-                    hold.stained = call.ambiguous && protocol.stains();
+                    if hold.stands() {
+                        if command.lease {
+                            hold.left = hold.left.max(left);
+                        }
+                        hold.levels = command.count;
+                        hold.gave_up = false;
+                    }
                 }
             }
-            (Op::Nest | Op::InnerUnlock | Op::Settle, _) => self.lose(client),
+            (Op::Nest | Op::InnerUnlock, _) => self.lose(client, protocol),
             _ => {}
         }
         self.end_call(client);
-        let stained = self.clients[client].hold.is_some_and(|hold| hold.stained);
-        if protocol.rename == Rename::AtOnce && stained {
-            let levels = self.clients[client].hold.map_or(0, |hold| hold.levels);
-            let command = self.recount(client, levels, false);
-            self.call(client, Op::Settle, command);
-        }
     }
 
     fn end_call(&mut self, client: usize) {
@@ -142,7 +136,7 @@ impl State {
         }
     }
 
-    fn retire(&mut self, client: usize, protocol: &Protocol) {
+    pub fn retire(&mut self, client: usize, protocol: &Protocol) {
         if !protocol.has(Planted::NoFreshOwner) {
             self.clients[client].owner = None;
         }
@@ -168,16 +162,34 @@ impl State {
         self.withdraw(client, names);
     }
 
-    /// A change of the count that ended without an answer.
+    /// The copies of an acquire that another one's answer has overtaken: what they take, nobody holds.
+    fn release_older(&mut self, client: usize, answered: &Command) {
+        let older = answered.names.without(Names::of(answered.to));
+        if !older.is_empty() {
+            let release = self.about(client, Script::Release, older);
+            self.follow_up(client, release);
+        }
+    }
+
+    /// A change of the count that ended without an answer: the hold may have several names.
     fn set_right(&mut self, client: usize, protocol: &Protocol) {
-        let Some(hold) = self.clients[client].hold.as_mut().filter(|h| h.stands()) else {
+        let command = self.calling(client).round.command;
+        let fresh = self.fresh_name(client);
+        let Some(hold) = &mut self.clients[client].hold else {
             return;
         };
-        if protocol.renames() {
-            hold.stained = true;
-        } else {
-            let levels = hold.levels;
-            let command = self.recount(client, levels, false);
+        if command.script == Script::Move {
+            hold.names = hold.names.with(Names::of(command.to));
+        } else if !protocol.has(Planted::RetriesRepeatName) {
+            hold.names = hold.names.with(Names::of(fresh));
+        }
+        if hold.stands() {
+            hold.gave_up = true;
+            let (names, count) = (hold.names, hold.levels);
+            let command = Command {
+                count,
+                ..self.about(client, Script::Recount, names)
+            };
             self.follow_up(client, command);
         }
     }
