@@ -28,7 +28,9 @@ pub struct Hold {
     pub levels: u8,
     /// Ticks by the local clock; 0: expired.
     pub left: u8,
-    /// The last change of its count was given up. Only the promises look at it.
+    /// The name under which the watchdog tries to write the count that is in doubt.
+    pub settling: Option<u8>,
+    /// A change of its count was given up, and none was answered since. Only the promises look at it.
     pub gave_up: bool,
     /// For so many ticks the key has been gone because somebody deleted it. Only the promises look
     /// at it.
@@ -96,13 +98,14 @@ impl Round {
 }
 
 impl Hold {
-    /// All of it in 18 bits; never zero.
+    /// All of it in 21 bits; never zero.
     fn bits(&self) -> u64 {
         1 | u64::from(self.names.0) << 1
             | u64::from(self.levels) << 9
             | u64::from(self.left) << 11
             | u64::from(self.gave_up) << 13
             | self.deleted.map_or(0, |ticks| u64::from(ticks) + 1) << 14
+            | self.settling.map_or(0, |number| u64::from(number) + 1) << 17
     }
 }
 
@@ -116,9 +119,9 @@ impl Hash for Client {
         let owner = self.owner.map_or(0, |number| u64::from(number) + 1);
         hasher.write_u64(
             self.hold.map_or(0, |hold| hold.bits())
-                | owner << 18
-                | u64::from(self.withdrawals.0) << 22
-                | u64::from(self.unforgotten.0) << 30,
+                | owner << 21
+                | u64::from(self.withdrawals.0) << 25
+                | u64::from(self.unforgotten.0) << 33,
         );
     }
 }
@@ -134,6 +137,14 @@ impl Client {
         if let Some(round) = &mut self.dog {
             round.stale = true;
         }
+    }
+
+    /// Nobody knows what count Redis has, and the thread is not writing it.
+    pub fn is_in_doubt(&self) -> bool {
+        self.call.is_none()
+            && self
+                .hold
+                .is_some_and(|hold| hold.stands() && hold.names.are_uncertain())
     }
 
     /// A renewal of the hold is asked for, whether the hold expired meanwhile or not.

@@ -42,7 +42,10 @@ impl State {
         lease: bool,
         protocol: &Protocol,
     ) -> Command {
-        let hold = self.clients[client].hold.expect("only a hold is recounted");
+        let hold = self.clients[client].hold.as_mut();
+        let hold = hold.expect("only a hold is recounted");
+        hold.settling = None;
+        let hold = *hold;
         let command = Command {
             count,
             lease,
@@ -52,6 +55,25 @@ impl State {
             self.move_to_fresh(command, protocol)
         } else {
             command
+        }
+    }
+
+    /// The count of a hold in doubt, written by the watchdog. All its attempts go to one name.
+    pub fn settling(&mut self, client: usize, protocol: &Protocol) -> Command {
+        let hold = self.clients[client].hold.expect("only a hold is settled");
+        let command = Command {
+            count: hold.levels,
+            ..self.about(client, Script::Move, hold.names)
+        };
+        match hold.settling {
+            Some(to) => Command { to, ..command },
+            None => {
+                let command = self.move_to_fresh(command, protocol);
+                if let Some(hold) = &mut self.clients[client].hold {
+                    hold.settling = Some(command.to);
+                }
+                command
+            }
         }
     }
 

@@ -1,8 +1,8 @@
-//! The watchdog of a client, as in `watchdog/thread.rs`.
+//! The watchdog of a client, as in `watchdog/thread.rs`, `watchdog/errands.rs`, `local/naming.rs`.
 
 use crate::client::{Hold, Round};
 use crate::protocol::{Planted, Protocol};
-use crate::redis::{LEASE, Reply, Script};
+use crate::redis::{LEASE, Names, Reply, Script};
 use crate::state::{Late, State};
 
 impl State {
@@ -13,6 +13,12 @@ impl State {
             None => std::mem::take(&mut this.unforgotten),
         };
         let command = self.about(client, Script::Renew, names);
+        self.clients[client].dog = Some(Round::new(command));
+    }
+
+    /// Writes the count that a call which was given up has left in doubt.
+    pub fn settle(&mut self, client: usize, protocol: &Protocol) {
+        let command = self.settling(client, protocol);
         self.clients[client].dog = Some(Round::new(command));
     }
 
@@ -27,7 +33,12 @@ impl State {
         let reply = self.run(&round.command, protocol);
         round.reply = Some(reply);
         self.clients[client].dog = Some(round);
-        if reply == Reply::Done || round.command.script == Script::Release {
+        let is_heard_at_once = match round.command.script {
+            Script::Renew => reply == Reply::Done,
+            Script::Move => reply != Reply::Done,
+            _ => true,
+        };
+        if is_heard_at_once {
             self.answer_dog(client, protocol);
         }
     }
@@ -68,7 +79,13 @@ impl State {
             }
             return;
         };
-        if round.reply == Some(Reply::Done) {
+        if command.script == Script::Move {
+            // Unless the thread has begun another change meanwhile, which settles it.
+            if round.reply == Some(Reply::Done) && hold.names == command.names {
+                hold.names = Names::of(command.to);
+                (hold.settling, hold.gave_up) = (None, false);
+            }
+        } else if round.reply == Some(Reply::Done) {
             let age = if protocol.has(Planted::LeaseFromReply) {
                 0
             } else {

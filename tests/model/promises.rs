@@ -4,7 +4,7 @@
 use stateright::Property;
 
 use crate::client::{Client, Op};
-use crate::redis::{LEASE, Script};
+use crate::redis::{LEASE, Reply, Script};
 use crate::state::State;
 use crate::steps::Machine;
 
@@ -18,6 +18,7 @@ pub const COUNTS: &str = "promise 4: counts agree once nested calls are answered
 
 const NESTED_LATE: &str = "a nested acquire asks again, and its first copy is late";
 const RELEASE_LATE: &str = "a release is late, and its sender holds anew";
+const SETTLED: &str = "the watchdog has written a count in doubt";
 const RENEWAL_LATE: &str = "a renewal is late, and its hold still stands";
 
 pub const PROMISES: [&str; 7] = [OWNER, ALONE, TOLD, NO_FALSE_ALARM, STRANGER, STUCK, COUNTS];
@@ -63,6 +64,14 @@ pub fn all() -> Vec<Property<Machine>> {
         Property::sometimes(RELEASE_LATE, |_, state| {
             clients(state).any(|(c, client)| {
                 client.stands() && is_under_way(state, c, |script| script == Script::Release)
+            })
+        }),
+        Property::sometimes(SETTLED, |_, state| {
+            clients(state).any(|(_, client)| {
+                client.stands()
+                    && client.dog.is_some_and(|round| {
+                        round.command.script == Script::Move && round.reply == Some(Reply::Done)
+                    })
             })
         }),
         Property::sometimes(RENEWAL_LATE, |_, state| {
@@ -122,6 +131,7 @@ impl Machine {
         let protocol = &self.protocol;
         match kind {
             NESTED_LATE | RELEASE_LATE => protocol.unanswered > 0 && protocol.delays,
+            SETTLED => protocol.unanswered > 0,
             RENEWAL_LATE => protocol.unanswered > 0 && protocol.delays && protocol.renewals,
             _ => true,
         }

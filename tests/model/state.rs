@@ -248,6 +248,9 @@ impl State {
         }
         if let Some(hold) = &mut this.hold {
             numbering.names(&mut hold.names);
+            hold.settling
+                .iter_mut()
+                .for_each(|number| numbering.number(number));
         }
         if let Some(round) = &mut this.dog {
             numbering.command(&mut round.command);

@@ -27,8 +27,9 @@ pub enum Step {
     /// No reply came in time: the call asks again, or gives up.
     AskAgain(usize),
     GiveUp(usize),
-    /// The watchdog renews the hold, or releases what was given up.
+    /// The watchdog renews the hold, writes a count in doubt, or releases what was given up.
     Renew(usize),
+    Settle(usize),
     Withdraw(usize),
     RunDog(usize),
     AnswerDog(usize),
@@ -101,6 +102,9 @@ impl Model for Machine {
                     if self.protocol.renewals && self.renews(state, c) {
                         steps.push(Step::Renew(c));
                     }
+                    if client.is_in_doubt() {
+                        steps.push(Step::Settle(c));
+                    }
                     if !client.withdrawals.is_empty() {
                         steps.push(Step::Withdraw(c));
                     }
@@ -142,6 +146,7 @@ impl Model for Machine {
             Step::AskAgain(client) => next.ask_again(client, &self.protocol),
             Step::GiveUp(client) => next.give_up(client, &self.protocol),
             Step::Renew(client) => next.renew(client),
+            Step::Settle(client) => next.settle(client, &self.protocol),
             Step::Withdraw(client) => {
                 let names = next.clients[client].withdrawals;
                 let command = next.about(client, Script::Release, names);
@@ -277,7 +282,8 @@ impl Client {
         hold.deleted = hold.deleted.map(|ticks| ticks + 1);
         if !hold.stands() {
             // Its levels and the rest are over with it.
-            (hold.levels, hold.gave_up, hold.deleted) = (1, false, None);
+            (hold.levels, hold.settling) = (1, None);
+            (hold.gave_up, hold.deleted) = (false, None);
         }
     }
 }

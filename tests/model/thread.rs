@@ -65,7 +65,7 @@ impl State {
         let command = call.round.command;
         match call.op {
             Op::Acquire => self.take_back(client, command.names),
-            Op::Nest | Op::InnerUnlock => self.set_right(client, protocol),
+            Op::Nest | Op::InnerUnlock => self.leave_in_doubt(client, protocol),
             Op::Unlock => self.withdraw(client, command.names),
             Op::ClearAway => {}
         }
@@ -98,6 +98,7 @@ impl State {
                     names: Names::of(command.to),
                     levels: 1,
                     left,
+                    settling: None,
                     gave_up: false,
                     deleted,
                 });
@@ -172,7 +173,7 @@ impl State {
     }
 
     /// A change of the count that ended without an answer: the hold may have several names.
-    fn set_right(&mut self, client: usize, protocol: &Protocol) {
+    fn leave_in_doubt(&mut self, client: usize, protocol: &Protocol) {
         let command = self.calling(client).round.command;
         let fresh = self.fresh_name(client);
         let Some(hold) = &mut self.clients[client].hold else {
@@ -183,15 +184,7 @@ impl State {
         } else if !protocol.has(Planted::RetriesRepeatName) {
             hold.names = hold.names.with(Names::of(fresh));
         }
-        if hold.stands() {
-            hold.gave_up = true;
-            let (names, count) = (hold.names, hold.levels);
-            let command = Command {
-                count,
-                ..self.about(client, Script::Recount, names)
-            };
-            self.follow_up(client, command);
-        }
+        hold.gave_up = hold.stands();
     }
 
     fn withdraw(&mut self, client: usize, names: Names) {
