@@ -217,3 +217,29 @@ fn where_no_token_can_be_made_no_lock_is_taken() {
     assert_eq!(lock.hold_count(), 0);
     assert!(!lock.is_locked().unwrap());
 }
+
+/// Lua counts in floating point: from there on, the next number would be the same.
+#[test]
+fn a_counter_beyond_what_can_be_counted_is_refused_and_left_alone() {
+    const END: u64 = 1 << 53;
+    let server = Server::start();
+    let name = unique("end");
+    let lock = client(&server.url()).fenced_lock(&name);
+    let mut redis = server.connection();
+    set(&mut redis, &name, END - 2);
+    assert_eq!(token(&lock), END - 1, "the last token");
+    let last = u64::try_from(i64::MAX).unwrap();
+    for counter in [END - 1, END, END + 1, last - 1, last] {
+        set(&mut redis, &name, counter);
+        let refused = lock.acquire();
+        assert!(
+            matches!(refused, Err(Error::Redis { .. })),
+            "{counter}: {refused:?}"
+        );
+        assert_eq!(lock.hold_count(), 0, "{counter}");
+        assert!(!lock.is_locked().unwrap(), "{counter}");
+        assert_eq!(last_token(&server, &name), Some(counter));
+    }
+    set(&mut redis, &name, 7);
+    assert!(token(&lock) > 7, "it is as good as new");
+}

@@ -6,8 +6,8 @@ use leasehold::{Error, Lease, Lock, LockClient, LockGuard, ReentrantLock};
 
 use super::bench::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, eventually, throughout, within};
-use crate::support::unique;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{elsewhere, unique};
 
 /// Long enough to repeat a renewal on a busy machine.
 fn lease() -> Duration {
@@ -341,6 +341,29 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
     let client = client(&bench);
     let lock = client.reentrant_lock(&unique("late"));
     let gate = a_late_renewal(&bench, &lock);
+    let short = Lease::fixed(LEASE.get());
+    assert!(lock.try_lock(Duration::ZERO, short).unwrap());
+    let mut hold = Standing::of(&bench, &lock);
+    let_go(&gate);
+    hold.stands();
+    let left = bench.books().time_to_live(lock.name());
+    assert!(left <= LEASE.get(), "{left:?}");
+    lock.unlock().unwrap();
+}
+
+/// Another thread asked for it, and gave up before the holder gave the lock back.
+#[test]
+fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_lengthen_its_lease() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let lock = client.reentrant_lock(&unique("late"));
+    let guard = lock.acquire().unwrap();
+    let gate = hold_back(&bench, "renew", usize::MAX);
+    let result = elsewhere(|| guard.extend(SOON.get() * 6));
+    assert!(is_unavailable(&result), "{result:?}");
+    holds(&gate, 1);
+    bench.proxy.calm();
+    guard.unlock().unwrap();
     let short = Lease::fixed(LEASE.get());
     assert!(lock.try_lock(Duration::ZERO, short).unwrap());
     let mut hold = Standing::of(&bench, &lock);

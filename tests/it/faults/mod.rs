@@ -4,6 +4,7 @@ pub mod abandoned;
 mod bench;
 mod broken_connections;
 pub mod clock;
+mod doubt;
 pub mod fork;
 mod hangs;
 mod held_back;

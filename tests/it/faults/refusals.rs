@@ -2,6 +2,7 @@
 //!
 //! `conditions` has a test for each such error. This is what all of them do.
 
+mod batches;
 mod conditions;
 
 use std::collections::HashSet;

@@ -237,3 +237,39 @@ fn a_pool_of_one_that_is_drained_costs_no_lock() {
 fn a_pool_of_two_that_is_drained_costs_no_lock() {
     a_drained_pool_costs_no_lock(2);
 }
+
+/// The end of each is told at its time, which must not take the time that a renewal takes.
+#[test]
+fn leases_that_end_one_after_another_cost_no_renewed_lock() {
+    const ENDING: u32 = 600;
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    let client = builder(&proxy.url())
+        .build()
+        .expect("the settings are good");
+    proxy.on_request(|request| {
+        if request.runs("renew") {
+            return Fault::Delay(millis(15));
+        }
+        Fault::Pass
+    });
+    let spread = LEASE.get() * 2;
+    let start = Instant::now();
+    for at in 0..ENDING {
+        let end = LEASE.get() + spread * at / ENDING;
+        let lease = Lease::fixed(end.saturating_sub(start.elapsed()));
+        let lock = client.reentrant_lock(&unique("ends"));
+        assert!(lock.try_lock(Duration::ZERO, lease).expect("an answer"));
+    }
+    let guard = client.reentrant_lock(&unique("kept")).acquire();
+    let guard = guard.expect("it is free");
+    let mut redis = server.connection();
+    let name = [guard.name().to_owned()];
+    throughout(LEASE.get() * 3, "renewed in time", || {
+        guard.check().is_ok() && shortest_left(&mut redis, &name) > Duration::ZERO
+    });
+    eventually("all others to end", || {
+        client.stats().lost == u64::from(ENDING)
+    });
+    guard.unlock().expect("it is held");
+}

@@ -1,0 +1,90 @@
+//! Renewals of many locks are sent together. What is refused for one of them is none of the others'
+//! business.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lock, LockEvent, LockGuard, LostReason};
+use redis::Connection;
+
+use crate::support::builder;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, throughout};
+
+const MANY: usize = 500;
+
+/// The last of the first 250, which are renewed together, and the first of the next.
+const REFUSED: [usize; 2] = [249, 250];
+
+fn allow(redis: &mut Connection, keys: &[&str]) {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER")
+        .arg("worker")
+        .arg("on")
+        .arg(">secret")
+        .arg("+@all")
+        .arg("allchannels")
+        .arg("resetkeys")
+        .arg(keys);
+    acl.exec(redis).expect("the server answers");
+}
+
+#[test]
+fn of_many_locks_two_may_not_be_used_any_more_and_all_others_are_renewed() {
+    let server = Server::start();
+    let mut redis = server.connection();
+    allow(&mut redis, &["~*"]);
+    // So long that all are taken within what is renewed together.
+    let lease = LEASE.get() * 4;
+    let client = builder(&format!("redis://worker:secret@{}", server.address()))
+        .watchdog_lease(lease)
+        .build()
+        .expect("the settings are good");
+    let events = client.events();
+    let mut guards: Vec<LockGuard> = (0..MANY)
+        .map(|at| {
+            let kind = if REFUSED.contains(&at) {
+                "refused"
+            } else {
+                "kept"
+            };
+            let lock = client.reentrant_lock(&format!("{kind}:{at}"));
+            lock.acquire().expect("it is free")
+        })
+        .collect();
+    allow(&mut redis, &["~kept:*"]);
+    let start = Instant::now();
+    let refused = REFUSED.map(|_| guards.remove(REFUSED[0]));
+    throughout(lease * 2, "renewed in time", || {
+        let mut pttl = redis::pipe();
+        for guard in &guards {
+            pttl.cmd("PTTL").arg(guard.name());
+        }
+        let left: Vec<i64> = pttl.query(&mut redis).expect("the server answers");
+        std::thread::sleep(SLIP.get() / 10);
+        let told = refused.iter().all(|guard| {
+            start.elapsed() < lease + SLIP.get() || guard.lost().is_empty() != guard.is_lost()
+        });
+        told && left.iter().all(|left| *left > 0)
+            && guards
+                .iter()
+                .all(|guard| guard.remaining() > Duration::ZERO)
+    });
+    let mut in_danger = HashSet::new();
+    for event in events.try_iter() {
+        if let LockEvent::RenewalFailed { lock, cause, .. } = event {
+            assert!(cause.contains("no permissions"), "{lock}: {cause}");
+            in_danger.insert(lock.to_string());
+        }
+    }
+    let names = refused.each_ref().map(|guard| guard.name().to_owned());
+    assert_eq!(in_danger, HashSet::from(names));
+    for guard in refused {
+        assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
+        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    }
+    assert_eq!(client.stats().lost, 2);
+    for guard in guards {
+        guard.unlock().expect("it is held");
+    }
+}
