@@ -146,7 +146,7 @@ fn never_answered(fault: Fault) {
                 scope.spawn(move || stands_after(client, LEASE.get() * at / CLIENTS))
             })
             .collect();
-        let lost = holders.into_iter().map(|holder| holder.join());
+        let lost = holders.into_iter().map(thread::ScopedJoinHandle::join);
         lost.filter_map(|lost| lost.expect("its errors are above").err())
             .collect()
     });
