@@ -21,7 +21,7 @@ use crate::observe::{LockEvent, Stats};
 /// request it has not answered. When the last client, lock and guard are gone, the threads end and
 /// the connections are closed; locks that are still held then run out with their lease. That last
 /// drop waits for the first two threads, which takes moments, and while the server hangs at most a
-/// connection time-out and a command time-out for each. A guard that is forgotten is never gone.
+/// connection time-out, a command time-out and a second for each. A guard that is forgotten is never gone.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     core: Arc<Core>,

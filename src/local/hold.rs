@@ -135,9 +135,22 @@ impl Hold {
         self.state.lock().naming.owner().clone()
     }
 
-    /// Its lease was asked for, and a copy of that had no answer.
-    pub(crate) fn asked_in_vain(&self) {
-        self.state.lock().unconfirmed += 1;
+    /// The owner under which its lease is asked for now, perhaps by another thread than its own. Until
+    /// [`answered`](Self::answered), the request may come when the hold is over.
+    pub(crate) fn ask(&self) -> Result<Owner> {
+        self.check()?;
+        let mut state = self.state.lock();
+        if let Some(end) = state.end {
+            return Err(self.error(end));
+        }
+        state.unconfirmed += 1;
+        Ok(state.naming.owner().clone())
+    }
+
+    /// Every copy of a request for its lease was answered.
+    pub(crate) fn answered(&self) {
+        let mut state = self.state.lock();
+        state.unconfirmed = state.unconfirmed.saturating_sub(1);
     }
 
     /// A renewal under its name may come when the hold is over, and would lengthen the next of that

@@ -15,16 +15,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Naming {
     owner: Owner,
+    /// No request under the newest name may be under way.
+    is_newest_free: bool,
     /// The thread of the hold is writing a count.
     counting: bool,
-    /// The watchdog has tried to write it, under the newest name: when it is to try again.
-    settling: Option<Settling>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Settling {
-    due: Moment,
+    /// When the watchdog is to write it, if the thread does not, and the pause before its next attempt.
+    settle_at: Moment,
     pause: Duration,
+    /// The newest name is that of the watchdog's attempts.
+    settling: bool,
 }
 
 /// What became of a count.
@@ -40,8 +39,11 @@ impl Naming {
     pub(super) fn new(owner: Owner) -> Self {
         Self {
             owner,
+            is_newest_free: false,
             counting: false,
-            settling: None,
+            settle_at: Moment::ZERO,
+            pause: FIRST_PAUSE,
+            settling: false,
         }
     }
 
@@ -52,11 +54,18 @@ impl Naming {
     /// The owner under which the thread is to write a count.
     pub(super) fn begin(&mut self) -> Owner {
         self.counting = true;
-        self.settling = None;
+        self.settling = false;
         if self.owner.is_uncertain() {
-            self.owner = self.owner.with_fresh_name();
+            self.take_free_name();
         }
         self.owner.clone()
+    }
+
+    /// Makes sure that a request may go under the newest name, and that it does.
+    fn take_free_name(&mut self) {
+        if !std::mem::take(&mut self.is_newest_free) {
+            self.owner = self.owner.with_fresh_name();
+        }
     }
 
     /// The same for another copy of the request that was begun as `begun`, after one that had no answer.
@@ -71,42 +80,45 @@ impl Naming {
     pub(super) fn end(&mut self, written: Written) {
         self.counting = false;
         match written {
-            Written::Yes => self.owner = self.owner.split().0,
+            Written::Yes => self.found(),
             Written::Unknown if !self.owner.is_uncertain() => {
                 self.owner = self.owner.with_fresh_name();
+                self.is_newest_free = true;
             }
-            Written::Unknown | Written::No => {}
+            Written::Unknown => {}
+            Written::No => self.is_newest_free = self.owner.is_uncertain(),
         }
+    }
+
+    /// It stands under the newest name.
+    fn found(&mut self) {
+        *self = Self::new(self.owner.split().0);
     }
 
     /// When the watchdog is to write the count, because nobody knows what Redis has, and the thread
     /// does not write it.
     pub(super) fn due(&self) -> Option<Moment> {
         let is_unsettled = self.owner.is_uncertain() && !self.counting;
-        is_unsettled.then(|| self.settling.map_or(Moment::ZERO, |settling| settling.due))
+        is_unsettled.then_some(self.settle_at)
     }
 
     /// The owner under which it is to write it now. All its attempts go to one name, as the copies of
     /// the thread's request do.
     pub(super) fn settle(&mut self, now: Moment) -> Option<Owner> {
         self.due().filter(|&due| due <= now)?;
-        let pause = match self.settling {
-            Some(settling) => (settling.pause * 2).min(LONGEST_PAUSE),
-            None => {
-                self.owner = self.owner.with_fresh_name();
-                FIRST_PAUSE
-            }
-        };
-        let due = now.after(pause);
-        self.settling = Some(Settling { due, pause });
+        if !self.settling {
+            self.settling = true;
+            self.take_free_name();
+        }
+        self.settle_at = now.after(self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         Some(self.owner.clone())
     }
 
     /// It did. If the thread has begun another count meanwhile, that one settles it.
     pub(super) fn settled(&mut self, owner: &Owner) {
         if self.owner == *owner {
-            self.owner = self.owner.split().0;
-            self.settling = None;
+            self.found();
         }
     }
 }
@@ -173,6 +185,21 @@ mod tests {
         naming.settled(&asked);
         assert_eq!(*naming.owner(), asked.split().0);
         assert_eq!(naming.due(), None);
+    }
+
+    #[test]
+    fn names_do_not_pile_up_while_counts_are_refused() {
+        let (mut naming, _) = naming();
+        naming.begin();
+        naming.end(Written::Unknown);
+        let now = Moment::now();
+        for _ in 0..1000 {
+            naming.begin();
+            naming.end(Written::No);
+            naming.settle(now);
+        }
+        let names = naming.owner().as_str().split(' ').count();
+        assert!(names <= 4, "{names}");
     }
 
     #[test]

@@ -256,9 +256,11 @@ fn reenter(
         });
     }
     let count = hold.count() + 1;
-    let asked = standing::recount(core, &hold, count, terms.millis, patience)?;
-    let level = hold.push(terms, asked)?;
-    core.observer.counters.reentries.add(1);
+    let level = standing::recount(core, &hold, count, terms.millis, patience)
+        .and_then(|asked| hold.push(terms, asked));
+    // For the lease that was granted, or the count that is in doubt.
     core.watchdog.reschedule(hold.id(), hold.schedule());
+    let level = level?;
+    core.observer.counters.reentries.add(1);
     Ok((hold, level))
 }

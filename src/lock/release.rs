@@ -6,7 +6,7 @@ use super::standing;
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::local::{Hold, LevelId, Popped};
+use crate::local::{Hold, LevelId, Popped, Written};
 use crate::observe::{LockEvent, tell};
 use crate::owner;
 use crate::patience::Patience;
@@ -32,6 +32,10 @@ pub(super) fn release(
         Popped::Nothing => Err(hold.not_held()),
         Popped::Inner(count) => {
             let result = standing::recount(core, hold, count, 0, patience);
+            if result.is_err() {
+                // The level is over all the same, and Redis is to know it.
+                hold.end_count(Written::Unknown);
+            }
             core.watchdog.reschedule(hold.id(), hold.schedule());
             result.map(drop)
         }

@@ -44,8 +44,6 @@ pub(super) fn recount(
             } else {
                 Written::No
             });
-            // It sets right what Redis has, as soon as it can.
-            core.watchdog.reschedule(hold.id(), hold.schedule());
             Err(failure(core, hold, no_answer.error))
         }
     }
@@ -54,15 +52,15 @@ pub(super) fn recount(
 /// As [`recount`], but leaves the levels as they are.
 fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<Moment> {
     loop {
-        let owner = hold.owner();
+        let owner = hold.ask()?;
         let request = script::renew(&[Renewal {
             key: hold.key().clone(),
             owner: owner.clone(),
             millis,
         }]);
         let result = core.connections.ask(hold.key(), &request, patience);
-        if in_vain(&result).is_ambiguous() {
-            hold.asked_in_vain();
+        if !in_vain(&result).is_ambiguous() {
+            hold.answered();
         }
         let settled = match result {
             Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,

@@ -85,16 +85,20 @@ impl Observer {
 
     /// Tells every receiver that still listens. Never blocks: a full one misses the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
+        let mut dropped = 0;
         self.receivers
             .lock()
             .retain(|receiver| match receiver.try_send(event.clone()) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_)) => {
-                    self.counters.events_dropped.add(1);
+                    dropped += 1;
                     true
                 }
                 Err(TrySendError::Disconnected(_)) => false,
             });
+        if dropped > 0 {
+            self.counters.events_dropped.add(dropped);
+        }
     }
 }
 

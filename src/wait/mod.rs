@@ -166,6 +166,7 @@ impl Subscriber {
             }
             // Waiting goes on by polling, and the next wait tries again.
             Err(error) => {
+                drop(thread);
                 tell(|| tracing::warn!(%error, "the subscriber thread could not be started"));
             }
         }

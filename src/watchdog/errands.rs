@@ -14,7 +14,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Writes the counts of which nobody knows whether Redis has them. A failure is of no account: it is
-    /// tried again, and what is renewed is renewed all the same.
+    /// tried again.
     pub(super) fn settle(&mut self, due: &[(Id, Arc<dyn Renew>)], until: Moment) {
         let now = Moment::now();
         let counts: Vec<(&Arc<dyn Renew>, Count)> = due

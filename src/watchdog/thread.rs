@@ -76,13 +76,13 @@ impl Worker {
     }
 
     fn pass(&mut self, work: Work) {
-        self.settle(&work.due, work.until);
-        let renewals = self.step_all(work.due);
+        let renewals = self.step_all(&work.due);
         self.renew(&renewals, work.until);
         if (self.cut_off && !renewals.is_empty()) || work.until.is_past() {
             // The time for another try belongs to the renewals.
             work.withdrawals.into_iter().for_each(|w| self.put_off(w));
         } else {
+            self.settle(&work.due, work.until);
             self.withdraw(work.withdrawals, work.until);
         }
     }
@@ -146,15 +146,15 @@ impl Worker {
     }
 
     /// Asks each target what it wants; those that want a renewal come back.
-    fn step_all(&self, due: Vec<(Id, Arc<dyn Renew>)>) -> Vec<Asked> {
+    fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<Asked> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
             match guarded(|| target.step(now)) {
-                Some(Step::Renew(renewal)) => renewals.push((id, target, renewal)),
-                Some(Step::Wait(schedule)) => self.reschedule(id, schedule),
-                Some(Step::Over) => drop(self.forget(id)),
-                None => self.reschedule(id, after_panic()),
+                Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
+                Some(Step::Wait(schedule)) => self.reschedule(*id, schedule),
+                Some(Step::Over) => drop(self.forget(*id)),
+                None => self.reschedule(*id, after_panic()),
             }
         }
         renewals
@@ -201,6 +201,8 @@ impl Worker {
                 return again;
             }
         };
+        let mut refused: Vec<&[Asked]> = Vec::new();
+        let mut refusal = None;
         for (place, &batch) in batches.iter().enumerate() {
             match wire.receive() {
                 Ok(reply) => self.settle_batch(batch, &reply, asked),
@@ -211,14 +213,20 @@ impl Worker {
                         self.fail(&batches[place..], &error);
                         return again;
                     }
-                    Advice::Refuse if batch.len() > 1 && may_be_for_one_lock(&error) => {
+                    Advice::Refuse if batch.len() > 1 && is_for_one_lock(&error) => {
                         again.extend(batch.chunks(1));
                     }
-                    _ => self.fail(&[batch], &error),
+                    _ => {
+                        refused.push(batch);
+                        refusal = Some(error);
+                    }
                 },
             }
         }
         self.keep(wire);
+        if let Some(error) = refusal {
+            self.fail(&refused, &error);
+        }
         again
     }
 
@@ -315,9 +323,9 @@ impl Worker {
     }
 }
 
-/// Whether what was refused may be one lock of a batch, and not the script or any writing at all.
-fn may_be_for_one_lock(error: &RedisError) -> bool {
-    !matches!(error.code(), Some("OOM" | "MISCONF"))
+/// Whether it is one key of many that the user may not touch: the others may be renewed.
+fn is_for_one_lock(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM") && error.detail().is_some_and(|text| text.contains("key"))
 }
 
 fn after_panic() -> Schedule {

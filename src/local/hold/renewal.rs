@@ -54,10 +54,7 @@ impl Renew for Hold {
     }
 
     fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule {
-        {
-            let mut state = self.state.lock();
-            state.unconfirmed = state.unconfirmed.saturating_sub(1);
-        }
+        self.answered();
         // A hold that is over by now says so, and does not come back.
         if self.check().is_ok() {
             self.state.lock().tenure.renewed(asked, done.millis);
