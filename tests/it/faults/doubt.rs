@@ -127,7 +127,6 @@ fn faults_pass(bench: &Bench, names: &Names) {
 
 /// What writes the counts waits for replies that do not come, whenever a renewal becomes due.
 #[test]
-#[ignore = "the wait for the count takes the time of the renewal behind it"]
 fn a_count_in_doubt_that_is_never_answered_costs_no_lock() {
     never_answered(Fault::SwallowRequest);
 }
@@ -230,7 +229,6 @@ fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
 
 /// However often its thread tries meanwhile, and is refused.
 #[test]
-#[ignore = "each refused call of the thread gives the hold another name"]
 fn the_names_of_a_hold_do_not_pile_up_with_calls_that_are_refused() {
     let bench = Bench::new();
     let mut books = bench.books();
