@@ -192,7 +192,6 @@ fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_tol
     let guard = lock.acquire().expect("it is free");
     let before = server_clock(&server);
     clock.set(HOURS);
-    let set = Instant::now();
     eventually("the server's clock to jump", || {
         server_clock(&server) > before + HOUR
     });
@@ -200,8 +199,7 @@ fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_tol
         seen::is_free(&server, "lock"),
         "its lease is over by the server's clock"
     );
-    let told = guard.lost().recv_timeout(LEASE.get() * 2 / 3 + SLIP.get());
-    println!("told {told:?} after {:?}", set.elapsed());
+    let told = guard.lost().recv_timeout(LEASE.get() + SLIP.get());
     assert_eq!(told, Ok(LostReason::Deleted));
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
@@ -224,7 +222,6 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
         server_clock(&server) < before - HOUR
     });
     let longer = seen::time_to_live(&server, "lock");
-    println!("{longer:?} are left of a lease of {:?}", LEASE.get());
     eventually("the hold by a fixed lease to end by our clock", || {
         left.hold_count() == 0
     });
@@ -240,7 +237,6 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
     assert!(seen::is_free(&server, "left"), "cleared away by its holder");
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
     let renewed = seen::time_to_live(&server, "lock");
-    println!("{renewed:?} after a renewal");
     guard.unlock().expect("it is held");
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
 }

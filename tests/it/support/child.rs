@@ -10,7 +10,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
-use super::timing::{SOON, eventually, millis};
+use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{faults, fencing, limits, mutual_exclusion, watchdog, wire};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -161,7 +161,7 @@ impl Process {
                 break status;
             }
             assert!(
-                start.elapsed() < SOON.get() * 6,
+                start.elapsed() < LONGEST_TEST.get(),
                 "{} does not end",
                 self.role
             );

@@ -156,7 +156,7 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
     }
     let stats = client.stats();
     assert!(
-        stats.renewals >= 40 && stats.renewals_unknown >= 40,
+        stats.renewals >= 40 && stats.renewals_unknown >= 20,
         "{stats:?}"
     );
     for guard in guards {

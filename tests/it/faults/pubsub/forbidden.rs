@@ -28,7 +28,9 @@ fn url_of_user(server: &Server, subscribe: &str, channels: &[&str]) -> String {
 /// Takes many locks that another client gives back, one after the other; each is had by a poll.
 fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
     for name in names {
-        let guard = holder.reentrant_lock(name).acquire().expect("it is free");
+        let lease = Lease::fixed(SOON.get() * 6);
+        let guard = holder.reentrant_lock(name).try_acquire(SOON.get(), lease);
+        let guard = guard.expect("an answer").expect("it is free");
         let polls = waiter.stats().wakeups_by_timeout;
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
