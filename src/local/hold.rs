@@ -276,7 +276,8 @@ impl Hold {
     }
 
     /// Ends a hold that stands as lost, and tells everybody: the holder, the operator, and the
-    /// threads at home that wait for it.
+    /// threads at home that wait for it. After the end of its lease it is lost by that, whatever
+    /// `reason` was found.
     pub(crate) fn lose(&self, reason: LostReason) {
         self.lose_from(None, reason);
     }
@@ -286,16 +287,23 @@ impl Hold {
         self.lose_from(Some(End::Released), reason);
     }
 
-    fn lose_from(&self, before: Option<End>, reason: LostReason) {
-        {
+    fn lose_from(&self, before: Option<End>, found: LostReason) {
+        let reason = {
             let mut state = self.state.lock();
             if state.end != before {
                 return;
             }
+            // After the lease, that the key is gone or another's is no more than what was to be expected.
+            let reason = if state.tenure.expires().is_past() {
+                LostReason::Expired
+            } else {
+                found
+            };
             state.end = Some(End::Lost(reason));
             // Counted before anybody can see it.
             self.observer.counters.count_loss();
-        }
+            reason
+        };
         self.bell.ring(reason);
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),

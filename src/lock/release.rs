@@ -90,16 +90,10 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     error
 }
 
-/// Redis says that the lock was gone before this release of it. After the lease that is no more than
-/// what was to be expected, whoever did it.
+/// Redis says that the lock was gone before this release of it.
 fn lost(hold: &Hold, reason: LostReason) -> Error {
-    let reason = if hold.expires().is_past() {
-        LostReason::Expired
-    } else {
-        reason
-    };
     hold.lose_on_release(reason);
-    hold.lost_error(reason)
+    standing::loss(hold, reason)
 }
 
 /// A hold that is lost to us may still stand in Redis: nobody else should wait for it.

@@ -109,10 +109,12 @@ pub(super) fn failure(core: &Core, hold: &Hold, error: Error) -> Error {
 /// Ends a hold of which Redis says that it is gone.
 pub(super) fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
     core.watchdog.forget(hold.id());
-    // After the lease, that the key is gone or another's is no more than what was to be expected.
-    if hold.check().is_ok() {
-        hold.lose(reason);
-    }
+    hold.lose(reason);
+    loss(hold, reason)
+}
+
+/// The error of a hold that was lost, perhaps by something else than the `reason` found last.
+pub(super) fn loss(hold: &Hold, reason: LostReason) -> Error {
     match hold.check() {
         Err(error) => error,
         Ok(()) => hold.lost_error(reason),

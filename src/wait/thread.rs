@@ -56,7 +56,7 @@ impl Worker {
 
     pub(super) fn run(mut self) {
         while !self.is_stopped() {
-            // What is logged ends in code of the user's, which may panic.
+            // Should anything panic in it, that is the end of the connection, and of nothing else.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             let pause = match connection {
                 Ok(Ok(())) => return,

@@ -28,11 +28,7 @@ impl Worker {
             .iter()
             .flat_map(|(_, count)| count.call().by_source())
             .collect();
-        let sent = self.connect(until).and_then(|mut wire| {
-            wire.send(&requests)?;
-            Ok(wire)
-        });
-        let Ok(mut wire) = sent else {
+        let Ok((mut wire, _)) = self.send(&requests, until) else {
             self.cut_off = true;
             return;
         };
@@ -63,11 +59,7 @@ impl Worker {
             .iter()
             .flat_map(|w| script::release(&w.key, &w.owner).by_source())
             .collect();
-        let sent = self.connect(until).and_then(|mut wire| {
-            wire.send(&requests)?;
-            Ok(wire)
-        });
-        let mut wire = sent.ok();
+        let mut wire = self.send(&requests, until).ok().map(|(wire, _)| wire);
         for withdrawal in withdrawals {
             match wire.as_mut().map(Wire::receive) {
                 Some(Ok(_)) => {}

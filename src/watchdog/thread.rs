@@ -23,7 +23,7 @@ const WITHDRAWALS: usize = 50;
 /// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// After a panic in a target's own code, or in what the user does with log lines and the like.
+/// After a panic.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(super) struct Worker {
@@ -66,8 +66,8 @@ impl Worker {
 
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
-            // What is logged ends in code of the user's. If that panics, what is registered stays
-            // registered, and the connection under way is gone.
+            // Should anything panic in it, what is registered stays registered, and the connection under
+            // way is gone.
             let pass = catch_unwind(AssertUnwindSafe(|| self.pass(work)));
             if pass.is_err() {
                 self.rest();
@@ -189,12 +189,7 @@ impl Worker {
             .counters
             .renewal_calls
             .add(batches.len() as u64);
-        let sent = self.connect(until).and_then(|mut wire| {
-            let asked = Moment::now();
-            wire.send(&requests)?;
-            Ok((wire, asked))
-        });
-        let (mut wire, asked) = match sent {
+        let (mut wire, asked) = match self.send(&requests, until) {
             Ok(sent) => sent,
             Err(error) => {
                 self.fail(batches, &error);
@@ -293,13 +288,16 @@ impl Worker {
         });
     }
 
-    pub(super) fn connect(&mut self, until: Moment) -> RedisResult<Wire> {
+    /// Sends requests together; where their replies come, and when they were asked for.
+    pub(super) fn send(&mut self, requests: &[u8], until: Moment) -> RedisResult<(Wire, Moment)> {
         let mut wire = match self.wire.take().filter(Wire::is_fresh) {
             Some(wire) => wire,
             None => self.node.open(until.left())?,
         };
         wire.give(until.left());
-        Ok(wire)
+        let asked = Moment::now();
+        wire.send(requests)?;
+        Ok((wire, asked))
     }
 
     /// Keeps a connection whose last exchange was answered.

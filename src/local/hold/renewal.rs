@@ -81,10 +81,7 @@ impl Renew for Hold {
             // It was not asked for under the name that it has now.
             return Some(self.state.lock().tenure.retry(Moment::now()));
         }
-        // After the lease it is no more than what was to be expected, and is told as that.
-        if self.check().is_ok() {
-            self.lose(reason);
-        }
+        self.lose(reason);
         None
     }
 }
