@@ -33,6 +33,7 @@ impl Lease {
     pub const RENEWED: Self = Self(Kind::Renewed);
 
     /// The lease ends by itself after `duration`, whether the work is done or not. Nothing renews it.
+    /// Its holder stops a hundredth and 2 ms before that (see [`LockGuard::remaining`](crate::LockGuard::remaining)).
     ///
     /// Bounds: 1 ms to 2^53 ms; a fraction of a millisecond is rounded up. A lease outside them is
     /// an [`Error::Config`] of the first call that uses it.
@@ -80,6 +81,13 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
     }
 }
 
+/// By how much a hold ends here before its lease, because the clock of the server may run faster
+/// than ours. As in Redlock a hundredth of the lease and 2 ms, but at most half of it, so that the
+/// shortest lease is one.
+pub(crate) fn drift(lease: Duration) -> Duration {
+    (lease / 100 + Duration::from_millis(2)).min(lease / 2)
+}
+
 /// What one level of a hold asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
@@ -123,6 +131,20 @@ mod tests {
         for good in [1, 2, MAX_MILLIS] {
             let terms = Lease::fixed(Duration::from_millis(good)).terms(WATCHDOG);
             assert_eq!(terms.unwrap().millis, good);
+        }
+    }
+
+    #[test]
+    fn the_drift_is_a_little_of_any_lease() {
+        for (lease, expected) in [
+            (30_000_000, 302_000),
+            (1_000_000, 12_000),
+            (10_000, 2_100),
+            (4_000, 2_000),
+            (1_000, 500),
+        ] {
+            let drift = drift(Duration::from_micros(lease));
+            assert_eq!(drift, Duration::from_micros(expected), "of {lease} us");
         }
     }
 

@@ -76,7 +76,8 @@
 //!    key: no failover that loses it, no eviction, nobody who deletes it.
 //! 2. A holder whose lock is gone is told, at the latest when its lease could have run out on the
 //!    server. The lease counts by a clock that never steps and that goes on while the machine
-//!    sleeps, from before the request was sent.
+//!    sleeps, from before the request was sent, and it counts as a hundredth and 2 ms shorter than it
+//!    is, because the server's clock may run faster.
 //! 3. A process that dies frees its locks within one lease.
 //! 4. A lost or late reply never leaves a count wrong, a lock stuck for longer than one lease, or a
 //!    stranger's lock released: every request but that to break a lock can be done twice and does its work once.
@@ -91,10 +92,10 @@
 //! * A Redis replica that is promoted may not have seen the lock. Two holders are possible then,
 //!   until the first one's renewal is answered with "not yours".
 //! * An eviction policy other than `noeviction` may evict locks.
-//! * Redis counts leases by its machine's clock. If that clock is set forward, leases end early there;
-//!   their holders learn of it at the next renewal. If it is set back, leases that run then last longer by
-//!   as much, and whoever dies keeps the lock that long. The clocks of the clients' machines are of no
-//!   matter.
+//! * Redis counts leases by its machine's clock. If that clock is set forward, or runs faster than
+//!   ours by more than a hundredth, leases end early there; their holders learn of it at the next
+//!   renewal. If it is set back, leases that run then last longer by as much, and whoever dies keeps the
+//!   lock that long. The clocks of the clients' machines are of no matter.
 //!
 //! # When Redis answers with an error
 //!

@@ -189,6 +189,11 @@ impl Hold {
         self.state.lock().tenure.expires()
     }
 
+    /// Until then Redis may keep it for us, hold or not.
+    pub(crate) fn lease_ends(&self) -> Moment {
+        self.state.lock().tenure.lease_ends()
+    }
+
     /// Fails unless the hold stands. It stands no longer than its lease by the local clock: once
     /// that has run out, no late answer brings the hold back.
     pub(crate) fn check(&self) -> Result<()> {

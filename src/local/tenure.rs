@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::levels::{LevelId, Levels};
 use crate::clock::Moment;
-use crate::lease::Terms;
+use crate::lease::{Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
 #[derive(Debug)]
@@ -12,8 +12,10 @@ pub(super) struct Tenure {
     levels: Levels,
     /// When Redis was last asked, of what it has answered, whether the hold stands.
     confirmed: Moment,
-    /// When the lease may be over on the server, by the local clock.
+    /// When the hold is over here: before its lease may be over on the server.
     expires: Moment,
+    /// When the lease is over for everybody else, if the server's clock agrees with ours.
+    lease_ends: Moment,
 }
 
 /// What a hold wants of the watchdog.
@@ -29,15 +31,22 @@ pub(super) enum Want {
 impl Tenure {
     /// Of a lock that Redis granted to a request that was sent after `asked`.
     pub(super) fn new(terms: Terms, asked: Moment) -> Self {
-        Self {
+        let mut tenure = Self {
             levels: Levels::new(terms),
             confirmed: asked,
-            expires: asked.after(Duration::from_millis(terms.millis)),
-        }
+            expires: asked,
+            lease_ends: asked,
+        };
+        tenure.granted(asked, terms.millis);
+        tenure
     }
 
     pub(super) fn expires(&self) -> Moment {
         self.expires
+    }
+
+    pub(super) fn lease_ends(&self) -> Moment {
+        self.lease_ends
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -58,8 +67,9 @@ impl Tenure {
 
     /// Redis granted `millis` more to a request that was sent after `asked`.
     pub(super) fn granted(&mut self, asked: Moment, millis: u64) {
-        let expires = asked.after(Duration::from_millis(millis));
-        self.expires = self.expires.max(expires);
+        let lease = Duration::from_millis(millis);
+        self.expires = self.expires.max(asked.after(lease - drift(lease)));
+        self.lease_ends = self.lease_ends.max(asked.after(lease));
         self.confirmed = self.confirmed.max(asked);
     }
 
@@ -84,7 +94,7 @@ impl Tenure {
             };
         }
         Schedule {
-            due: self.look_again().min(self.renew_by()),
+            due: self.look_again().min(self.renew_by()).min(self.expires),
             ends: self.expires,
             lease: Some(pace),
         }
@@ -122,10 +132,12 @@ impl Tenure {
         }
     }
 
-    /// Before the last third of the pace begins.
+    /// Before the last third of the pace begins, which the drift shortens: a lease of the pace is renewed
+    /// no earlier for it.
     fn renew_by(&self) -> Moment {
         let pace = self.levels.pace();
-        self.expires.before(pace / 3 + slack(pace))
+        let last_third = (pace / 3).saturating_sub(drift(pace));
+        self.expires.before(last_third + slack(pace))
     }
 
     fn look_again(&self) -> Moment {
@@ -151,6 +163,11 @@ mod tests {
         Terms { millis, renewals }
     }
 
+    /// The end of a hold that was granted `millis` at `asked`.
+    fn end(asked: u64, millis: u64) -> Moment {
+        at(asked + millis).before(drift(Duration::from_millis(millis)))
+    }
+
     fn taken(renewals: Renewals) -> Tenure {
         Tenure::new(terms(LEASE, renewals), at(0))
     }
@@ -168,7 +185,7 @@ mod tests {
     fn a_renewal_counts_from_before_it_was_sent() {
         let mut tenure = taken(Renewals::Unlimited);
         tenure.renewed(at(2000), LEASE);
-        assert_eq!(tenure.expires(), at(2000 + LEASE));
+        assert_eq!(tenure.expires(), end(2000, LEASE));
         assert!(tenure.schedule().due > at(2000));
     }
 
@@ -179,8 +196,8 @@ mod tests {
         assert!(look <= at(LEASE * 2 / 3));
         assert_eq!(tenure.wants(look), Want::Renewal(0));
         tenure.renewed(look, 0);
-        assert_eq!(tenure.expires(), at(LEASE));
-        assert_eq!(tenure.schedule().due, at(LEASE));
+        assert_eq!(tenure.expires(), end(0, LEASE));
+        assert_eq!(tenure.schedule().due, end(0, LEASE));
         assert_eq!(tenure.wants(at(LEASE - 1)), Want::Nothing);
     }
 
@@ -200,7 +217,7 @@ mod tests {
         let tenure = taken(Renewals::Unlimited);
         let retry = tenure.retry(at(2000)).due;
         assert!(retry > at(2000) && retry < tenure.expires());
-        assert_eq!(tenure.retry(at(LEASE - 1)).due, tenure.expires());
+        assert_eq!(tenure.retry(end(0, LEASE)).due, tenure.expires());
     }
 
     #[test]
@@ -224,7 +241,10 @@ mod tests {
             tenure.push(inner);
             assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(0));
             tenure.renewed(at(LEASE * 2 / 3), 0);
-            assert_eq!(tenure.wants(at(HOUR - LEASE / 3)), Want::Limit);
+            assert_eq!(
+                tenure.wants(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+                Want::Limit
+            );
         }
     }
 
@@ -237,7 +257,10 @@ mod tests {
             assert_eq!(tenure.wants(now), Want::Renewal(0));
             tenure.renewed(now, 0);
         }
-        assert_eq!(tenure.wants(at(HOUR - LEASE / 3)), Want::Renewal(LEASE));
+        assert_eq!(
+            tenure.wants(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+            Want::Renewal(LEASE)
+        );
     }
 
     #[test]
@@ -248,7 +271,24 @@ mod tests {
         tenure.push(terms(10, Renewals::None));
         tenure.pop(None);
         assert_eq!(tenure.schedule(), before);
-        assert_eq!(tenure.expires(), at(LEASE));
+        assert_eq!(tenure.expires(), end(0, LEASE));
+    }
+
+    /// And nothing else is any earlier for it: not the renewal, and not the end of what is to be taken
+    /// back.
+    #[test]
+    fn a_hold_ends_here_before_its_lease_ends_elsewhere() {
+        for millis in [1, 2, 10, LEASE, HOUR] {
+            let mut tenure = Tenure::new(terms(millis, Renewals::Unlimited), at(0));
+            for asked in [0, millis / 2] {
+                tenure.renewed(at(asked), millis);
+                assert!(tenure.expires() < at(asked + millis));
+                assert_eq!(tenure.lease_ends(), at(asked + millis));
+            }
+        }
+        let due = taken(Renewals::Unlimited).schedule().due;
+        let slack = slack(Duration::from_millis(LEASE));
+        assert_eq!(due, at(LEASE * 2 / 3).before(slack));
     }
 
     proptest! {
@@ -275,6 +315,7 @@ mod tests {
                 }
                 let due = tenure.schedule().due;
                 prop_assert!(due <= tenure.expires());
+                prop_assert!(tenure.renew_by() < tenure.expires());
                 prop_assert!(due <= tenure.confirmed.after(tenure.levels.pace() / 3 * 2));
                 prop_assert!(tenure.expires() >= expires);
                 expires = tenure.expires();

@@ -86,7 +86,7 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     owner::retire();
     let key = hold.key().clone();
     core.watchdog
-        .withdraw(key, hold.owner(), hold.expires().left());
+        .withdraw(key, hold.owner(), hold.lease_ends().left());
     error
 }
 

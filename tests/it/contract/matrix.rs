@@ -18,7 +18,7 @@ macro_rules! group {
     (expiry $stage:tt) => { tests! { $stage expiry:
         the_time_to_live_is_the_lease, a_fixed_lease_ends_for_those_who_wait,
         a_fixed_lease_ends_for_those_who_wait_at_home, a_fixed_lease_is_not_renewed,
-        the_holder_knows_that_its_lease_is_over, a_stale_holder_frees_nobody_elses_hold,
+        a_hold_ends_here_before_it_does_in_redis, the_holder_knows_that_its_lease_is_over, a_stale_holder_frees_nobody_elses_hold,
         a_stale_thread_frees_nobody_elses_hold,
     } };
     (renewal $stage:tt) => { tests! { $stage renewal:
