@@ -28,8 +28,8 @@ pub struct LockClient {
 }
 
 impl LockClient {
-    /// A client with the default settings for `redis://[user:password@]host[:port][/database]` or
-    /// `redis+unix:///path/to/socket`.
+    /// A client with the default settings for `redis://[user:password@]host[:port][/database]`, the same
+    /// with `rediss://` for TLS, or `redis+unix:///path/to/socket`.
     ///
     /// # Errors
     ///

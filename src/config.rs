@@ -3,15 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use redis::IntoConnectionInfo;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::error::{Error, Result};
+use crate::tls::{self, Tls};
 
 /// Settings of a [`LockClient`](crate::LockClient); made by
 /// [`LockClient::builder`](crate::LockClient::builder).
 ///
 /// All bounds are checked in [`build`](Self::build). `Debug` shows the settings without the URL,
-/// which may hold a password.
+/// which may hold a password, and without certificates and keys.
 #[derive(Clone)]
 pub struct LockClientBuilder {
     url: String,
@@ -21,6 +22,7 @@ pub struct LockClientBuilder {
     connect_timeout: Duration,
     command_timeout: Duration,
     namespace: String,
+    tls: tls::Settings,
 }
 
 impl LockClientBuilder {
@@ -33,6 +35,7 @@ impl LockClientBuilder {
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_secs(1),
             namespace: String::new(),
+            tls: tls::Settings::default(),
         }
     }
 
@@ -98,6 +101,47 @@ impl LockClientBuilder {
         self
     }
 
+    /// Whom to trust when the URL begins with `rediss://`: the certificates of authorities, in PEM, one
+    /// after the other. They take the place of the system's. The server's certificate must come from one of
+    /// them, be valid now, and be for the URL's host.
+    ///
+    /// Default: the authorities of the system; on Unix `SSL_CERT_FILE` and `SSL_CERT_DIR` name others. Read
+    /// once, in [`build`](Self::build). Bounds: at least one certificate, and none that is damaged; only
+    /// for `rediss://`. Needs the feature `tls`, which is on by default.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::builder("rediss://locks@redis.example:6379")
+    ///     .ca_certificates(std::fs::read("/etc/redis/ca.pem")?)
+    ///     .client_certificate(std::fs::read("locks.pem")?, std::fs::read("locks.key")?)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.ca_certificates = Some(pem.into());
+        self
+    }
+
+    /// What the client shows to a server that asks for a certificate (Redis: `tls-auth-clients`): its
+    /// certificate and those between it and the authority, in this order and in PEM, and its private
+    /// key, in PEM and not encrypted (PKCS #8, PKCS #1 or SEC 1).
+    ///
+    /// Default: none. Bounds: at least one certificate, and the key of the first; only for `rediss://`. An
+    /// example is at [`ca_certificates`](Self::ca_certificates).
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        chain_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.tls.client_certificate = Some((chain_pem.into(), key_pem.into()));
+        self
+    }
+
     /// All rules, in one place.
     pub(crate) fn validate(self) -> Result<Config> {
         let within = |field, value: Duration, low: Duration, high: Duration| {
@@ -134,19 +178,10 @@ impl LockClientBuilder {
                 rule: "it has at most 512 bytes".into(),
             });
         }
-        let server = self.url.as_str().into_connection_info().map_err(|error| {
-            // The URL may hold a password, so only its scheme is shown, and only if it is one.
-            let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
-            let scheme = self.url.split_once("://").map(|(scheme, _)| scheme);
-            let scheme = scheme.filter(is_scheme).unwrap_or_default();
-            Error::Config {
-                field: "url",
-                value: format!("of scheme {scheme:?}"),
-                rule: format!("{error}; it reads redis://[user:password@]host[:port][/database] or redis+unix:///path/to/socket"),
-            }
-        })?;
+        let (server, tls) = server(&self.url, &self.tls)?;
         Ok(Config {
             server,
+            tls,
             watchdog_lease: self.watchdog_lease,
             pool_size: self.pool_size,
             pool_timeout: self.pool_timeout,
@@ -154,6 +189,40 @@ impl LockClientBuilder {
             command_timeout: self.command_timeout,
             namespace: self.namespace,
         })
+    }
+}
+
+/// Where a URL leads, and over which TLS.
+fn server(url: &str, settings: &tls::Settings) -> Result<(ConnectionInfo, Option<Tls>)> {
+    let with_tls = tls::strip(url)?;
+    let plain = with_tls.as_deref().unwrap_or(url);
+    let refused = |rule: String| {
+        // The URL may hold a password, so only its scheme is shown, and only if it is one.
+        let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        let scheme = scheme.filter(is_scheme).unwrap_or_default();
+        Error::Config {
+            field: "url",
+            value: format!("of scheme {scheme:?}"),
+            rule: format!(
+                "{rule}; it reads redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis+unix:///path/to/socket"
+            ),
+        }
+    };
+    let server = plain
+        .into_connection_info()
+        .map_err(|error| refused(error.to_string()))?;
+    match (server.addr(), &with_tls) {
+        (ConnectionAddr::Tcp(host, _), Some(_)) => {
+            let tls = settings.validate()?;
+            tls.check_host(host)?;
+            Ok((server, Some(tls)))
+        }
+        (ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_), None) => {
+            settings.refuse()?;
+            Ok((server, None))
+        }
+        _ => Err(refused("it is of no known kind".into())),
     }
 }
 
@@ -173,11 +242,27 @@ impl fmt::Debug for LockClientBuilder {
 /// Settings that keep all rules.
 #[derive(Clone)]
 pub(crate) struct Config {
-    pub(crate) server: redis::ConnectionInfo,
+    pub(crate) server: ConnectionInfo,
+    /// None for connections without TLS.
+    pub(crate) tls: Option<Tls>,
     pub(crate) watchdog_lease: Duration,
     pub(crate) pool_size: u32,
     pub(crate) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) namespace: String,
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_build_without_tls_says_which_feature_it_lacks() {
+        for url in ["rediss://h", "valkeys://u:p@h:1/2"] {
+            let error = super::LockClientBuilder::new(url).validate().err().unwrap();
+            let text = error.to_string();
+            assert!(text.starts_with("url is "), "{text}");
+            assert!(text.contains("feature `tls`"), "{text}");
+        }
+    }
 }

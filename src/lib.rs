@@ -70,6 +70,19 @@
 //! dropped) by its thread, which is told [`Error::Lost`] once more; only then can that thread take
 //! the lock anew. So no part of a program takes a lock silently that another part believes to hold.
 //!
+//! # How Redis is reached
+//!
+//! | URL | way |
+//! |---|---|
+//! | `redis://[user:password@]host[:port][/database]` | TCP, with nothing hidden: passwords, too, go as they are |
+//! | `rediss://[user:password@]host[:port][/database]` | TLS over TCP; needs the feature `tls`, which is on by default |
+//! | `redis+unix:///path/to/socket` | a socket of the file system; settings as `?user=..&pass=..&db=..` |
+//!
+//! With TLS the server's certificate is always checked: by an authority of the system's, or of
+//! [`ca_certificates`](LockClientBuilder::ca_certificates); its dates; and the URL's host, a name or an address. A
+//! handshake takes its time from [`connect_timeout`](LockClientBuilder::connect_timeout). One that fails is
+//! [`Error::Unavailable`] with the reason as its cause, when the time of the call is over.
+//!
 //! # What is promised
 //!
 //! 1. While a guard says that it is held, no other client holds the lock, as long as Redis keeps the
@@ -189,6 +202,7 @@ mod owner;
 mod patience;
 mod process;
 mod script;
+mod tls;
 mod wait;
 mod wake;
 mod watchdog;

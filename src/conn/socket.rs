@@ -1,7 +1,7 @@
-//! A socket on which everything ends by a deadline.
+//! A socket on which everything ends by a deadline, with TLS or without.
 //!
 //! A time-out of the system bounds one read, so a peer that sends a byte at a time can stretch a reply
-//! without end. Here the deadline bounds the whole of it.
+//! or a handshake without end. Here the deadline bounds the whole of it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
@@ -11,16 +11,30 @@ use redis::ConnectionAddr;
 use redis::io::tcp::socket2::{self, Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::clock::Moment;
+use crate::tls::{Session, Tls};
 
 /// Sockets take no time-out of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// How TLS begins when it says that it ends: an alert, of any version. No reply of Redis begins so.
+const ALERT: &[u8] = &[0x15, 0x03];
+
 #[derive(Debug)]
 pub(super) struct Socket {
+    bytes: Bytes,
+    tls: Option<Session>,
+    /// Something was read since the last write. What TLS says to itself does not count: a server may
+    /// send its tickets while it has not read the request.
+    answered: bool,
+    /// Nothing was read at all.
+    fresh: bool,
+}
+
+/// What goes over the wire, as it is.
+#[derive(Debug)]
+struct Bytes {
     socket: socket2::Socket,
     deadline: Moment,
-    /// Something was read since the last write.
-    answered: bool,
     reading: Armed,
     writing: Armed,
 }
@@ -31,9 +45,43 @@ pub(super) struct Socket {
 struct Armed(Duration);
 
 impl Socket {
-    /// Connects within `time`, which the addresses of a host share. The look-up of its name is the
-    /// system's, and takes what the system takes.
-    pub(super) fn connect(address: &ConnectionAddr, time: Duration) -> io::Result<Self> {
+    /// Connects within `time`, which the addresses of a host and the handshake of TLS share. The look-up of
+    /// the host's name is the system's, and takes what the system takes.
+    pub(super) fn connect(
+        address: &ConnectionAddr,
+        tls: Option<&Tls>,
+        time: Duration,
+    ) -> io::Result<Self> {
+        let deadline = Moment::now().after(time);
+        let mut bytes = Bytes::connect(address, time)?;
+        bytes.deadline = deadline;
+        let session = match (tls, address) {
+            (None, _) => None,
+            (Some(tls), ConnectionAddr::Tcp(host, _)) => Some(tls.open(host, &mut bytes)?),
+            // Never what was asked for without what makes it safe.
+            (Some(_), other) => return Err(unsupported(other)),
+        };
+        Ok(Self {
+            bytes,
+            tls: session,
+            answered: false,
+            fresh: true,
+        })
+    }
+
+    /// Whether anything came since the last that was written.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// All that is read and written from here on ends within `time` from now.
+    pub(super) fn give(&mut self, time: Duration) {
+        self.bytes.deadline = Moment::now().after(time.max(SHORTEST));
+    }
+}
+
+impl Bytes {
+    fn connect(address: &ConnectionAddr, time: Duration) -> io::Result<Self> {
         let deadline = Moment::now().after(time);
         match address {
             ConnectionAddr::Tcp(host, port) => {
@@ -55,10 +103,7 @@ impl Socket {
                 socket.connect(&SockAddr::unix(path)?)?;
                 Ok(Self::new(socket))
             }
-            other => Err(io::Error::new(
-                ErrorKind::Unsupported,
-                format!("no way to connect to {other}"),
-            )),
+            other => Err(unsupported(other)),
         }
     }
 
@@ -75,21 +120,17 @@ impl Socket {
         Self {
             socket,
             deadline: Moment::ZERO,
-            answered: false,
             reading: Armed::default(),
             writing: Armed::default(),
         }
     }
+}
 
-    /// Whether anything came since the last that was written.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answered
-    }
-
-    /// All that is read and written from here on ends within `time` from now.
-    pub(super) fn give(&mut self, time: Duration) {
-        self.deadline = Moment::now().after(time.max(SHORTEST));
-    }
+fn unsupported(address: &ConnectionAddr) -> io::Error {
+    io::Error::new(
+        ErrorKind::Unsupported,
+        format!("no way to connect to {address}"),
+    )
 }
 
 impl Armed {
@@ -131,12 +172,16 @@ impl Armed {
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut socket = &self.socket;
-        let read = self.reading.until(
-            self.deadline,
-            |time| self.socket.set_read_timeout(Some(time)),
-            || socket.read(buffer),
-        )?;
+        let read = match &mut self.tls {
+            Some(tls) => tls.read(&mut self.bytes, buffer)?,
+            None => self.bytes.read(buffer)?,
+        };
+        if std::mem::take(&mut self.fresh) && buffer[..read].starts_with(ALERT) {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "the server speaks TLS on this port; the URL begins with rediss:// then",
+            ));
+        }
         self.answered |= read > 0;
         Ok(read)
     }
@@ -145,6 +190,30 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.answered = false;
+        match &mut self.tls {
+            Some(tls) => tls.write(&mut self.bytes, bytes),
+            None => self.bytes.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut socket = &self.socket;
+        self.reading.until(
+            self.deadline,
+            |time| self.socket.set_read_timeout(Some(time)),
+            || socket.read(buffer),
+        )
+    }
+}
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut socket = &self.socket;
         self.writing.until(
             self.deadline,
@@ -179,7 +248,7 @@ mod tests {
             }
         });
         (
-            Socket::connect(&address, Duration::from_secs(5)).unwrap(),
+            Socket::connect(&address, None, Duration::from_secs(5)).unwrap(),
             peer,
         )
     }
@@ -217,7 +286,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-        let mut socket = Socket::connect(&address, Duration::from_secs(5)).unwrap();
+        let mut socket = Socket::connect(&address, None, Duration::from_secs(5)).unwrap();
         socket.give(Duration::from_millis(100));
         let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
         assert_eq!(failure.kind(), ErrorKind::TimedOut);

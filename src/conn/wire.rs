@@ -10,8 +10,9 @@ use crate::clock::Moment;
 use crate::config::Config;
 use crate::conn::advice::Advice;
 use crate::conn::socket::Socket;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::script::Call;
+use crate::tls::Tls;
 
 /// A connection that was idle for longer is opened anew: what stands between may have dropped it
 /// without a word, and finding that out costs a whole time-out.
@@ -20,6 +21,7 @@ const FRESH: Duration = Duration::from_secs(60);
 /// A server, and how to get to it.
 pub(crate) struct Node {
     address: ConnectionAddr,
+    tls: Option<Tls>,
     name: Box<str>,
     /// What is sent first on every connection, and how many replies it gets.
     log_in: Vec<u8>,
@@ -30,13 +32,6 @@ impl Node {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let address = config.server.addr().clone();
         let name = address.to_string();
-        if !address.is_supported() {
-            return Err(Error::Config {
-                field: "url",
-                value: name,
-                rule: "this build has no TLS".into(),
-            });
-        }
         let settings = config.server.redis_settings();
         let mut log_in = redis::pipe();
         if let Some(password) = settings.password() {
@@ -51,6 +46,7 @@ impl Node {
         }
         Ok(Self {
             address,
+            tls: config.tls.clone(),
             name: name.into(),
             log_in_replies: log_in.len(),
             log_in: log_in.get_packed_pipeline(),
@@ -66,7 +62,7 @@ impl Node {
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Wire> {
         let deadline = Moment::now().after(time);
         let mut wire = Wire {
-            socket: Socket::connect(&self.address, time)?,
+            socket: Socket::connect(&self.address, self.tls.as_ref(), time)?,
             parser: Parser::new(),
             used: Moment::now(),
         };

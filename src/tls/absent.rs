@@ -1,0 +1,39 @@
+//! A build without TLS: nothing to make, so nothing to do.
+
+use std::io::{self, Read, Write};
+
+use crate::error::{Error, Result};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Tls {}
+
+#[derive(Debug)]
+pub(crate) enum Session {}
+
+impl Tls {
+    pub(super) fn new(_: Option<&[u8]>, _: Option<(&[u8], &[u8])>) -> Result<Self> {
+        Err(Error::Config {
+            field: "url",
+            value: "one with TLS".into(),
+            rule: "this build has no TLS; the feature `tls` of leasehold gives it".into(),
+        })
+    }
+
+    pub(crate) fn check_host(&self, _: &str) -> Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn open(&self, _: &str, _: &mut (impl Read + Write)) -> io::Result<Session> {
+        match *self {}
+    }
+}
+
+impl Session {
+    pub(crate) fn read(&mut self, _: &mut (impl Read + Write), _: &mut [u8]) -> io::Result<usize> {
+        match *self {}
+    }
+
+    pub(crate) fn write(&mut self, _: &mut (impl Read + Write), _: &[u8]) -> io::Result<usize> {
+        match *self {}
+    }
+}

@@ -1,0 +1,109 @@
+//! TLS: which URLs ask for it, whom the client trusts, and the stream over a socket.
+//!
+//! `rustls` is asked directly. With the TLS of `redis` there is no deadline for a handshake, and a
+//! process without a crypto provider panics.
+
+#[cfg(not(feature = "tls"))]
+mod absent;
+#[cfg(feature = "tls")]
+mod session;
+#[cfg(feature = "tls")]
+mod trust;
+
+#[cfg(not(feature = "tls"))]
+pub(crate) use absent::{Session, Tls};
+#[cfg(feature = "tls")]
+pub(crate) use session::Session;
+#[cfg(feature = "tls")]
+pub(crate) use trust::Tls;
+
+use crate::error::{Error, Result};
+
+/// What the user sets. Has no `Debug`: it holds a private key.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    pub(crate) ca_certificates: Option<Vec<u8>>,
+    /// The chain, and the key.
+    pub(crate) client_certificate: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Settings {
+    /// For connections over TLS.
+    pub(crate) fn validate(&self) -> Result<Tls> {
+        let client_certificate = self.client_certificate.as_ref();
+        Tls::new(
+            self.ca_certificates.as_deref(),
+            client_certificate.map(|(chain, key)| (&**chain, &**key)),
+        )
+    }
+
+    /// For connections without: what nobody would look at must not be set, or one who forgot the second
+    /// `s` of `rediss` believes to be safe.
+    pub(crate) fn refuse(&self) -> Result<()> {
+        let field = if self.ca_certificates.is_some() {
+            "ca_certificates"
+        } else if self.client_certificate.is_some() {
+            "client_certificate"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Config {
+            field,
+            value: "set".into(),
+            rule: "it is for URLs with TLS, which begin with rediss://".into(),
+        })
+    }
+}
+
+/// The same URL without TLS, if it is one with TLS.
+pub(crate) fn strip(url: &str) -> Result<Option<String>> {
+    let Some((scheme, rest)) = url.trim_start().split_once("://") else {
+        return Ok(None);
+    };
+    let plain = match scheme.to_ascii_lowercase().as_str() {
+        "rediss" => "redis",
+        "valkeys" => "valkey",
+        _ => return Ok(None),
+    };
+    if rest.contains('#') {
+        return Err(Error::Config {
+            field: "url",
+            value: format!("of scheme {scheme:?} with a fragment"),
+            rule: "certificates are always checked, so there is no #insecure: name the authority to trust by ca_certificates; a # of a password is written %23".into(),
+        });
+    }
+    Ok(Some(format!("{plain}://{rest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_decides() {
+        for (url, plain) in [
+            ("rediss://h", Some("redis://h")),
+            ("REDISS://u:p@h:1/2", Some("redis://u:p@h:1/2")),
+            (" valkeys://h", Some("valkey://h")),
+            ("redis://h", None),
+            ("redis://h#insecure", None),
+            ("unix:///rediss://h", None),
+            ("h:1", None),
+        ] {
+            assert_eq!(strip(url).unwrap().as_deref(), plain, "{url}");
+        }
+    }
+
+    #[test]
+    fn nothing_switches_the_checks_off() {
+        for url in [
+            "rediss://h#insecure",
+            "valkeys://:hunter2#@h",
+            "rediss://h#",
+        ] {
+            let error = strip(url).unwrap_err().to_string();
+            assert!(error.starts_with("url is of scheme"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

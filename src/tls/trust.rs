@@ -1,0 +1,153 @@
+//! Whom the client trusts, and how it shows who it is.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+
+use rustls::client::ClientConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ConfigBuilder, RootCertStore, WantsVerifier};
+
+use super::Session;
+use crate::error::{Error, Result};
+
+/// How to open a connection over TLS: made once for a client, and cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Tls(Arc<ClientConfig>);
+
+/// Nothing: what it is made of holds a private key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Trusts `ca_certificates`, or else the authorities of the system; shows `client_certificate`, a
+    /// chain and its key, to servers that ask. All is PEM.
+    pub(super) fn new(
+        ca_certificates: Option<&[u8]>,
+        client_certificate: Option<(&[u8], &[u8])>,
+    ) -> Result<Self> {
+        let trusting = builder()?.with_root_certificates(match ca_certificates {
+            Some(pem) => roots(pem)?,
+            None => roots_of_the_system()?,
+        });
+        let config = match client_certificate {
+            Some((chain, key)) => trusting
+                .with_client_auth_cert(
+                    certificates("client_certificate", chain)?,
+                    private_key(key)?,
+                )
+                .map_err(|error| client_certificate_is("not to be used", error.to_string()))?,
+            None => trusting.with_no_client_auth(),
+        };
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Whether a certificate can be issued for the host.
+    pub(crate) fn check_host(&self, host: &str) -> Result<()> {
+        match server_name(host) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::Config {
+                field: "url",
+                value: format!("of host {host:?}"),
+                rule: error.to_string(),
+            }),
+        }
+    }
+
+    /// Opens a session with the server, whose certificate must be for `host`: a name or an address.
+    pub(crate) fn open(&self, host: &str, socket: &mut (impl Read + Write)) -> io::Result<Session> {
+        Session::open(Arc::clone(&self.0), server_name(host)?, socket)
+    }
+}
+
+fn server_name(host: &str) -> io::Result<ServerName<'static>> {
+    let name = ServerName::try_from(host).map_err(|_| {
+        io::Error::new(
+            ErrorKind::InvalidInput,
+            "certificates are for names of the DNS and for addresses, and it is neither",
+        )
+    })?;
+    Ok(name.to_owned())
+}
+
+/// With the process's crypto provider, if it has chosen one. There is none by default, and one cannot
+/// be guessed where several are built in; what guesses all the same panics.
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
+    let chosen = CryptoProvider::get_default().cloned();
+    let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Config {
+            field: "url",
+            value: "one with TLS".into(),
+            rule: format!("the crypto provider that this process installed cannot do it: {error}"),
+        })
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("ca_certificates", pem)? {
+        roots.add(certificate).map_err(|error| Error::Config {
+            field: "ca_certificates",
+            value: format!("{} bytes of PEM", pem.len()),
+            rule: format!("each certificate is that of an authority: {error}"),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// Of what the system has, whatever can be read: one bad file among hundreds must not stop a program.
+fn roots_of_the_system() -> Result<RootCertStore> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first();
+        let why = why.map_or("it has none".into(), ToString::to_string);
+        return Err(Error::Config {
+            field: "ca_certificates",
+            value: "not set".into(),
+            rule: format!(
+                "the authorities of the system are trusted then, and none can be read ({why}); see to the system's, to SSL_CERT_FILE and SSL_CERT_DIR, or set it"
+            ),
+        });
+    }
+    Ok(roots)
+}
+
+fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .unwrap_or_default();
+    if found.is_empty() {
+        return Err(Error::Config {
+            field,
+            value: format!("{} bytes", pem.len()),
+            rule: "it holds at least one certificate in PEM, and nothing that is damaged".into(),
+        });
+    }
+    Ok(found)
+}
+
+/// What is wrong with a key is not told by what reads it: that repeats its lines.
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
+        client_certificate_is(
+            &format!("with a key of {} bytes", pem.len()),
+            "its key is one private key in PEM, not encrypted".into(),
+        )
+    })
+}
+
+fn client_certificate_is(value: &str, rule: String) -> Error {
+    Error::Config {
+        field: "client_certificate",
+        value: value.into(),
+        rule,
+    }
+}
