@@ -9,7 +9,7 @@ use crate::config::{Config, LockClientBuilder};
 use crate::core::Core;
 use crate::error::Result;
 use crate::key::LockKey;
-use crate::lock::{self, FencedLock, ReentrantLock};
+use crate::lock::{self, FencedLock, MultiLock, ReentrantLock};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
@@ -76,6 +76,14 @@ impl LockClient {
     #[must_use]
     pub fn fenced_lock(&self, name: &str) -> FencedLock {
         FencedLock::new(Arc::clone(&self.core), name)
+    }
+
+    /// A handle of the reentrant locks of all these names as one lock, which has all of them or none.
+    /// Never fails and asks nobody; no names, a name that is there twice and a bad name are errors of the
+    /// first call that uses it. See [`MultiLock`], also for locks of several clients.
+    #[must_use]
+    pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        MultiLock::new(&self.core, names)
     }
 
     /// Who holds the lock of this name, as Redis knows it.

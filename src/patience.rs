@@ -85,6 +85,26 @@ impl Patience {
         }
     }
 
+    /// As much of this patience as there is until `moment`, for one who keeps others waiting
+    /// meanwhile. One command is given `command_timeout` in any case.
+    pub(crate) fn until(&self, moment: Moment, command_timeout: Duration) -> Self {
+        let answers = match self.answers {
+            Answers::Within(silence) => {
+                Answers::Within(silence.min(moment.left().max(command_timeout)))
+            }
+            by => by,
+        };
+        Self {
+            started: self.started,
+            wait_until: self.wait_until.min(moment),
+            answers,
+            grace: self.grace,
+            silent_since: Cell::new(None),
+            interrupt: self.interrupt.clone(),
+            bed: OnceCell::new(),
+        }
+    }
+
     /// Until when the question that is asked now must be answered.
     pub(crate) fn answer_by(&self) -> Moment {
         match self.answers {

@@ -11,6 +11,7 @@ use super::bell::Bell;
 use super::levels::{LevelId, Levels};
 use super::naming::{Naming, Written};
 use super::queue::LocalQueue;
+use super::quorum::Quorum;
 use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::error::{Error, LostReason, Result};
@@ -47,6 +48,8 @@ struct State {
     /// Renewals that were asked for and not confirmed. Any of them may be under way still.
     unconfirmed: u32,
     end: Option<End>,
+    /// What this hold is a part of, to be told of its loss.
+    quorums: Vec<Weak<Quorum>>,
 }
 
 impl State {
@@ -116,6 +119,7 @@ impl Hold {
                 tenure: Tenure::new(grant.terms, grant.asked),
                 unconfirmed: 0,
                 end: None,
+                quorums: Vec::new(),
             }),
             bell: Bell::default(),
             queue: Arc::downgrade(queue),
@@ -293,7 +297,7 @@ impl Hold {
     }
 
     fn lose_from(&self, before: Option<End>, found: LostReason) {
-        let reason = {
+        let (reason, quorums) = {
             let mut state = self.state.lock();
             if state.end != before {
                 return;
@@ -307,9 +311,12 @@ impl Hold {
             state.end = Some(End::Lost(reason));
             // Counted before anybody can see it.
             self.observer.counters.count_loss();
-            reason
+            (reason, std::mem::take(&mut state.quorums))
         };
         self.bell.ring(reason);
+        for quorum in quorums.iter().filter_map(Weak::upgrade) {
+            quorum.lost(reason);
+        }
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
             reason,
@@ -336,6 +343,21 @@ impl Hold {
                 _ => None,
             }
         })
+    }
+
+    /// Has `quorum` told of the loss of this hold, at once if it is lost already.
+    pub(super) fn tell(&self, quorum: &Arc<Quorum>) {
+        if !self.process.is_current() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if let Some(End::Lost(reason)) = state.end {
+            drop(state);
+            quorum.lost(reason);
+            return;
+        }
+        state.quorums.retain(|told| told.strong_count() > 0);
+        state.quorums.push(Arc::downgrade(quorum));
     }
 
     /// When the watchdog is to look at this hold again.

@@ -5,9 +5,11 @@ mod hold;
 mod levels;
 mod naming;
 mod queue;
+mod quorum;
 mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
 pub(crate) use naming::Written;
 pub(crate) use queue::{LocalQueue, Place, Turn};
+pub(crate) use quorum::Quorum;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{Handle, Kind};
+use super::held::Held;
 use super::standing;
 use crate::clock::Moment;
 use crate::conn::InVain;
@@ -11,7 +12,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::key::LockKey;
 use crate::lease::{Lease, Terms};
-use crate::local::{Grant, Hold, LevelId, Place, Turn};
+use crate::local::{Grant, Hold, Place, Turn};
 use crate::owner::{self, Owner, ThreadId};
 use crate::patience::Patience;
 use crate::script::{self, Attempt};
@@ -23,9 +24,6 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 /// How many of the copies of a request that had no reply the next one looks for. A lock that an older
 /// one took runs out with its lease.
 const OLDER_NAMES: usize = 7;
-
-/// A level of a hold.
-pub(super) type Held = (Arc<Hold>, LevelId);
 
 /// Takes a lock, or a further level of it; `None` if the patience ends before.
 pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Result<Option<Held>> {
@@ -122,7 +120,11 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
                     .watch(hold.id(), Arc::clone(&hold) as _, schedule);
                 core.observer.counters.acquisitions.add(1);
                 core.observer.counters.waited(patience.waited());
-                return Ok(Some((hold, Hold::FIRST_LEVEL)));
+                return Ok(Some(Held {
+                    core: Arc::clone(core),
+                    hold,
+                    level: Hold::FIRST_LEVEL,
+                }));
             }
             Found::Held(left) => left + core.stagger(),
             Found::TooLate => {
@@ -239,7 +241,7 @@ fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
 
 /// A further level of a hold that this thread has.
 fn reenter(
-    core: &Core,
+    core: &Arc<Core>,
     hold: Arc<Hold>,
     kind: Kind,
     terms: Terms,
@@ -262,5 +264,9 @@ fn reenter(
     core.watchdog.reschedule(hold.id(), hold.schedule());
     let level = level?;
     core.observer.counters.reentries.add(1);
-    Ok((hold, level))
+    Ok(Held {
+        core: Arc::clone(core),
+        hold,
+        level,
+    })
 }

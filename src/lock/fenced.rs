@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::acquire::Held;
 use super::handle::{Handle, Kind, lock_by_handle};
+use super::held::Held;
 use crate::core::Core;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -91,7 +91,7 @@ impl FencedLock {
 
     fn guard(&self, held: Held) -> FencedGuard {
         // A hold that was taken or entered by this kind of lock has one.
-        let token = held.0.token().unwrap_or_default();
+        let token = held.hold.token().unwrap_or_default();
         FencedGuard {
             guard: self.0.guard(held),
             token,

@@ -1,16 +1,17 @@
 //! A held lock that unlocks itself.
 
+use std::cmp::Reverse;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::acquire::Held;
-use super::{release, standing};
+use super::held::{Held, release_all, slowest, together};
+use super::standing;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::local::{Hold, LevelId};
+use crate::local::Quorum;
 use crate::observe::tell;
 use crate::patience::Patience;
 
@@ -25,6 +26,9 @@ use crate::patience::Patience;
 /// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. A guard that is
 /// forgotten ([`std::mem::forget`]) leaves the lock held, and renewed, until its thread calls
 /// [`Lock::unlock`](crate::Lock::unlock); it keeps the client alive, so otherwise until the process ends.
+///
+/// A guard of several locks ([`MultiLock`](crate::MultiLock)) speaks for all of them: it is lost as
+/// soon as one of them is, has left what the one that ends first has left, and extends and unlocks all.
 ///
 /// The explicit release beside the silent drop follows `rusqlite`'s `Transaction`; the loss that
 /// can be waited for follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.
@@ -49,21 +53,28 @@ use crate::patience::Patience;
 #[derive(Debug)]
 #[must_use = "a guard that is dropped at once unlocks at once"]
 pub struct LockGuard {
-    core: Arc<Core>,
-    hold: Arc<Hold>,
-    level: LevelId,
+    name: Arc<str>,
+    /// One for most kinds of lock.
+    parts: Vec<Held>,
+    /// The guard stands while so many of its parts do.
+    needed: usize,
+    /// Made when somebody first listens to several parts.
+    quorum: OnceLock<Arc<Quorum>>,
     unlocked: bool,
     /// Not `Send`, but `Sync`: other threads may look at it.
     _thread: PhantomData<std::sync::MutexGuard<'static, ()>>,
 }
 
 impl LockGuard {
-    pub(super) fn new(core: &Arc<Core>, (hold, level): Held) -> Self {
-        hold.guard(level);
+    pub(super) fn new(name: Arc<str>, parts: Vec<Held>, needed: usize) -> Self {
+        for part in &parts {
+            part.hold.guard(part.level);
+        }
         Self {
-            core: Arc::clone(core),
-            hold,
-            level,
+            name,
+            parts,
+            needed,
+            quorum: OnceLock::new(),
             unlocked: false,
             _thread: PhantomData,
         }
@@ -72,7 +83,7 @@ impl LockGuard {
     /// The name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.hold.key().name()
+        &self.name
     }
 
     /// Fails as soon as this process knows that the lock is lost. Asks nobody: no I/O.
@@ -85,13 +96,13 @@ impl LockGuard {
     ///
     /// [`Error::Lost`], and [`Error::NotHeld`] after the thread has unlocked the lock by hand.
     pub fn check(&self) -> Result<()> {
-        self.hold.check()
+        together(self.parts.iter().map(|part| part.hold.check()), self.needed)
     }
 
     /// Whether [`check`](Self::check) knows the lock to be lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self.hold.check(), Err(Error::Lost { .. }))
+        matches!(self.check(), Err(Error::Lost { .. }))
     }
 
     /// Gets one message when the lock is lost, for `recv_timeout` or `select!`. Clones may be
@@ -103,7 +114,12 @@ impl LockGuard {
     /// watchdog waited for an answer can it be late by that wait: at most one command time-out.
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
-        self.hold.bell()
+        if let [only] = &self.parts[..] {
+            return only.hold.bell();
+        }
+        let holds = || self.parts.iter().map(|part| &part.hold);
+        let quorum = self.quorum.get_or_init(|| Quorum::of(holds(), self.needed));
+        quorum.bell()
     }
 
     /// What is left of the lease by the local clock: so long nobody else can have the lock, even if
@@ -113,10 +129,14 @@ impl LockGuard {
     /// below 4 ms): so much faster the clock of the server may run.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.hold.check() {
-            Ok(()) => self.hold.expires().left(),
+        let left = |part: &Held| match part.hold.check() {
+            Ok(()) => part.hold.expires().left(),
             Err(_) => Duration::ZERO,
-        }
+        };
+        let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
+        lefts.sort_unstable_by_key(|&left| Reverse(left));
+        let last_needed = lefts.get(self.needed.saturating_sub(1));
+        last_needed.copied().unwrap_or_default()
     }
 
     /// Brings what is left of the lease up to `duration` from now, once; never shortens it. It
@@ -131,7 +151,9 @@ impl LockGuard {
     /// Redis refused, [`Error::Unavailable`] after one command time-out without an answer. After an error
     /// the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
-        standing::extend(&self.core, &self.hold, duration)
+        let patience = self.patience(Core::patience_for_an_answer);
+        let extend = |part: &Held| standing::extend(&part.core, &part.hold, duration, &patience);
+        together(self.parts.iter().map(extend), self.needed)
     }
 
     /// Unlocks, and says how that went.
@@ -140,23 +162,31 @@ impl LockGuard {
     ///
     /// As [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
-        let patience = self.core.patience_to_unlock();
-        self.finish(&patience)
+        self.finish(Core::patience_to_unlock)
     }
 
-    fn finish(&mut self, patience: &Patience) -> Result<()> {
+    fn finish(&mut self, patience: fn(&Core) -> Patience) -> Result<()> {
         self.unlocked = true;
-        release::release(&self.core, &self.hold, Some(self.level), patience)
+        release_all(&self.parts, self.needed, &self.patience(patience))
+    }
+
+    /// The time of a call, as the slowest of the clients has it.
+    fn patience(&self, of: fn(&Core) -> Patience) -> Patience {
+        let core = slowest(self.parts.iter().map(|part| &part.core));
+        core.map_or_else(
+            || Patience::answered_within(Duration::ZERO),
+            |core| of(core),
+        )
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.unlocked || !self.core.is_at_home() {
+        let is_at_home = |part: &Held| part.core.is_at_home();
+        if self.unlocked || !self.parts.iter().all(is_at_home) {
             return;
         }
-        let patience = self.core.patience_for_an_answer();
-        if let Err(error) = self.finish(&patience) {
+        if let Err(error) = self.finish(Core::patience_for_an_answer) {
             tell(|| {
                 tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
             });

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Held, acquire};
+use super::acquire::acquire;
+use super::held::Held;
 use super::{LockGuard, release, standing};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -73,11 +74,11 @@ impl Handle {
     }
 
     pub(super) fn guard(&self, held: Held) -> LockGuard {
-        LockGuard::new(&self.core, held)
+        LockGuard::new(self.key.shared_name(), vec![held], 1)
     }
 
     /// What this thread holds, lost or not, and has not unlocked.
-    fn hold(&self) -> Option<Arc<Hold>> {
+    pub(super) fn hold(&self) -> Option<Arc<Hold>> {
         if !self.core.is_at_home() {
             return None;
         }
@@ -101,7 +102,7 @@ impl Handle {
     }
 }
 
-/// [`Lock`](super::Lock) for a type that is a [`Handle`] and nothing else.
+/// [`Lock`](super::Lock) for a type that is a [`Handle`], or what has its face, and nothing else.
 macro_rules! lock_by_handle {
     ($lock:ty) => {
         impl super::Lock for $lock {

@@ -4,8 +4,11 @@ mod acquire;
 mod fenced;
 mod guard;
 mod handle;
+mod held;
+mod multi;
 mod reentrant;
 mod release;
+mod several;
 mod standing;
 
 use std::fmt;
@@ -13,6 +16,7 @@ use std::time::Duration;
 
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub use multi::MultiLock;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};
 

@@ -40,6 +40,10 @@ impl ReentrantLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         Self(Handle::new(core, name, Kind::Plain))
     }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.0
+    }
 }
 
 lock_by_handle!(ReentrantLock);

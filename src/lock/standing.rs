@@ -122,10 +122,15 @@ pub(super) fn loss(hold: &Hold, reason: LostReason) -> Error {
 }
 
 /// Brings what is left of the lease up to `duration`.
-pub(super) fn extend(core: &Core, hold: &Hold, duration: Duration) -> Result<()> {
+pub(super) fn extend(
+    core: &Core,
+    hold: &Hold,
+    duration: Duration,
+    patience: &Patience,
+) -> Result<()> {
     let millis = whole_millis("lease", duration)?;
     hold.check()?;
-    let asked = renew(core, hold, millis, &core.patience_for_an_answer())?;
+    let asked = renew(core, hold, millis, patience)?;
     hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id(), hold.schedule());
     Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leasehold::{
     Error, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockClientBuilder,
-    LockEvent, LockGuard, LockStatus, ReentrantLock, Stats,
+    LockEvent, LockGuard, LockStatus, MultiLock, ReentrantLock, Stats,
 };
 
 /// Every public name. A change here is a change for every user.
@@ -22,6 +22,7 @@ const PUBLIC: &[&str] = &[
     "LockGuard",
     "LockStatus",
     "LostReason",
+    "MultiLock",
     "ReentrantLock",
     "Result",
     "Stats",
@@ -59,6 +60,7 @@ fn what_is_shared_can_be_shared() {
     shared::<LockClientBuilder>();
     shared::<ReentrantLock>();
     shared::<FencedLock>();
+    shared::<MultiLock>();
     shared::<Box<dyn Lock>>();
     shared::<Interrupt>();
     shared::<Error>();
@@ -67,6 +69,7 @@ fn what_is_shared_can_be_shared() {
     cloned::<LockClientBuilder>();
     cloned::<ReentrantLock>();
     cloned::<FencedLock>();
+    cloned::<MultiLock>();
     cloned::<Interrupt>();
     cloned::<Lease>();
     cloned::<LockEvent>();

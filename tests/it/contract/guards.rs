@@ -13,7 +13,7 @@ use crate::support::timing::{A_WHILE, LEASE, eventually, millis, throughout};
 pub fn a_dropped_guard_unlocks(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
-    assert_eq!(guard.name(), stage.name());
+    assert_eq!(guard.name(), stage.whole_name());
     assert_eq!((lock.hold_count(), stage.count()), (1, 1));
     drop(guard);
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));

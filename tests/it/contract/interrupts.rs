@@ -23,7 +23,7 @@ fn is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock) {
             interrupt.clone().interrupt();
             waiting.join().unwrap()
         });
-        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == stage.name()));
+        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == stage.whole_name()));
     });
     assert_eq!(stage.holders(), held);
     holder.unlock().unwrap();

@@ -30,11 +30,16 @@ use crate::support::server::Server;
 use crate::support::{builder, unique};
 
 pub use environments::{Namespaced, OneServer, UnixSocket};
-pub use subjects::{Fenced, Reentrant, Wrapped};
+pub use subjects::{Fenced, Multi, Reentrant, Wrapped};
 
 /// What makes a lock.
 pub trait Subject {
     fn make(client: &LockClient, name: &str) -> Arc<dyn Lock>;
+
+    /// What the lock of this name is made of, in order.
+    fn names(name: &str) -> Vec<String> {
+        vec![name.to_owned()]
+    }
 }
 
 /// Where the locks are.
@@ -53,21 +58,39 @@ pub struct Site {
 pub struct Stage {
     site: Site,
     name: String,
+    names: Vec<String>,
     make: fn(&LockClient, &str) -> Arc<dyn Lock>,
 }
 
 /// How a scenario looks at Redis: what another program would see there.
 impl Stage {
     pub fn of<S: Subject, E: Environment>(scenario: &str) -> Self {
+        let name = unique(scenario);
         Self {
             site: E::start(),
-            name: unique(scenario),
+            names: S::names(&name),
+            name,
             make: S::make,
         }
     }
 
+    /// Of the lock, or of the first of those that it is made of.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// As the lock itself has it.
+    pub fn whole_name(&self) -> String {
+        self.names.join(", ")
+    }
+
+    /// How many locks of Redis it is.
+    pub fn parts(&self) -> u64 {
+        u64::try_from(self.names.len()).expect("a few")
     }
 
     pub fn server(&self) -> &Server {
@@ -97,8 +120,14 @@ impl Stage {
         self.lock_of(&self.client())
     }
 
+    /// Of the lock, or of the first of those that it is made of.
     pub fn key(&self) -> String {
-        format!("{}{}", self.site.namespace, self.name)
+        self.keys().swap_remove(0)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let key = |name| format!("{}{name}", self.site.namespace);
+        self.names.iter().map(key).collect()
     }
 
     /// Who holds the lock, and how many times.
@@ -106,38 +135,42 @@ impl Stage {
         self.server().ask(redis::cmd("HGETALL").arg(self.key()))
     }
 
-    /// How many times the lock is held; 0 if nobody holds it.
+    /// How many times the lock is held; 0 if nobody holds it, and no number at all while its parts are
+    /// held differently often.
     pub fn count(&self) -> u32 {
-        self.holders().iter().map(|(_, count)| count).sum()
+        let counts = self.keys().into_iter().map(|key| {
+            let holders: Vec<(String, u32)> = self.server().ask(redis::cmd("HGETALL").arg(key));
+            holders.iter().map(|(_, count)| count).sum()
+        });
+        let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
+        counts.reduce(agree).expect("it has a part")
     }
 
     /// What Redis leaves of the lease; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let millis: i64 = self.server().ask(redis::cmd("PTTL").arg(self.key()));
-        assert_ne!(millis, -1, "a lock without a time to live");
-        u64::try_from(millis).ok().map(Duration::from_millis)
+        let lefts = self.keys().into_iter().map(|key| {
+            let millis: i64 = self.server().ask(redis::cmd("PTTL").arg(key));
+            assert_ne!(millis, -1, "a lock without a time to live");
+            u64::try_from(millis).ok().map(Duration::from_millis)
+        });
+        lefts.min().expect("it has a part")
     }
 
     /// Behind the holder's back.
     pub fn delete(&self) {
-        self.server().ask::<()>(redis::cmd("DEL").arg(self.key()));
+        self.server().ask::<()>(redis::cmd("DEL").arg(self.keys()));
     }
 
     /// A hold as a foreign client makes it.
     pub fn hold_as(&self, owner: &str, lease: Duration) {
-        let key = self.key();
-        let mut redis = self.redis();
-        redis::pipe()
-            .atomic()
-            .cmd("HSET")
-            .arg(&key)
-            .arg(owner)
-            .arg(1)
-            .cmd("PEXPIRE")
-            .arg(&key)
-            .arg(u64::try_from(lease.as_millis()).expect("a lease"))
-            .exec(&mut redis)
-            .expect("the server answers");
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        for key in self.keys() {
+            pipe.cmd("HSET").arg(&key).arg(owner).arg(1);
+            let lease = u64::try_from(lease.as_millis()).expect("a lease");
+            pipe.cmd("PEXPIRE").arg(&key).arg(lease);
+        }
+        pipe.exec(&mut self.redis()).expect("the server answers");
     }
 
     /// Somebody else has the lock, without a word to its holder.

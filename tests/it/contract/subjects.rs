@@ -25,6 +25,19 @@ impl Subject for Fenced {
     }
 }
 
+/// Two names as one lock.
+pub struct Multi;
+
+impl Subject for Multi {
+    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.multi_lock(Self::names(name).iter().rev()))
+    }
+
+    fn names(name: &str) -> Vec<String> {
+        vec![name.to_owned(), format!("{name}:too")]
+    }
+}
+
 /// The reentrant lock behind a user's own implementation of the trait, which leaves to the trait
 /// what the trait provides.
 #[derive(Debug)]

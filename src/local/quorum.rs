@@ -1,0 +1,105 @@
+//! Holds that stand for one lock together, for as long as enough of them stand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::Receiver;
+
+use super::bell::Bell;
+use super::hold::Hold;
+use crate::error::LostReason;
+
+/// Told of each loss by the hold that is lost; rings with the first that is one too many.
+#[derive(Debug)]
+pub(crate) struct Quorum {
+    /// How many more may be lost.
+    spare: AtomicUsize,
+    bell: Bell,
+}
+
+impl Quorum {
+    /// Listens to `holds`, of which `needed` must stand.
+    pub(crate) fn of<'a>(
+        holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>,
+        needed: usize,
+    ) -> Arc<Self> {
+        let quorum = Arc::new(Self {
+            spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
+            bell: Bell::default(),
+        });
+        // Before any loss, which rings in vain where nobody listens.
+        quorum.bell();
+        for hold in holds {
+            hold.tell(&quorum);
+        }
+        quorum
+    }
+
+    /// Where it is heard that too few stand.
+    pub(crate) fn bell(&self) -> &Receiver<LostReason> {
+        self.bell.listen(|| None)
+    }
+
+    /// One of its holds is lost; each says so once.
+    pub(super) fn lost(&self, reason: LostReason) {
+        let less = |spare: usize| spare.checked_sub(1);
+        let spared = self
+            .spare
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        if spared.is_err() {
+            self.bell.ring(reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::hold::tests::hold;
+    use crate::owner::ThreadId;
+
+    fn holds() -> Vec<Arc<Hold>> {
+        let one = || hold(&Arc::default(), ThreadId::current());
+        vec![one(), one(), one()]
+    }
+
+    #[test]
+    fn it_rings_once_and_with_the_loss_that_is_one_too_many() {
+        let holds = holds();
+        let quorum = Quorum::of(holds.iter(), 2);
+        holds[0].lose(LostReason::Deleted);
+        assert!(quorum.bell().is_empty(), "two stand");
+        holds[0].lose(LostReason::Deleted);
+        assert!(quorum.bell().is_empty(), "a hold is lost once");
+        holds[1].lose(LostReason::Taken);
+        assert_eq!(quorum.bell().try_recv(), Ok(LostReason::Taken));
+        holds[2].lose(LostReason::Taken);
+        assert!(quorum.bell().recv().is_err(), "disconnected, not silent");
+    }
+
+    #[test]
+    fn losses_before_it_count() {
+        let holds = holds();
+        holds[2].lose(LostReason::Deleted);
+        let all = Quorum::of(holds.iter(), 3);
+        assert_eq!(all.bell().try_recv(), Ok(LostReason::Deleted));
+        let most = Quorum::of(holds.iter(), 2);
+        assert!(most.bell().is_empty());
+        holds[0].lose(LostReason::Expired);
+        assert_eq!(most.bell().try_recv(), Ok(LostReason::Expired));
+    }
+
+    #[test]
+    fn a_hold_may_be_a_part_of_several() {
+        let holds = holds();
+        let quorums = [
+            Quorum::of(holds[..2].iter(), 2),
+            Quorum::of(holds[1..].iter(), 2),
+        ];
+        drop(Quorum::of(holds.iter(), 3));
+        holds[1].lose(LostReason::Taken);
+        for quorum in quorums {
+            assert_eq!(quorum.bell().try_recv(), Ok(LostReason::Taken));
+        }
+    }
+}

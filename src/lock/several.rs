@@ -1,0 +1,259 @@
+//! The way to all of several locks at once, or to none.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::acquire::acquire;
+use super::handle::Handle;
+use super::held::{Held, release_all, slowest, together};
+use super::{LockGuard, release, standing};
+use crate::clock::Moment;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::lease::{Lease, Renewals};
+use crate::patience::Patience;
+
+/// The longest that one waits for a lock while it keeps others from those that it has already, where
+/// other programs may take the same ones in another order. Between half of it and one and a half.
+const SLICE: Duration = Duration::from_secs(1);
+
+/// Between two rounds.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks that are taken together.
+#[derive(Clone, Debug)]
+pub(super) struct Several {
+    name: Arc<str>,
+    /// In the order in which every program takes them, as far as it can know: so nobody waits for
+    /// somebody who waits for him.
+    locks: Arc<[Handle]>,
+}
+
+/// What came of trying to take them one after another.
+enum Round {
+    Taken(Vec<Held>),
+    /// This one was not to be had in time.
+    Refused(usize),
+    /// One of them was lost while another was waited for.
+    Lost,
+}
+
+impl Several {
+    pub(super) fn new(mut locks: Vec<Handle>) -> Self {
+        locks.sort_by(|one, other| {
+            let place = |lock: &Handle| (Arc::clone(lock.key.key()), lock.core.id);
+            place(one).cmp(&place(other))
+        });
+        let names: Vec<&str> = locks.iter().map(Handle::name).collect();
+        Self {
+            name: names.join(", ").into(),
+            locks: locks.into(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The client by whose time-outs a call is measured, if these locks can be taken together.
+    fn check(&self) -> Result<&Arc<Core>> {
+        let refused = |value, rule: &str| Error::Config {
+            field: "names",
+            value,
+            rule: rule.into(),
+        };
+        let mut seen = HashSet::new();
+        for lock in self.locks.iter() {
+            lock.key.check()?;
+            let place = (lock.key.key(), lock.core.id);
+            if !seen.insert(place) {
+                let value = format!("{:?}, more than once", lock.name());
+                return Err(refused(value, "each of several locks is named once"));
+            }
+        }
+        let cores = self.locks.iter().map(|lock| &lock.core);
+        slowest(cores).ok_or_else(|| refused("an empty list".into(), "it has one name at least"))
+    }
+
+    pub(super) fn lock_with(&self, lease: Lease) -> Result<Vec<Held>> {
+        self.wait_for(lease, &self.check()?.patience_to_lock())
+    }
+
+    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Vec<Held>>> {
+        let patience = Patience::at_most(wait, self.check()?.command_timeout);
+        self.take(lease, &patience)
+    }
+
+    pub(super) fn lock_interruptibly(
+        &self,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Held>> {
+        self.check()?;
+        self.wait_for(lease, &Patience::until_interrupted(interrupt))
+    }
+
+    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Vec<Held>> {
+        loop {
+            if let Some(held) = self.take(lease, patience)? {
+                return Ok(held);
+            }
+        }
+    }
+
+    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
+        let all = held.len();
+        LockGuard::new(Arc::clone(&self.name), held, all)
+    }
+
+    /// Takes all of them; `None` if the patience ends before.
+    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
+        let mut order: Vec<&Handle> = self.locks.iter().collect();
+        loop {
+            match self.take_in(&order, lease, patience) {
+                Ok(Round::Taken(held)) => return Ok(Some(held)),
+                // Begins with the one that was not to be had: while it is waited for, nothing is held.
+                Ok(Round::Refused(at)) => order.rotate_left(at),
+                Ok(Round::Lost) => {}
+                Err(Error::Interrupted { .. }) => {
+                    return Err(Error::Interrupted {
+                        lock: self.name().into(),
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+            if patience.is_over() {
+                return Ok(None);
+            }
+            patience.sleep(PAUSE);
+        }
+    }
+
+    /// Takes them one after another. Whatever way this ends without all of them, what was taken is
+    /// given back.
+    fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
+        let mut taken = Taken::default();
+        let mut in_time = Moment::NEVER;
+        for (at, lock) in order.iter().enumerate() {
+            // What the last one met says nothing about this one.
+            patience.silent_since(None);
+            let until = in_time.min(self.yield_by(at));
+            let hurried =
+                (until < Moment::NEVER).then(|| patience.until(until, lock.core.command_timeout));
+            match acquire(lock, lease, hurried.as_ref().unwrap_or(patience)) {
+                Ok(Some(held)) => {
+                    in_time = in_time.min(half_time(&held, lease)?);
+                    taken.0.push(held);
+                }
+                Ok(None) => return Ok(Round::Refused(at)),
+                // The whole call may have more time for an answer than one who holds others has.
+                Err(Error::Unavailable { .. }) if hurried.is_some() && !patience.is_over() => {
+                    return Ok(Round::Refused(at));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !taken.renew(lease)? {
+            return Ok(Round::Lost);
+        }
+        Ok(Round::Taken(std::mem::take(&mut taken.0)))
+    }
+
+    /// Until when one may wait for the next lock with so many in hand. Locks of one client are taken
+    /// in one order by everybody.
+    fn yield_by(&self, in_hand: usize) -> Moment {
+        let one_client = self
+            .locks
+            .windows(2)
+            .all(|two| Arc::ptr_eq(&two[0].core, &two[1].core));
+        if in_hand == 0 || one_client {
+            return Moment::NEVER;
+        }
+        // By chance, so that two who wait for each other do not give way at the same moment, for ever.
+        let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
+        Moment::now().after(SLICE / 2 + SLICE * share / 1000)
+    }
+
+    pub(super) fn unlock(&self) -> Result<()> {
+        let patience = self.check()?.patience_to_unlock();
+        let holds = self
+            .locks
+            .iter()
+            .map(|lock| Some((&lock.core, lock.hold()?)));
+        // Not all of them is none of them: what else this thread does with one of the names stays.
+        let holds: Option<Vec<_>> = holds.collect();
+        let holds = holds.ok_or_else(|| Error::NotHeld {
+            lock: self.name().into(),
+        })?;
+        let results = holds
+            .iter()
+            .rev()
+            .map(|(core, hold)| release::release(core, hold, None, &patience));
+        together(results, holds.len())
+    }
+
+    pub(super) fn hold_count(&self) -> u32 {
+        let counts = self.locks.iter().map(Handle::hold_count);
+        counts.min().unwrap_or(0)
+    }
+
+    pub(super) fn is_locked(&self) -> Result<bool> {
+        Ok(self.remaining_lease()?.is_some())
+    }
+
+    pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
+        self.check()?;
+        let mut longest = None;
+        for lock in self.locks.iter() {
+            longest = longest.max(lock.remaining_lease()?);
+        }
+        Ok(longest)
+    }
+}
+
+/// When half of a lease that is not renewed for ever is over: whoever still waits for other locks then
+/// would have this one for too short a time, or not at all.
+fn half_time(held: &Held, lease: Lease) -> Result<Moment> {
+    let terms = lease.terms(held.core.watchdog_lease)?;
+    Ok(match terms.renewals {
+        Renewals::Unlimited => Moment::NEVER,
+        _ => Moment::now().after(Duration::from_millis(terms.millis) / 2),
+    })
+}
+
+/// What was taken on the way to all of them. Dropped, it is given back.
+#[derive(Default)]
+struct Taken(Vec<Held>);
+
+impl Taken {
+    /// Brings every lease that was partly used up while others were waited for up to its whole length;
+    /// false if one was lost meanwhile.
+    fn renew(&self, lease: Lease) -> Result<bool> {
+        for Held { core, hold, .. } in &self.0 {
+            let millis = lease.terms(core.watchdog_lease)?.millis;
+            let whole = Duration::from_millis(millis);
+            if hold.expires().left() >= whole / 8 * 7 {
+                continue;
+            }
+            match standing::extend(core, hold, whole, &core.patience_for_an_answer()) {
+                Err(Error::Lost { .. }) => return Ok(false),
+                extended => extended?,
+            }
+        }
+        Ok(self.0.iter().all(|held| held.hold.check().is_ok()))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(core) = slowest(self.0.iter().map(|held| &held.core)) {
+            // What gets no answer is released in the background.
+            let patience = core.patience_for_an_answer();
+            let _ = release_all(&self.0, self.0.len(), &patience);
+        }
+    }
+}
