@@ -21,6 +21,10 @@ use crate::patience::Patience;
 /// other programs may take the same ones in another order. Between half of it and one and a half.
 const SLICE: Duration = Duration::from_secs(1);
 
+/// What was taken longer ago, or an eighth of its lease ago, is asked after before the whole is had: it may
+/// be lost, and its lease is partly used up.
+const LONG_AGO: Duration = Duration::from_millis(100);
+
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -147,7 +151,7 @@ impl Several {
             match acquire(lock, lease, hurried.as_ref().unwrap_or(patience)) {
                 Ok(Some(held)) => {
                     in_time = in_time.min(half_time(&held, lease)?);
-                    taken.0.push(held);
+                    taken.push(held);
                 }
                 Ok(None) => return Ok(Round::Refused(at)),
                 // The whole call may have more time for an answer than one who holds others has.
@@ -160,7 +164,7 @@ impl Several {
         if !taken.renew(lease)? {
             return Ok(Round::Lost);
         }
-        Ok(Round::Taken(std::mem::take(&mut taken.0)))
+        Ok(Round::Taken(std::mem::take(&mut taken.held)))
     }
 
     /// Until when one may wait for the next lock with so many in hand. Locks of one client are taken
@@ -227,16 +231,25 @@ fn half_time(held: &Held, lease: Lease) -> Result<Moment> {
 
 /// What was taken on the way to all of them. Dropped, it is given back.
 #[derive(Default)]
-struct Taken(Vec<Held>);
+struct Taken {
+    held: Vec<Held>,
+    /// When each of them was.
+    since: Vec<Moment>,
+}
 
 impl Taken {
-    /// Brings every lease that was partly used up while others were waited for up to its whole length;
-    /// false if one was lost meanwhile.
+    fn push(&mut self, held: Held) {
+        self.held.push(held);
+        self.since.push(Moment::now());
+    }
+
+    /// Makes sure that what was taken before others were waited for still stands, and brings its lease up
+    /// to its whole length; false if one is lost.
     fn renew(&self, lease: Lease) -> Result<bool> {
-        for Held { core, hold, .. } in &self.0 {
+        for (Held { core, hold, .. }, since) in self.held.iter().zip(&self.since) {
             let millis = lease.terms(core.watchdog_lease)?.millis;
             let whole = Duration::from_millis(millis);
-            if hold.expires().left() >= whole / 8 * 7 {
+            if !since.after(LONG_AGO.min(whole / 8)).is_past() {
                 continue;
             }
             match standing::extend(core, hold, whole, &core.patience_for_an_answer()) {
@@ -244,16 +257,16 @@ impl Taken {
                 extended => extended?,
             }
         }
-        Ok(self.0.iter().all(|held| held.hold.check().is_ok()))
+        Ok(self.held.iter().all(|held| held.hold.check().is_ok()))
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(core) = slowest(self.0.iter().map(|held| &held.core)) {
+        if let Some(core) = slowest(self.held.iter().map(|held| &held.core)) {
             // What gets no answer is released in the background.
             let patience = core.patience_for_an_answer();
-            let _ = release_all(&self.0, self.0.len(), &patience);
+            let _ = release_all(&self.held, self.held.len(), &patience);
         }
     }
 }

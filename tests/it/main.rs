@@ -10,6 +10,7 @@ mod faults;
 mod fencing;
 mod layers;
 mod limits;
+mod multi;
 mod mutual_exclusion;
 mod support;
 mod watchdog;

@@ -78,7 +78,10 @@ pub fn stats_count_what_happened(stage: &Stage) {
     assert!(lock.unlock().is_err());
     let stats = client.stats();
     let parts = stage.parts();
-    assert_eq!((stats.acquisitions, stats.reentries), (4 * parts, 3 * parts));
+    assert_eq!(
+        (stats.acquisitions, stats.reentries),
+        (4 * parts, 3 * parts)
+    );
     assert_eq!((stats.releases, stats.lost), (3 * parts, parts));
     assert_eq!(client.clone().stats(), stats, "clones share everything");
     assert_eq!(stage.client().stats().acquisitions, 0, "clients do not");

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
-use crate::{faults, fencing, limits, mutual_exclusion, watchdog, wire};
+use crate::{faults, fencing, limits, multi, mutual_exclusion, watchdog, wire};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
@@ -30,6 +30,7 @@ const ROLES: &[(&str, Role)] = &[
     ("many_clients", limits::growth::many_clients),
     ("many_locks", watchdog::many_locks),
     ("take_tokens", fencing::take_tokens),
+    ("take_in_order", multi::take_in_order),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("sleep_through", faults::paused::sleep_through),
     ("sleep_a_little", faults::paused::sleep_a_little),

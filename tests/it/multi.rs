@@ -1,0 +1,228 @@
+//! Several locks as one: all of them or none, whatever happens on the way.
+
+mod exits;
+mod order;
+mod servers;
+
+pub use order::take_in_order;
+
+use std::time::Duration;
+
+use leasehold::{Error, Interrupt, Lease, Lock, LostReason, MultiLock, Result};
+
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+
+/// A hold that plays no part: it lasts longer than a test.
+fn long() -> Lease {
+    Lease::fixed(SOON.get() * 6)
+}
+
+fn is_held(server: &Server, key: &str) -> bool {
+    server.ask(redis::cmd("EXISTS").arg(key))
+}
+
+/// What Redis leaves of the leases, at one moment.
+fn leases(server: &Server, keys: &[&str]) -> Vec<Duration> {
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for key in keys {
+        pipe.cmd("PTTL").arg(key);
+    }
+    let lefts: Vec<i64> = pipe.query(&mut server.connection()).unwrap();
+    let left = |left: i64| Duration::from_millis(u64::try_from(left).expect("it is held"));
+    lefts.into_iter().map(left).collect()
+}
+
+#[test]
+fn it_is_had_when_all_of_it_is() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let lock = ours.multi_lock(["c", "a", "b"]);
+    assert_eq!(lock.name(), "a, b, c");
+    for taken in ["a", "b", "c"] {
+        let obstacle = theirs.reentrant_lock(taken);
+        obstacle.lock_with(long()).unwrap();
+        for wait in [Duration::ZERO, A_WHILE.get()] {
+            assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
+            assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "{taken} alone");
+        }
+        assert!(lock.is_locked().unwrap() && lock.hold_count() == 0);
+        obstacle.unlock().unwrap();
+        assert!(!lock.is_locked().unwrap());
+
+        lock.lock().unwrap();
+        assert!(ours.reentrant_lock(taken).is_held_by_current_thread());
+        assert!(!obstacle.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+        lock.unlock().unwrap();
+        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    }
+}
+
+/// The time that the first lock takes is not there for the second.
+#[test]
+fn there_is_one_deadline_for_all() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let (first, second) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
+    let wait = LEASE.get();
+    first.lock_with(Lease::fixed(wait * 3 / 4)).unwrap();
+    second.lock_with(long()).unwrap();
+    let took = within(wait + SLIP.get() * 2, "one wait", || {
+        let lock = ours.multi_lock(["a", "b"]);
+        lock.try_lock(wait, Lease::RENEWED).unwrap()
+    });
+    assert!(!took);
+    assert!(!is_held(&server, "a") && is_held(&server, "b"));
+}
+
+#[test]
+fn the_loss_of_any_part_is_told() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.multi_lock(["a", "b", "c"]);
+    for lost in ["a", "b", "c"] {
+        let guard = lock.acquire().unwrap();
+        assert!(guard.lost().is_empty());
+        server.ask::<()>(redis::cmd("DEL").arg(lost));
+        let told = guard.lost().recv_timeout(SOON.get());
+        assert_eq!(told, Ok(LostReason::Deleted));
+        assert!(guard.lost().recv().is_err(), "once");
+        assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
+        assert_eq!(lock.hold_count(), 0);
+        let is_named =
+            |result: Result<()>| matches!(result, Err(Error::Lost { lock, .. }) if lock == lost);
+        assert!(is_named(guard.check()));
+        assert!(is_named(guard.extend(LEASE.get())));
+        assert!(is_named(guard.unlock()));
+        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0, "the others");
+    }
+}
+
+/// Whoever waits for the last can lose the first meanwhile.
+#[test]
+fn a_part_that_is_taken_by_somebody_else_meanwhile_is_taken_anew() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let (first, last) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
+    last.lock_with(long()).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = ours.multi_lock(["a", "b"]).acquire().unwrap();
+            guard.check().unwrap();
+            assert!(is_held(&server, "a") && is_held(&server, "b"));
+            guard.unlock().unwrap();
+        });
+        eventually("the first to be taken", || is_held(&server, "a"));
+        assert!(theirs.force_unlock("a").unwrap());
+        first.lock_with(long()).unwrap();
+        throughout(A_WHILE.get() * 2, "it waits", || !waiter.is_finished());
+        last.unlock().unwrap();
+        throughout(LEASE.get(), "the first is ours", || {
+            first.is_held_by_current_thread() && !waiter.is_finished()
+        });
+        first.unlock().unwrap();
+        waiter.join().unwrap();
+    });
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+#[test]
+fn a_fixed_lease_is_whole_for_every_part() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let lease = LEASE.get() * 4;
+    // Less than half of the lease, and more than all of it.
+    for wait in [lease * 3 / 8, lease * 5 / 4] {
+        let obstacle = theirs.reentrant_lock("b");
+        obstacle.lock_with(Lease::fixed(wait)).unwrap();
+        let lock = ours.multi_lock(["a", "b"]);
+        let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease)).unwrap();
+        let lefts = leases(&server, &["a", "b"]);
+        let guard = guard.expect("it is free by now");
+        assert!(lefts[0] + lease / 6 >= lefts[1], "{lefts:?} after {wait:?}");
+        assert!(lefts[1] + lease / 6 >= lefts[0], "{lefts:?} after {wait:?}");
+        assert!(guard.remaining() <= lease);
+        guard.unlock().unwrap();
+        assert!(matches!(obstacle.unlock(), Err(Error::Lost { .. })));
+    }
+}
+
+/// Counts are those of the parts, whoever raised them.
+#[test]
+fn levels_are_those_of_the_parts() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let (both, only) = (client.multi_lock(["a", "b"]), client.reentrant_lock("b"));
+    only.lock().unwrap();
+    assert_eq!((both.hold_count(), only.hold_count()), (0, 1));
+    assert!(matches!(both.unlock(), Err(Error::NotHeld { lock }) if lock == "a, b"));
+    assert_eq!(only.hold_count(), 1, "it was not this lock that took it");
+
+    both.lock().unwrap();
+    let guard = both.acquire().unwrap();
+    assert_eq!((both.hold_count(), only.hold_count()), (2, 3));
+    both.unlock().unwrap();
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!((both.hold_count(), only.hold_count()), (0, 1));
+    assert!(!is_held(&server, "a") && is_held(&server, "b"));
+    only.unlock().unwrap();
+    assert!(!is_held(&server, "b"));
+}
+
+#[test]
+fn names_that_make_no_lock_are_refused_by_the_first_call() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let none: [&str; 0] = [];
+    let of = |names: &[&str]| client.multi_lock(names.iter());
+    let (one, other) = (
+        client.reentrant_lock("a"),
+        client.clone().reentrant_lock("a"),
+    );
+    for (lock, named) in [
+        (of(&none), "names"),
+        (of(&["a", "b", "a"]), "names"),
+        (MultiLock::over([one, other]), "names"),
+        (of(&["a", ""]), "name"),
+        (of(&[&"x".repeat(513), "a"]), "name"),
+    ] {
+        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
+        for result in [
+            lock.lock(),
+            lock.try_lock(wait, lease).map(drop),
+            lock.lock_interruptibly(lease, &Interrupt::new()),
+            lock.acquire().map(drop),
+            lock.try_acquire(wait, lease).map(drop),
+            lock.unlock(),
+            lock.is_locked().map(drop),
+            lock.remaining_lease().map(drop),
+        ] {
+            let told = matches!(&result, Err(Error::Config { field, .. }) if *field == named);
+            assert!(told, "{result:?}");
+        }
+        assert_eq!(lock.hold_count(), 0);
+    }
+    let error = of(&["a", "b", "a"]).lock().unwrap_err().to_string();
+    assert!(error.contains("\"a\""), "{error}");
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+/// Whoever asks is told when the last of it will be free.
+#[test]
+fn what_is_left_of_the_longest_lease_is_told() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.multi_lock(["a", "b"]);
+    assert_eq!(lock.remaining_lease().unwrap(), None);
+    let long = LEASE.get() * 20;
+    client
+        .reentrant_lock("b")
+        .lock_with(Lease::fixed(long))
+        .unwrap();
+    client.reentrant_lock("a").lock().unwrap();
+    let left = lock.remaining_lease().unwrap().expect("it is held");
+    assert!(left <= long && left > long - millis(5000), "{left:?}");
+}

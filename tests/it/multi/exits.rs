@@ -1,0 +1,139 @@
+//! Nothing stays behind, whatever way a call ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient};
+
+use super::{is_held, long};
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, within};
+
+/// What stands in the way of the last of three locks; the others must be free again.
+struct Obstacle {
+    server: Server,
+    client: LockClient,
+    _theirs: LockClient,
+}
+
+impl Obstacle {
+    fn new() -> Self {
+        let server = Server::start();
+        let theirs = client(&server.url());
+        theirs.reentrant_lock("c").lock_with(long()).unwrap();
+        Self {
+            client: client(&server.url()),
+            server,
+            _theirs: theirs,
+        }
+    }
+
+    #[track_caller]
+    fn is_alone(&self) {
+        let keys: Vec<String> = self.server.ask(redis::cmd("KEYS").arg("*"));
+        assert_eq!(keys, ["c"]);
+        // Nor is anything kept at home.
+        crate::support::elsewhere(|| {
+            let others = self.client.multi_lock(["a", "b"]);
+            assert!(others.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+            others.unlock().unwrap();
+        });
+    }
+}
+
+#[test]
+fn when_it_is_not_to_be_had() {
+    let obstacle = Obstacle::new();
+    let lock = obstacle.client.multi_lock(["a", "b", "c"]);
+    for lease in [Lease::RENEWED, Lease::fixed(A_WHILE.get())] {
+        for wait in [Duration::ZERO, A_WHILE.get() * 2] {
+            assert!(!lock.try_lock(wait, lease).unwrap());
+            obstacle.is_alone();
+            assert!(lock.try_acquire(wait, lease).unwrap().is_none());
+            obstacle.is_alone();
+        }
+    }
+}
+
+#[test]
+fn when_a_part_is_refused() {
+    let obstacle = Obstacle::new();
+    obstacle
+        .server
+        .ask::<()>(redis::cmd("SET").arg("c").arg("no lock"));
+    let lock = obstacle.client.multi_lock(["a", "b", "c"]);
+    for result in [
+        lock.lock(),
+        lock.try_lock(LEASE.get(), Lease::RENEWED).map(drop),
+    ] {
+        let named = matches!(&result, Err(Error::WrongType { lock, .. }) if lock == "c");
+        assert!(named, "{result:?}");
+        obstacle.is_alone();
+    }
+}
+
+#[test]
+fn when_it_is_interrupted() {
+    let obstacle = Obstacle::new();
+    let lock = obstacle.client.multi_lock(["a", "b", "c"]);
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        eventually("it to wait for the last", || is_held(&obstacle.server, "b"));
+        let result = within(SLIP.get() * 4, "the interrupt", || {
+            interrupt.interrupt();
+            waiter.join().unwrap()
+        });
+        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == "a, b, c"));
+    });
+    obstacle.is_alone();
+}
+
+#[test]
+fn when_its_holder_panics() {
+    let obstacle = Obstacle::new();
+    let lock = obstacle.client.multi_lock(["a", "b"]);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = lock.acquire().unwrap();
+        assert!(is_held(&obstacle.server, "a") && is_held(&obstacle.server, "b"));
+        // Without the panic hook's report, which would look like a failure.
+        resume_unwind(Box::new("on purpose"));
+    }));
+    assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    obstacle.is_alone();
+}
+
+/// One level of a part that this thread has had before stays.
+#[test]
+fn what_was_held_before_is_held_after() {
+    let obstacle = Obstacle::new();
+    let outer = obstacle.client.reentrant_lock("b");
+    outer.lock().unwrap();
+    let lock = obstacle.client.multi_lock(["a", "b", "c"]);
+    assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
+    assert_eq!(outer.hold_count(), 1);
+    assert!(is_held(&obstacle.server, "b") && !is_held(&obstacle.server, "a"));
+    outer.unlock().unwrap();
+    obstacle.is_alone();
+}
+
+/// A thread whose hold of one part is lost is told before it takes anything.
+#[test]
+fn when_a_part_was_lost_before() {
+    let obstacle = Obstacle::new();
+    let outer = obstacle.client.reentrant_lock("b");
+    outer.lock().unwrap();
+    obstacle.server.ask::<()>(redis::cmd("DEL").arg("b"));
+    let lock = obstacle.client.multi_lock(["a", "b"]);
+    for _ in 0..2 {
+        let told = lock.lock();
+        assert!(
+            matches!(&told, Err(Error::Lost { lock, .. }) if lock == "b"),
+            "{told:?}"
+        );
+    }
+    assert!(matches!(outer.unlock(), Err(Error::Lost { .. })));
+    obstacle.is_alone();
+}
