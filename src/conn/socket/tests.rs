@@ -1,0 +1,274 @@
+//! Against peers that are slow, silent, or half way through.
+
+use super::*;
+use std::net::TcpListener;
+use std::time::Instant;
+
+/// A peer that sends a byte at a time, and its reader.
+fn dripping(pause: Duration) -> (Socket, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for _ in 0..100 {
+            std::thread::sleep(pause);
+            if stream.write_all(b"x").is_err() {
+                return;
+            }
+        }
+    });
+    (
+        Socket::connect(&address, None, Duration::from_secs(5)).unwrap(),
+        peer,
+    )
+}
+
+#[test]
+fn the_deadline_bounds_all_reads_together() {
+    let (mut socket, peer) = dripping(Duration::from_millis(20));
+    let start = Instant::now();
+    socket.give(Duration::from_millis(200));
+    let failure = loop {
+        if let Err(error) = socket.read(&mut [0; 8]) {
+            break error;
+        }
+    };
+    assert_eq!(failure.kind(), ErrorKind::TimedOut);
+    assert!(start.elapsed() >= Duration::from_millis(200));
+    assert!(start.elapsed() < Duration::from_millis(1000));
+    drop(socket);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_short_deadline_does_not_cut_the_longer_one_after_it() {
+    let (mut socket, peer) = dripping(Duration::from_millis(100));
+    socket.give(Duration::from_millis(5));
+    assert!(socket.read(&mut [0; 8]).is_err());
+    socket.give(Duration::from_secs(5));
+    assert_eq!(socket.read(&mut [0; 8]).unwrap(), 1);
+    drop(socket);
+    peer.join().unwrap();
+}
+
+#[test]
+fn what_is_full_is_not_written_for_ever() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+    let mut socket = Socket::connect(&address, None, Duration::from_secs(5)).unwrap();
+    socket.give(Duration::from_millis(100));
+    let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
+    assert_eq!(failure.kind(), ErrorKind::TimedOut);
+}
+
+/// Peers that speak TLS.
+#[cfg(feature = "tls")]
+mod over_tls {
+    use std::net::TcpStream;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::{JoinHandle, spawn};
+
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ServerConfig, ServerConnection};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    struct Peer {
+        address: ConnectionAddr,
+        tls: Tls,
+        thread: JoinHandle<()>,
+    }
+
+    /// Shakes hands with the first who comes, and goes on as `then` says.
+    fn peer(then: impl FnOnce(TcpStream, ServerConnection) + Send + 'static) -> Peer {
+        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![issued.cert.der().clone()], key)
+            .unwrap();
+        let settings = crate::tls::Settings {
+            ca_certificates: Some(issued.cert.pem().into()),
+            client_certificate: None,
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Peer {
+            address: ConnectionAddr::Tcp("localhost".into(), port),
+            tls: settings.validate().unwrap(),
+            thread: spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_nodelay(true).unwrap();
+                let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
+                // The tickets, too.
+                while tls.is_handshaking() || tls.wants_write() {
+                    tls.complete_io(&mut stream).unwrap();
+                }
+                then(stream, tls);
+            }),
+        }
+    }
+
+    impl Peer {
+        fn connect(&self) -> Socket {
+            let mut socket = Socket::connect(&self.address, Some(&self.tls), SOON).unwrap();
+            socket.give(SOON);
+            socket
+        }
+
+        fn is_done(self, socket: Socket) {
+            drop(socket);
+            self.thread.join().unwrap();
+        }
+    }
+
+    /// What goes over the wire for `text`.
+    fn record(tls: &mut ServerConnection, text: &[u8]) -> Vec<u8> {
+        tls.writer().write_all(text).unwrap();
+        let mut record = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut record).unwrap();
+        }
+        record
+    }
+
+    /// Until the other side is told to go on.
+    fn gate() -> (Sender<()>, Receiver<()>) {
+        channel()
+    }
+
+    #[test]
+    fn what_arrived_of_a_record_stays_when_the_time_is_over() {
+        let (open, gate) = gate();
+        let peer = peer(move |mut stream, mut tls| {
+            let record = record(&mut tls, b"hello");
+            let (first, rest) = record.split_at(record.len() / 2);
+            stream.write_all(first).unwrap();
+            gate.recv().unwrap();
+            stream.write_all(rest).unwrap();
+        });
+        let mut socket = peer.connect();
+        socket.give(Duration::from_millis(100));
+        let failure = socket.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!(!socket.is_answered());
+        open.send(()).unwrap();
+        socket.give(SOON);
+        let mut text = [0; 5];
+        socket.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"hello");
+        peer.is_done(socket);
+    }
+
+    /// A copy of a request that was answered needs no undoing.
+    #[test]
+    fn what_tls_says_to_itself_is_no_answer() {
+        let (open, gate) = gate();
+        let peer = peer(move |mut stream, mut tls| {
+            gate.recv().unwrap();
+            let record = record(&mut tls, b"+OK");
+            stream.write_all(&record).unwrap();
+        });
+        let mut socket = peer.connect();
+        socket.write_all(b"PING").unwrap();
+        socket.give(Duration::from_millis(100));
+        // The peer's tickets are read here.
+        let failure = socket.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!(!socket.is_answered());
+        open.send(()).unwrap();
+        socket.give(SOON);
+        socket.read_exact(&mut [0; 3]).unwrap();
+        assert!(socket.is_answered());
+        peer.is_done(socket);
+    }
+
+    #[test]
+    fn the_deadline_bounds_a_record_that_drips() {
+        let peer = peer(|mut stream, mut tls| {
+            for byte in record(&mut tls, &[b'x'; 1000]) {
+                std::thread::sleep(Duration::from_millis(20));
+                if stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut socket = peer.connect();
+        let start = Instant::now();
+        socket.give(Duration::from_millis(200));
+        let failure = socket.read(&mut [0; 8]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        assert!(start.elapsed() < Duration::from_millis(1000));
+        peer.is_done(socket);
+    }
+
+    #[test]
+    fn the_deadline_bounds_a_write_that_nobody_reads() {
+        let (open, gate) = gate();
+        let peer = peer(move |_stream, _| gate.recv().unwrap());
+        let mut socket = peer.connect();
+        socket.give(Duration::from_millis(100));
+        let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::TimedOut);
+        open.send(()).unwrap();
+        peer.is_done(socket);
+    }
+
+    /// More than TLS buffers at once, in both directions.
+    #[test]
+    fn what_is_long_arrives_whole() {
+        const LENGTH: usize = 1 << 20;
+        let peer = peer(|mut stream, mut tls| {
+            let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+            let mut heard = vec![0; LENGTH];
+            stream.read_exact(&mut heard).unwrap();
+            stream.write_all(&heard).unwrap();
+        });
+        let mut socket = peer.connect();
+        let said: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
+        socket.write_all(&said).unwrap();
+        let mut heard = vec![0; LENGTH];
+        socket.read_exact(&mut heard).unwrap();
+        assert!(said == heard);
+        peer.is_done(socket);
+    }
+
+    /// Each key of the server's is answered with one of ours.
+    #[test]
+    fn a_new_key_is_taken_and_given() {
+        let peer = peer(|mut stream, mut tls| {
+            for _ in 0..3 {
+                tls.refresh_traffic_keys().unwrap();
+                let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+                stream.write_all(b"x").unwrap();
+                stream.read_exact(&mut [0; 1]).unwrap();
+            }
+        });
+        let mut socket = peer.connect();
+        for _ in 0..3 {
+            socket.read_exact(&mut [0; 1]).unwrap();
+            socket.write_all(b"y").unwrap();
+        }
+        peer.is_done(socket);
+    }
+
+    #[test]
+    fn an_end_without_a_word_is_told() {
+        let peer = peer(|stream, _| drop(stream));
+        let mut socket = peer.connect();
+        let failure = socket.read(&mut [0; 8]).unwrap_err();
+        assert!(matches!(
+            failure.kind(),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+        ));
+        peer.is_done(socket);
+    }
+}
