@@ -21,6 +21,7 @@ use crate::key::LockKey;
 use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
+use crate::tls::UNANSWERED;
 use pool::{Pool, Slot};
 use wire::Broken;
 
@@ -166,7 +167,7 @@ impl Connections {
                 // What Redis said before tells more than that it said nothing in the time left. And
                 // what the system calls this says nothing: "resource temporarily unavailable".
                 Err(Failure::Redis(error)) if error.is_timeout() => {
-                    cause.get_or_insert_with(|| "no reply in time".into());
+                    cause.get_or_insert_with(|| silence(&error).into());
                 }
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
                     Advice::Reconnect | Advice::Wait | Advice::Crowded => {
@@ -275,6 +276,15 @@ impl Connections {
             None => self.node.open(self.connect_timeout.min(answer_by.left()))?,
         };
         Ok((slot, wire))
+    }
+}
+
+/// What a time-out was spent on.
+fn silence(error: &RedisError) -> &'static str {
+    if error.to_string() == UNANSWERED {
+        UNANSWERED
+    } else {
+        "no reply in time"
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Socket {
     /// Something was read since the last write. What TLS says to itself does not count: a server may
     /// send its tickets while it has not read the request.
     answered: bool,
-    /// Nothing was read at all.
-    fresh: bool,
+    /// Nothing was read yet, and it may turn out that the server wants TLS.
+    in_doubt: bool,
 }
 
 /// What goes over the wire, as it is.
@@ -65,7 +65,7 @@ impl Socket {
             bytes,
             tls: session,
             answered: false,
-            fresh: true,
+            in_doubt: tls.is_none() && matches!(address, ConnectionAddr::Tcp(..)),
         })
     }
 
@@ -126,6 +126,21 @@ impl Bytes {
     }
 }
 
+/// How a server that wants TLS ends a connection without: it says so, or it just cuts it.
+fn speaks_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()> {
+    let (kind, text) = match first_read {
+        Ok(read) if buffer[..*read].starts_with(ALERT) => {
+            (ErrorKind::InvalidData, "it wants TLS".into())
+        }
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+            (error.kind(), format!("{error}, before any reply"))
+        }
+        _ => return Ok(()),
+    };
+    let text = format!("{text}; if this is the TLS port, the URL begins with rediss://");
+    Err(io::Error::new(kind, text))
+}
+
 fn unsupported(address: &ConnectionAddr) -> io::Error {
     io::Error::new(
         ErrorKind::Unsupported,
@@ -173,15 +188,13 @@ impl Armed {
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match &mut self.tls {
-            Some(tls) => tls.read(&mut self.bytes, buffer)?,
-            None => self.bytes.read(buffer)?,
+            Some(tls) => tls.read(&mut self.bytes, buffer),
+            None => self.bytes.read(buffer),
         };
-        if std::mem::take(&mut self.fresh) && buffer[..read].starts_with(ALERT) {
-            return Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "the server speaks TLS on this port; the URL begins with rediss:// then",
-            ));
+        if std::mem::take(&mut self.in_doubt) {
+            speaks_tls(&read, buffer)?;
         }
+        let read = read?;
         self.answered |= read > 0;
         Ok(read)
     }

@@ -19,6 +19,9 @@ pub(crate) use trust::Tls;
 
 use crate::error::{Error, Result};
 
+/// What is said of a handshake that is not answered, so that one who took the wrong port sees it.
+pub(crate) const UNANSWERED: &str = "no answer to the TLS handshake in time; is this the TLS port?";
+
 /// What the user sets. Has no `Debug`: it holds a private key.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {

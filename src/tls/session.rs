@@ -7,6 +7,8 @@ use std::sync::Arc;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
 
+use super::UNANSWERED;
+
 /// Ends without a word to the server: the copies that a forked child drops would say it for its
 /// parent, and what is left of half a request would go out with it.
 #[derive(Debug)]
@@ -92,21 +94,16 @@ fn refused(error: rustls::Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
 }
 
-/// In words that say what to look at. A server that is silent here is no slow command: another kind of
-/// error, of which the text is kept.
+/// In words that say what to look at.
 fn in_handshake(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
-    let (kind, text) = match (error.kind(), tls) {
-        (_, Some(rustls::Error::InvalidMessage(_))) => (
-            ErrorKind::InvalidData,
-            "what answered the TLS handshake is not TLS; is this the TLS port?".into(),
-        ),
+    let text = match (error.kind(), tls) {
+        (_, Some(rustls::Error::InvalidMessage(_))) => {
+            "what answered the TLS handshake is not TLS; is this the TLS port?".into()
+        }
         (_, Some(other)) => return refused(other.clone()),
-        (ErrorKind::TimedOut, _) => (
-            ErrorKind::ConnectionAborted,
-            "no answer to the TLS handshake in time; is this the TLS port?".into(),
-        ),
-        (kind, None) => (kind, format!("TLS handshake: {error}")),
+        (ErrorKind::TimedOut, _) => UNANSWERED.into(),
+        _ => format!("TLS handshake: {error}"),
     };
-    io::Error::new(kind, text)
+    io::Error::new(error.kind(), text)
 }

@@ -13,5 +13,6 @@ mod limits;
 mod multi;
 mod mutual_exclusion;
 mod support;
+mod tls;
 mod watchdog;
 mod wire;

@@ -62,6 +62,20 @@ fn what_is_full_is_not_written_for_ever() {
     assert_eq!(failure.kind(), ErrorKind::TimedOut);
 }
 
+#[test]
+fn an_alert_is_no_reply() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+    let mut socket = Socket::connect(&address, None, Duration::from_secs(5)).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(b"\x15\x03\x01\0\x02\x02\x46").unwrap();
+    socket.give(Duration::from_secs(5));
+    let failure = socket.read(&mut [0; 8]).unwrap_err();
+    assert!(failure.to_string().contains("rediss://"), "{failure}");
+    assert!(!socket.is_answered());
+}
+
 /// Peers that speak TLS.
 #[cfg(feature = "tls")]
 mod over_tls {

@@ -1,6 +1,7 @@
 //! Where the locks are.
 
 use super::{Environment, Site};
+use crate::support::certificates::TRUSTED;
 use crate::support::server::Server;
 
 /// One server over TCP.
@@ -13,6 +14,7 @@ impl Environment for OneServer {
             url: server.url(),
             server,
             namespace: "",
+            authority: None,
         }
     }
 }
@@ -27,6 +29,7 @@ impl Environment for Namespaced {
             url: server.url(),
             server,
             namespace: "shop:",
+            authority: None,
         }
     }
 }
@@ -41,6 +44,22 @@ impl Environment for UnixSocket {
             url: server.unix_url(),
             server,
             namespace: "",
+            authority: None,
+        }
+    }
+}
+
+/// One server over TLS.
+pub struct Tls;
+
+impl Environment for Tls {
+    fn start() -> Site {
+        let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
+        Site {
+            url: format!("rediss://{}", server.tls_address()),
+            server,
+            namespace: "",
+            authority: Some(&TRUSTED.pem),
         }
     }
 }

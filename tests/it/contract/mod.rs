@@ -29,7 +29,7 @@ use redis::Connection;
 use crate::support::server::Server;
 use crate::support::{builder, unique};
 
-pub use environments::{Namespaced, OneServer, UnixSocket};
+pub use environments::{Namespaced, OneServer, Tls, UnixSocket};
 pub use subjects::{Fenced, Multi, Reentrant, Wrapped};
 
 /// What makes a lock.
@@ -52,6 +52,8 @@ pub struct Site {
     server: Server,
     url: String,
     namespace: &'static str,
+    /// Whom its clients trust; none without TLS.
+    authority: Option<&'static str>,
 }
 
 /// One lock's name in one environment, and who uses it.
@@ -102,7 +104,11 @@ impl Stage {
     }
 
     pub fn builder(&self) -> LockClientBuilder {
-        builder(&self.site.url).namespace(self.site.namespace)
+        let builder = builder(&self.site.url).namespace(self.site.namespace);
+        match self.site.authority {
+            Some(authority) => builder.ca_certificates(authority),
+            None => builder,
+        }
     }
 
     /// A client of its own, as another process would be.

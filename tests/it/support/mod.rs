@@ -1,5 +1,6 @@
 //! What all tests stand on: servers, processes, time.
 
+pub mod certificates;
 pub mod child;
 pub mod faked_clock;
 pub mod logs;

@@ -5,6 +5,7 @@ mod fuse;
 mod life;
 mod options;
 mod port;
+mod secured;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use life::{Environment, Life};
 use options::Machine;
 pub use options::Options;
 pub use port::Port;
+use secured::Secured;
 
 const HOST: &str = "127.0.0.1";
 
@@ -30,6 +32,7 @@ pub struct Server {
     arguments: Vec<OsString>,
     environment: Environment,
     port: Port,
+    secured: Option<Secured>,
     password: Option<String>,
     directory: TempDir,
     fuse: Fuse,
@@ -47,6 +50,12 @@ impl Server {
 
     pub fn url(&self) -> String {
         url(self.password.as_deref(), &self.port)
+    }
+
+    /// Where it speaks TLS, if it was [told to](Options::tls).
+    pub fn tls_address(&self) -> String {
+        let secured = self.secured.as_ref();
+        secured.expect("a server with TLS").address()
     }
 
     pub fn unix_url(&self) -> String {

@@ -8,7 +8,9 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::fuse::Fuse;
 use super::life::{Environment, Life};
 use super::port::Port;
+use super::secured::Secured;
 use super::{Server, url};
+use crate::support::certificates::Identity;
 
 /// A test that measures the machine's speed runs while no other test has a server.
 static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(RwLock::default);
@@ -20,12 +22,13 @@ pub(super) enum Machine {
     Alone(RwLockWriteGuard<'static, ()>),
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Options {
     password: Option<String>,
     alone: bool,
     keeps_data: bool,
     environment: Environment,
+    secured: Option<Secured>,
 }
 
 impl Options {
@@ -52,6 +55,18 @@ impl Options {
         self
     }
 
+    /// With one more port, on which it speaks TLS and shows this.
+    pub fn tls(mut self, identity: &Identity) -> Self {
+        self.secured = Some(Secured::new(identity, false));
+        self
+    }
+
+    /// The same, and its clients must show a certificate of the trusted authority.
+    pub fn tls_for_known_clients(mut self, identity: &Identity) -> Self {
+        self.secured = Some(Secured::new(identity, true));
+        self
+    }
+
     pub fn start(self) -> Server {
         let machine = if self.alone {
             Machine::Alone(MACHINE.write())
@@ -73,6 +88,9 @@ impl Options {
             let written = ["--appendonly", "yes", "--appendfsync", "always"];
             arguments.extend(written.map(OsString::from));
         }
+        if let Some(secured) = &self.secured {
+            arguments.extend(secured.arguments());
+        }
         let (port, life) = loop {
             let port = Port::reserve();
             let url = url(self.password.as_deref(), &port);
@@ -87,6 +105,7 @@ impl Options {
             arguments,
             environment: self.environment,
             port,
+            secured: self.secured,
             password: self.password,
             directory,
             _machine: machine,

@@ -1,0 +1,55 @@
+//! The port of a server that speaks TLS, beside the plain one that the test itself uses.
+
+use std::ffi::OsString;
+
+use tempfile::TempDir;
+
+use super::HOST;
+use super::port::Port;
+use crate::support::certificates::{Identity, TRUSTED};
+
+pub struct Secured {
+    port: Port,
+    /// The server's certificate, its key, and whom it trusts.
+    files: TempDir,
+    asks: bool,
+}
+
+impl Secured {
+    pub fn new(identity: &Identity, asks: bool) -> Self {
+        let files = tempfile::tempdir().expect("a directory");
+        for (name, pem) in [
+            ("chain", &identity.chain),
+            ("key", &identity.key),
+            ("authority", &TRUSTED.pem),
+        ] {
+            std::fs::write(files.path().join(name), pem).expect("our own directory");
+        }
+        Self {
+            port: Port::reserve(),
+            files,
+            asks,
+        }
+    }
+
+    pub fn arguments(&self) -> Vec<OsString> {
+        let file = |name| self.files.path().join(name).into();
+        let asks = if self.asks { "yes" } else { "no" };
+        vec![
+            "--tls-port".into(),
+            self.port.number().to_string().into(),
+            "--tls-auth-clients".into(),
+            asks.into(),
+            "--tls-cert-file".into(),
+            file("chain"),
+            "--tls-key-file".into(),
+            file("key"),
+            "--tls-ca-cert-file".into(),
+            file("authority"),
+        ]
+    }
+
+    pub fn address(&self) -> String {
+        format!("{HOST}:{}", self.port.number())
+    }
+}

@@ -1,0 +1,396 @@
+//! TLS: whom it lets in, whom it keeps out, and that it ends in its time.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+use rustls::crypto::CryptoProvider;
+
+use crate::support::certificates::{Authority, Identity, TRUSTED};
+use crate::support::child::{Process, say};
+use crate::support::server::Server;
+use crate::support::timing::{SLIP, eventually, millis, within};
+use crate::support::{builder, unique};
+
+/// Of every call here that fails. Long enough for a handshake on a busy machine.
+const TIMEOUT: u64 = 1000;
+
+fn server() -> Server {
+    Server::options().tls(&TRUSTED.issue("127.0.0.1")).start()
+}
+
+/// One that trusts the tests' authority, and knows soon that something is wrong.
+fn trusting(address: &str) -> LockClientBuilder {
+    builder(&format!("rediss://{address}"))
+        .ca_certificates(TRUSTED.pem.as_str())
+        .connect_timeout(millis(TIMEOUT))
+        .command_timeout(millis(TIMEOUT))
+}
+
+#[track_caller]
+fn works(builder: LockClientBuilder) {
+    let client = builder.command_timeout(millis(2000)).build().unwrap();
+    let lock = client.reentrant_lock(&unique("tls"));
+    lock.lock().unwrap();
+    assert!(lock.is_locked().unwrap());
+    lock.unlock().unwrap();
+}
+
+/// What a call says that cannot have a connection; it says so in its time.
+#[track_caller]
+fn complaint(builder: LockClientBuilder) -> String {
+    let client = builder.build().unwrap();
+    let lock = client.reentrant_lock(&unique("tls"));
+    let bound = millis(TIMEOUT) + SLIP.get() * 2;
+    let error = within(bound, "the failure", || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
+    });
+    let Error::Unavailable { cause, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(error.to_string().contains(&cause.to_string()), "{error}");
+    cause.to_string()
+}
+
+#[test]
+fn a_certificate_may_be_for_a_name_or_an_address() {
+    for host in ["127.0.0.1", "localhost"] {
+        let server = Server::options().tls(&TRUSTED.issue(host)).start();
+        works(trusting(&at(host, &server)));
+    }
+}
+
+/// The server by another of its names.
+fn at(host: &str, server: &Server) -> String {
+    let address = server.tls_address();
+    let (_, port) = address.rsplit_once(':').expect("host and port");
+    format!("{host}:{port}")
+}
+
+#[test]
+fn a_password_and_a_database_come_after_the_handshake() {
+    let server = Server::options()
+        .password("right")
+        .tls(&TRUSTED.issue("127.0.0.1"))
+        .start();
+    works(trusting(&format!(":right@{}/1", server.tls_address())));
+    let wrong = trusting(&format!(":hunter2@{}", server.tls_address())).build();
+    let error = wrong.unwrap().reentrant_lock("lock").lock().unwrap_err();
+    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused() {
+    let server = server();
+    let other = Authority::new();
+    let text = complaint(trusting(&server.tls_address()).ca_certificates(other.pem));
+    assert!(
+        text.contains("certificate") && text.contains("UnknownIssuer"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_certificate_for_another_host_is_refused() {
+    for (issued, host) in [("redis.example", "127.0.0.1"), ("127.0.0.1", "localhost")] {
+        let server = Server::options().tls(&TRUSTED.issue(issued)).start();
+        let text = complaint(trusting(&at(host, &server)));
+        assert!(text.contains("not valid for name"), "{text}");
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_refused() {
+    let expired = TRUSTED.issue_expired("127.0.0.1");
+    let server = Server::options().tls(&expired).start();
+    let text = complaint(trusting(&server.tls_address()));
+    assert!(text.contains("expired"), "{text}");
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_gets_it() {
+    let server = Server::options()
+        .tls_for_known_clients(&TRUSTED.issue("127.0.0.1"))
+        .start();
+    let client = || trusting(&server.tls_address());
+    let ours = TRUSTED.issue("client");
+    works(client().client_certificate(ours.chain, ours.key));
+    let text = complaint(client());
+    assert!(text.contains("CertificateRequired"), "{text}");
+    let theirs = Authority::new().issue("client");
+    let text = complaint(client().client_certificate(theirs.chain, theirs.key));
+    assert!(text.contains("UnknownCA"), "{text}");
+}
+
+#[test]
+fn a_plain_port_is_told_from_one_with_tls() {
+    let server = server();
+    let text = complaint(trusting(&server.address()));
+    assert!(text.contains("is this the TLS port?"), "{text}");
+    let plain = builder(&format!("redis://{}", server.tls_address()))
+        .connect_timeout(millis(TIMEOUT))
+        .command_timeout(millis(TIMEOUT));
+    let text = complaint(plain);
+    assert!(text.contains("rediss://"), "{text}");
+}
+
+/// A server that takes the connection and does `greet` with it. Ends with the test's clients.
+fn impostor(greet: fn(TcpStream)) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || greet(stream));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_handshake_that_is_not_answered_ends_in_its_time() {
+    let silent = impostor(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let text = complaint(trusting(&silent));
+    assert!(text.contains("no answer to the TLS handshake"), "{text}");
+}
+
+#[test]
+fn a_handshake_that_drips_ends_in_its_time() {
+    let dripping = impostor(|mut stream| {
+        // The head of a record of 16,384 bytes, of which one comes now and then.
+        let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
+        while stream.write_all(next).is_ok() {
+            next = &[0];
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let text = complaint(trusting(&dripping));
+    assert!(text.contains("no answer to the TLS handshake"), "{text}");
+}
+
+#[test]
+fn a_server_that_hangs_up_in_the_handshake_is_told() {
+    let text = complaint(trusting(&impostor(drop)));
+    assert!(text.contains("TLS handshake"), "{text}");
+}
+
+#[test]
+fn a_server_that_hangs_costs_a_call_its_time_and_no_more() {
+    let server = server();
+    let client = trusting(&server.tls_address()).build().unwrap();
+    let lock = client.reentrant_lock(&unique("tls"));
+    // On a connection that is open, and on one that must be opened.
+    lock.acquire().unwrap().unlock().unwrap();
+    server.pause();
+    for _ in 0..2 {
+        let bound = millis(TIMEOUT) + SLIP.get() * 2;
+        let error = within(bound, "try_lock", || {
+            lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
+        });
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    }
+    server.resume();
+    eventually("the lock", || {
+        matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
+    });
+    lock.unlock().unwrap();
+}
+
+/// A new server knows nothing of the sessions of the old one.
+#[test]
+fn a_restart_is_survived() {
+    let server = server();
+    let client = trusting(&server.tls_address()).build().unwrap();
+    let lock = client.reentrant_lock(&unique("tls"));
+    for _ in 0..2 {
+        eventually("the lock", || {
+            matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
+        });
+        lock.unlock().unwrap();
+        server.restart();
+    }
+}
+
+/// One request for hundreds of locks is longer than what TLS buffers.
+#[test]
+fn many_locks_are_renewed_together() {
+    let server = server();
+    let client = trusting(&server.tls_address())
+        .command_timeout(millis(2000))
+        .watchdog_lease(millis(4000))
+        .build()
+        .unwrap();
+    let guards: Vec<_> = (0..300)
+        .map(|at| {
+            let name = format!("{:x<500}", unique(&at.to_string()));
+            client.reentrant_lock(&name).acquire().unwrap()
+        })
+        .collect();
+    eventually("all renewals", || client.stats().renewals >= 300);
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    assert_eq!(client.stats().renewals_unknown, 0);
+}
+
+/// The setting that `build` complains of, and how.
+#[track_caller]
+fn refused(builder: LockClientBuilder) -> (&'static str, String) {
+    let error = builder.build().expect_err("it is no good");
+    let text = error.to_string();
+    match error {
+        Error::Config { field, .. } => (field, text),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn bad_certificates_and_keys_are_told_by_build() {
+    let Identity { chain, key } = TRUSTED.issue("client");
+    let (start, end) = chain.split_at(chain.len() / 2);
+    let cut = format!("{start}!!{end}");
+    for pem in ["", "rubbish", key.as_str(), start, cut.as_str()] {
+        let trust = trusting("127.0.0.1:1").ca_certificates(pem);
+        assert_eq!(refused(trust).0, "ca_certificates", "{pem}");
+        let show = trusting("127.0.0.1:1").client_certificate(pem, key.as_str());
+        assert_eq!(refused(show).0, "client_certificate", "{pem}");
+    }
+    // The second of two.
+    let both = format!("{}{cut}", TRUSTED.pem);
+    let trust = trusting("127.0.0.1:1").ca_certificates(both);
+    assert_eq!(refused(trust).0, "ca_certificates");
+    let others = TRUSTED.issue("client").key;
+    let secret = key.lines().nth(1).unwrap();
+    let (start, end) = key.split_at(key.len() / 2);
+    let cut = format!("{start}!!{end}");
+    let no_end_of_line = key.replacen("-----\n", "", 1);
+    for pem in [
+        "",
+        "rubbish",
+        chain.as_str(),
+        start,
+        &cut,
+        &no_end_of_line,
+        &others,
+    ] {
+        let show = trusting("127.0.0.1:1").client_certificate(chain.as_str(), pem);
+        let (field, text) = refused(show);
+        assert_eq!(field, "client_certificate", "{text}");
+        assert!(!text.contains(secret), "{text}");
+        // As bytes, each by its number, some would print it.
+        assert!(!text.contains("45, 45, 45"), "{text}");
+    }
+}
+
+#[test]
+fn settings_of_tls_without_it_are_refused() {
+    let Identity { chain, key } = TRUSTED.issue("client");
+    for url in ["redis://127.0.0.1:1", "redis+unix:///tmp/nobody"] {
+        let plain = || LockClient::builder(url);
+        let trust = refused(plain().ca_certificates(TRUSTED.pem.as_str()));
+        assert_eq!(trust.0, "ca_certificates");
+        assert!(trust.1.contains("rediss://"), "{}", trust.1);
+        let show = plain().client_certificate(chain.as_str(), key.as_str());
+        assert_eq!(refused(show).0, "client_certificate");
+    }
+}
+
+#[test]
+fn nothing_shows_the_key() {
+    let server = server();
+    let Identity { chain, key } = TRUSTED.issue("client");
+    let secret = key.lines().nth(1).unwrap();
+    let builder = trusting(&server.tls_address()).client_certificate(chain, key.as_str());
+    let mut shown = format!("{builder:#?}");
+    let client = builder.command_timeout(millis(2000)).build().unwrap();
+    let guard = client.reentrant_lock("lock").acquire().unwrap();
+    shown += &format!("{client:#?} {client:?} {guard:#?}");
+    assert!(!shown.contains(secret));
+    let bytes = format!("{:?}", &secret.as_bytes()[..8]);
+    assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+}
+
+/// In a child, because the variables and the provider are those of a whole process.
+pub fn trust_the_system(arguments: &[&str]) {
+    let [address, provider] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let ring = rustls::crypto::ring::default_provider();
+    let (suites, chosen) = match *provider {
+        "none" => (Vec::new(), false),
+        "ring" => (ring.cipher_suites.clone(), true),
+        "useless" => (Vec::new(), true),
+        other => panic!("{other}"),
+    };
+    let provider = CryptoProvider {
+        cipher_suites: suites,
+        ..ring
+    };
+    if chosen {
+        provider.install_default().expect("the first");
+    }
+    let builder = builder(&format!("rediss://{address}"));
+    match builder.clone().build() {
+        Ok(_) => {
+            works(builder);
+            say("works");
+        }
+        Err(error) => say(error),
+    }
+}
+
+/// What the child says whose system trusts what is in `file`.
+fn with_a_system_of(file: &Path, provider: &str, server: &Server) -> String {
+    let arguments = [&server.tls_address(), provider];
+    let file = file.to_str().expect("a path").to_owned();
+    let child = Process::start_in(
+        "trust_the_system",
+        &arguments,
+        vec![("SSL_CERT_FILE", file), ("SSL_CERT_DIR", String::new())],
+    );
+    child.finish().concat()
+}
+
+#[test]
+fn the_authorities_of_the_system_are_trusted() {
+    let server = server();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, &TRUSTED.pem).unwrap();
+    for provider in ["none", "ring"] {
+        let said = with_a_system_of(file.path(), provider, &server);
+        assert_eq!(said, "works", "provider: {provider}");
+    }
+    // As it is on real machines: one of many cannot be read.
+    let cut = TRUSTED.pem.replacen("MII", "", 1);
+    std::fs::write(&file, format!("{cut}{}", TRUSTED.pem)).unwrap();
+    assert_eq!(with_a_system_of(file.path(), "none", &server), "works");
+}
+
+#[test]
+fn a_system_without_authorities_is_told_by_build() {
+    let server = server();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for text in ["", "rubbish"] {
+        std::fs::write(&file, text).unwrap();
+        let said = with_a_system_of(file.path(), "none", &server);
+        assert!(said.starts_with("ca_certificates is not set"), "{said}");
+    }
+    let said = with_a_system_of(Path::new("/nonexistent/ca.pem"), "none", &server);
+    assert!(said.starts_with("ca_certificates is not set"), "{said}");
+    assert!(said.contains("/nonexistent/ca.pem"), "{said}");
+}
+
+#[test]
+fn a_provider_of_no_use_is_told_by_build() {
+    let server = server();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, &TRUSTED.pem).unwrap();
+    let said = with_a_system_of(file.path(), "useless", &server);
+    assert!(
+        said.starts_with("url is") && said.contains("crypto provider"),
+        "{said}"
+    );
+}
