@@ -137,7 +137,7 @@ mod over_tls {
             socket
         }
 
-        fn is_done(self, socket: Socket) {
+        fn finish(self, socket: Socket) {
             drop(socket);
             self.thread.join().unwrap();
         }
@@ -178,7 +178,7 @@ mod over_tls {
         let mut text = [0; 5];
         socket.read_exact(&mut text).unwrap();
         assert_eq!(&text, b"hello");
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     /// A copy of a request that was answered needs no undoing.
@@ -201,7 +201,7 @@ mod over_tls {
         socket.give(SOON);
         socket.read_exact(&mut [0; 3]).unwrap();
         assert!(socket.is_answered());
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod over_tls {
         assert_eq!(failure.kind(), ErrorKind::TimedOut);
         assert!(start.elapsed() >= Duration::from_millis(200));
         assert!(start.elapsed() < Duration::from_millis(1000));
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod over_tls {
         let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
         assert_eq!(failure.kind(), ErrorKind::TimedOut);
         open.send(()).unwrap();
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     /// More than TLS buffers at once, in both directions.
@@ -252,7 +252,7 @@ mod over_tls {
         let mut heard = vec![0; LENGTH];
         socket.read_exact(&mut heard).unwrap();
         assert!(said == heard);
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     /// Each key of the server's is answered with one of ours.
@@ -271,7 +271,7 @@ mod over_tls {
             socket.read_exact(&mut [0; 1]).unwrap();
             socket.write_all(b"y").unwrap();
         }
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 
     #[test]
@@ -283,6 +283,6 @@ mod over_tls {
             failure.kind(),
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
         ));
-        peer.is_done(socket);
+        peer.finish(socket);
     }
 }
