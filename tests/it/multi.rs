@@ -147,6 +147,8 @@ fn a_fixed_lease_is_whole_for_every_part() {
         guard.unlock().unwrap();
         assert!(matches!(obstacle.unlock(), Err(Error::Lost { .. })));
     }
+    // It was given back in time instead.
+    assert_eq!(ours.stats().lost, 0, "a lease that ran out in the waiting");
 }
 
 /// Counts are those of the parts, whoever raised them.
