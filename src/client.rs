@@ -7,6 +7,7 @@ use crossbeam_channel::Receiver;
 
 use crate::config::{Config, LockClientBuilder};
 use crate::core::Core;
+use crate::deployment::Urls;
 use crate::error::Result;
 use crate::key::LockKey;
 use crate::lock::{self, FencedLock, MultiLock, ReentrantLock};
@@ -53,7 +54,72 @@ impl LockClient {
     /// # }
     /// ```
     pub fn builder(url: &str) -> LockClientBuilder {
-        LockClientBuilder::new(url)
+        LockClientBuilder::new(Urls::One(url.into()))
+    }
+
+    /// A client of the locks on a master that sentinels watch. They are asked who the master is when a
+    /// lock is first used, and again after every failure, so that after a failover calls go on at the new
+    /// master, as soon as the sentinels agree on it. No sentinel is needed in between.
+    ///
+    /// `sentinels` are some of them, better all, as `redis://[user:password@]host[:port][/database]`:
+    /// user and password are for the sentinels, the database is the master's; for user and
+    /// password of the master see [`credentials`](LockClientBuilder::credentials). `master` is its
+    /// name there. A connection is used only if its server says that it is a master (`ROLE`).
+    ///
+    /// **A failover loses the newest writes**, and with them locks: see
+    /// [which deployment gives which promise](crate#which-deployment-which-promise).
+    ///
+    /// ```no_run
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::builder_sentinel(
+    ///     ["redis://s1.example:26379", "redis://s2.example:26379", "redis://s3.example:26379"],
+    ///     "mymaster",
+    /// )
+    /// .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// If every sentinel that answers says that it does not know `master`, calls fail with
+    /// [`Error::Config`](crate::Error::Config).
+    pub fn builder_sentinel<S: Into<String>>(
+        sentinels: impl IntoIterator<Item = S>,
+        master: &str,
+    ) -> LockClientBuilder {
+        LockClientBuilder::new(Urls::Sentinel {
+            sentinels: sentinels.into_iter().map(Into::into).collect(),
+            service: master.into(),
+        })
+    }
+
+    /// A client of the locks on a cluster. Each lock is on the primary that has its slot; the client
+    /// follows the slots (MOVED, ASK) and failovers, and looks for the map again after every failure.
+    ///
+    /// `nodes` are some of the servers, better one of each shard, as
+    /// `redis://[user:password@]host[:port]`, all with the same user and password. Releases are
+    /// announced to the shard (`SPUBLISH`, Redis 7) where the cluster knows that, as Redisson does.
+    ///
+    /// All that belongs to a lock is in one slot. For names that make that impossible, such as `a}b`,
+    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config).
+    ///
+    /// **A failover loses the newest writes**, and with them locks: see
+    /// [which deployment gives which promise](crate#which-deployment-which-promise).
+    ///
+    /// ```no_run
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::LockClient;
+    ///
+    /// let client =
+    ///     LockClient::builder_cluster(["redis://n1.example:6379", "redis://n2.example:6379"]).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder_cluster<S: Into<String>>(
+        nodes: impl IntoIterator<Item = S>,
+    ) -> LockClientBuilder {
+        LockClientBuilder::new(Urls::Cluster(nodes.into_iter().map(Into::into).collect()))
     }
 
     pub(crate) fn open(config: Config) -> Result<Self> {

@@ -3,19 +3,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
-
+use crate::deployment::{Credentials, Deployment, Urls};
 use crate::error::{Error, Result};
 use crate::tls::{self, Tls};
 
 /// Settings of a [`LockClient`](crate::LockClient); made by
-/// [`LockClient::builder`](crate::LockClient::builder).
+/// [`LockClient::builder`](crate::LockClient::builder),
+/// [`builder_sentinel`](crate::LockClient::builder_sentinel) and
+/// [`builder_cluster`](crate::LockClient::builder_cluster).
 ///
 /// All bounds are checked in [`build`](Self::build). `Debug` shows the settings without the URL,
 /// which may hold a password, and without certificates and keys.
 #[derive(Clone)]
 pub struct LockClientBuilder {
-    url: String,
+    urls: Urls,
+    credentials: Option<(Option<String>, String)>,
     watchdog_lease: Duration,
     pool_size: u32,
     pool_timeout: Duration,
@@ -26,9 +28,10 @@ pub struct LockClientBuilder {
 }
 
 impl LockClientBuilder {
-    pub(crate) fn new(url: &str) -> Self {
+    pub(crate) fn new(urls: Urls) -> Self {
         Self {
-            url: url.into(),
+            urls,
+            credentials: None,
             watchdog_lease: Duration::from_secs(30),
             pool_size: 10,
             pool_timeout: Duration::from_secs(2),
@@ -88,6 +91,15 @@ impl LockClientBuilder {
     #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
+        self
+    }
+
+    /// The user (`None`: the default user) and the password for the servers that locks are on.
+    ///
+    /// Default: those of the URLs; behind sentinels none, because the URLs' are for the sentinels.
+    #[must_use]
+    pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
+        self.credentials = Some((username.map(Into::into), password.into()));
         self
     }
 
@@ -178,9 +190,10 @@ impl LockClientBuilder {
                 rule: "it has at most 512 bytes".into(),
             });
         }
-        let (server, tls) = server(&self.url, &self.tls)?;
+        let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
         Ok(Config {
-            server,
+            deployment,
+            credentials,
             tls,
             watchdog_lease: self.watchdog_lease,
             pool_size: self.pool_size,
@@ -189,40 +202,6 @@ impl LockClientBuilder {
             command_timeout: self.command_timeout,
             namespace: self.namespace,
         })
-    }
-}
-
-/// Where a URL leads, and over which TLS.
-fn server(url: &str, settings: &tls::Settings) -> Result<(ConnectionInfo, Option<Tls>)> {
-    let with_tls = tls::strip(url)?;
-    let plain = with_tls.as_deref().unwrap_or(url);
-    let refused = |rule: String| {
-        // The URL may hold a password, so only its scheme is shown, and only if it is one.
-        let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-        let scheme = scheme.filter(is_scheme).unwrap_or_default();
-        Error::Config {
-            field: "url",
-            value: format!("of scheme {scheme:?}"),
-            rule: format!(
-                "{rule}; it reads redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis+unix:///path/to/socket"
-            ),
-        }
-    };
-    let server = plain
-        .into_connection_info()
-        .map_err(|error| refused(error.to_string()))?;
-    match (server.addr(), &with_tls) {
-        (ConnectionAddr::Tcp(host, _), Some(_)) => {
-            let tls = settings.validate()?;
-            tls.check_host(host)?;
-            Ok((server, Some(tls)))
-        }
-        (ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_), None) => {
-            settings.refuse()?;
-            Ok((server, None))
-        }
-        _ => Err(refused("it is of no known kind".into())),
     }
 }
 
@@ -242,7 +221,9 @@ impl fmt::Debug for LockClientBuilder {
 /// Settings that keep all rules.
 #[derive(Clone)]
 pub(crate) struct Config {
-    pub(crate) server: ConnectionInfo,
+    pub(crate) deployment: Deployment,
+    /// Of the servers that locks are on.
+    pub(crate) credentials: Credentials,
     /// None for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) watchdog_lease: Duration,

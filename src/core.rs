@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::conn::{Connections, Node};
+use crate::conn::{Connections, Topology, Volley};
 use crate::error::{Error, Result};
 use crate::key::LockKey;
 use crate::local::LocalQueue;
@@ -35,23 +35,20 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn open(config: Config) -> Result<Self> {
         let id = Uuid::new_v4();
-        let node = Arc::new(Node::new(&config)?);
+        let topology = Arc::new(Topology::new(&config)?);
         let observer = Arc::new(Observer::default());
-        let connections = Arc::new(Connections::new(&config, Arc::clone(&node))?);
-        let watchdog = Watchdog::start(
-            Arc::clone(&node),
-            Arc::clone(&observer),
-            config.command_timeout,
-        )
-        .map_err(|error| Error::Config {
-            field: "threads",
-            value: error.to_string(),
-            rule: "the watchdog thread could not be started".into(),
-        })?;
+        let connections = Arc::new(Connections::new(&config, Arc::clone(&topology)));
+        let volley = Volley::new(Arc::clone(&topology), Arc::clone(&observer));
+        let watchdog = Watchdog::start(volley, Arc::clone(&observer), config.command_timeout)
+            .map_err(|error| Error::Config {
+                field: "threads",
+                value: error.to_string(),
+                rule: "the watchdog thread could not be started".into(),
+            })?;
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
-            node,
+            topology,
             Arc::clone(&connections),
             Arc::clone(&observer),
             Arc::clone(control.channel()),

@@ -7,12 +7,16 @@ use crate::error::{Error, Result};
 /// The longest lock name, in bytes.
 const MAX_NAME: usize = 512;
 
+/// How many slots a cluster divides all keys into.
+pub(crate) const SLOTS: u16 = 16_384;
+
 /// Where one lock lives in Redis.
 #[derive(Clone, Debug)]
 pub(crate) struct LockKey {
     name: Arc<str>,
     key: Arc<str>,
     channel: Arc<str>,
+    slot: u16,
 }
 
 impl LockKey {
@@ -28,6 +32,7 @@ impl LockKey {
         Self {
             name: name.into(),
             channel: derived("redisson_lock__channel", &key).into(),
+            slot: slot(&key),
             key: key.into(),
         }
     }
@@ -42,6 +47,27 @@ impl LockKey {
             field: "name",
             value: format!("{} bytes long", self.name.len()),
             rule: rule.into(),
+        })
+    }
+
+    /// The slot of a cluster that the lock is in.
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// Fails for a name whose key, channel and token are not in one slot: Redisson's rule makes such
+    /// names of `a}b`, `a{b` and `{}x`.
+    pub(crate) fn check_one_slot(&self) -> Result<()> {
+        if slot(&self.channel) == self.slot {
+            return Ok(());
+        }
+        Err(Error::Config {
+            field: "name",
+            value: format!("{:?}", self.name),
+            rule:
+                "in a cluster, braces in a lock's name enclose something, as in \"{order}:pay\": \
+                   else its key and its channel are in different slots"
+                    .into(),
         })
     }
 
@@ -79,6 +105,25 @@ fn derived(prefix: &str, key: &str) -> String {
     }
 }
 
+/// The slot of a key: that of its hash tag, if it has one.
+/// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
+fn slot(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| {
+        let (tag, _) = rest.split_once('}')?;
+        (!tag.is_empty()).then_some(tag)
+    });
+    crc16(tag.unwrap_or(key).as_bytes()) % SLOTS
+}
+
+/// CRC-16/XMODEM.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +153,32 @@ mod tests {
             assert_eq!(&**key.key(), "app:pay");
             assert_eq!(&**key.channel(), "redisson_lock__channel:{app:pay}");
             assert_eq!(key.name(), "pay");
+        }
+    }
+
+    #[test]
+    fn slots_are_those_of_the_cluster() {
+        // The check value of the standard, and what CLUSTER KEYSLOT answers.
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, expected) in [
+            ("foo", 12_182),
+            ("{user1000}.following", 3_443),
+            ("foo{}{bar}", 8_363),
+        ] {
+            assert_eq!(slot(key), expected, "{key}");
+        }
+        assert_eq!(slot("a}b"), 7_866);
+    }
+
+    #[test]
+    fn names_that_fall_apart_in_a_cluster_are_told() {
+        for name in ["order:pay", "{order}:pay", "x{order}", "größe"] {
+            let key = LockKey::new("", name);
+            assert!(key.check_one_slot().is_ok(), "{name}");
+            assert_eq!(slot(&key.last_token()), key.slot(), "{name}");
+        }
+        for name in ["a}b", "a{b", "{}x"] {
+            assert!(LockKey::new("", name).check_one_slot().is_err(), "{name}");
         }
     }
 

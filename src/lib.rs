@@ -191,6 +191,7 @@ mod clock;
 mod config;
 mod conn;
 mod core;
+mod deployment;
 mod error;
 mod interrupt;
 mod key;

@@ -41,12 +41,32 @@ scripts! {
     FORCE_UNLOCK = "force_unlock.lua",
 }
 
+/// How a release is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Publish {
+    /// To every server.
+    ToAll,
+    /// To the servers of one shard, where a cluster knows how.
+    ToShard,
+}
+
+impl Publish {
+    fn command(self) -> &'static str {
+        match self {
+            Self::ToAll => "publish",
+            Self::ToShard => "spublish",
+        }
+    }
+}
+
 /// One call of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     script: &'static Script,
     /// Sending it twice does its work once.
     repeatable: bool,
+    /// Its last argument is how the server that it is sent to announces a release.
+    publishes: bool,
     keys: Vec<Box<[u8]>>,
     args: Vec<Box<[u8]>>,
 }
@@ -56,6 +76,7 @@ impl Call {
         Self {
             script,
             repeatable: true,
+            publishes: false,
             keys: Vec::with_capacity(2),
             args: Vec::with_capacity(3),
         }
@@ -75,21 +96,32 @@ impl Call {
         self.repeatable
     }
 
+    /// Announces the release of the lock.
+    fn publishing_to(self, key: &LockKey) -> Self {
+        Self {
+            publishes: true,
+            ..self.arg(&**key.channel())
+        }
+    }
+
     /// By its hash, as long as the server knows the script.
-    pub(crate) fn by_hash(&self) -> Vec<u8> {
-        self.packed("EVALSHA", &self.script.sha)
+    pub(crate) fn by_hash(&self, publish: Publish) -> Vec<u8> {
+        self.packed("EVALSHA", &self.script.sha, publish)
     }
 
     /// By its source, which also makes the server know it.
-    pub(crate) fn by_source(&self) -> Vec<u8> {
-        self.packed("EVAL", self.script.source)
+    pub(crate) fn by_source(&self, publish: Publish) -> Vec<u8> {
+        self.packed("EVAL", self.script.source, publish)
     }
 
-    fn packed(&self, command: &str, script: &str) -> Vec<u8> {
+    fn packed(&self, command: &str, script: &str, publish: Publish) -> Vec<u8> {
         let mut cmd = Cmd::new();
         cmd.arg(command).arg(script).arg(self.keys.len());
         for part in self.keys.iter().chain(&self.args) {
             cmd.arg(&part[..]);
+        }
+        if self.publishes {
+            cmd.arg(publish.command());
         }
         cmd.get_packed_command()
     }
@@ -159,8 +191,8 @@ pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> 
 pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
     Call::new(&RELEASE)
         .key(key.key())
-        .key(key.channel())
         .arg(owner.as_str())
+        .publishing_to(key)
 }
 
 /// A hold count to be written, for an owner of several names.
@@ -251,7 +283,7 @@ pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call {
         repeatable: false,
-        ..Call::new(&FORCE_UNLOCK).key(key.key()).key(key.channel())
+        ..Call::new(&FORCE_UNLOCK).key(key.key()).publishing_to(key)
     }
 }
 

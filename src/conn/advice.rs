@@ -12,6 +12,8 @@ pub(crate) enum Advice {
     Wait,
     /// The server takes no more connections, and this was one too many: ask again a little later.
     Crowded,
+    /// Another server of the cluster has the lock: ask there, at once.
+    Redirect,
     /// The server does not know the script: send its source.
     SendSource,
     /// The key is not a lock.
@@ -36,6 +38,7 @@ impl Advice {
     fn on_server_error(kind: ServerErrorKind, error: &RedisError) -> Self {
         match kind {
             ServerErrorKind::NoScript => Self::SendSource,
+            ServerErrorKind::Moved | ServerErrorKind::Ask => Self::Redirect,
             ServerErrorKind::ReadOnly => Self::Reconnect,
             ServerErrorKind::BusyLoading
             | ServerErrorKind::MasterDown
@@ -86,6 +89,25 @@ impl Advice {
     }
 }
 
+impl Advice {
+    /// Whether another server may have the locks of this one by now.
+    pub(crate) fn doubts_server(self, error: &RedisError) -> bool {
+        let kind = match error.kind() {
+            ErrorKind::Server(kind) => Some(kind),
+            _ => None,
+        };
+        self == Self::Reconnect
+            || matches!(
+                kind,
+                Some(
+                    ServerErrorKind::ClusterDown
+                        | ServerErrorKind::MasterDown
+                        | ServerErrorKind::BusyLoading
+                )
+            )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +123,8 @@ mod tests {
     fn every_reply_has_its_advice() {
         for (code, advice) in [
             ("NOSCRIPT", Advice::SendSource),
+            ("MOVED 7 127.0.0.1:7001", Advice::Redirect),
+            ("ASK 7 127.0.0.1:7001", Advice::Redirect),
             ("READONLY", Advice::Reconnect),
             ("LOADING", Advice::Wait),
             ("BUSY", Advice::Wait),

@@ -1,8 +1,12 @@
 //! Questions to Redis: asked once, or again until there is a clear answer or no time left.
 
 mod advice;
+mod node;
 mod pool;
+mod server;
 mod socket;
+mod topology;
+mod volley;
 mod wire;
 
 use std::collections::VecDeque;
@@ -12,7 +16,10 @@ use std::time::Duration;
 use redis::{RedisError, Value};
 
 pub(crate) use advice::Advice;
-pub(crate) use wire::{Node, Wire};
+pub(crate) use server::Server;
+pub(crate) use topology::Topology;
+pub(crate) use volley::Volley;
+pub(crate) use wire::Wire;
 
 use crate::clock::Moment;
 use crate::config::Config;
@@ -22,18 +29,22 @@ use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
 use crate::tls::UNANSWERED;
-use pool::{Pool, Slot};
+use pool::Slot;
+use topology::{Nowhere, Redirect};
 use wire::Broken;
 
 /// Pauses between attempts: none after the first failure, then growing.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
+/// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
+/// a slot is must not be asked without a pause.
+const REDIRECTIONS: usize = 5;
+
 /// The way to Redis for the threads that call the client.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    node: Arc<Node>,
-    pool: Pool,
+    topology: Arc<Topology>,
     pool_timeout: Duration,
     connect_timeout: Duration,
     command_timeout: Duration,
@@ -80,10 +91,9 @@ impl InVain {
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
     /// when it reads on, however much later, and does this right after it.
     pub(crate) fn follow_up(self, call: &Call) {
-        let packed = call.by_source();
         for mut wire in self.unanswered {
             wire.give(FOLLOW_UP);
-            let _ = wire.send(&packed);
+            let _ = wire.send(&call.by_source(wire.publish()));
         }
     }
 
@@ -97,14 +107,13 @@ impl InVain {
 }
 
 impl Connections {
-    pub(crate) fn new(config: &Config, node: Arc<Node>) -> Result<Self> {
-        Ok(Self {
-            node,
-            pool: Pool::new(config)?,
+    pub(crate) fn new(config: &Config, topology: Arc<Topology>) -> Self {
+        Self {
+            topology,
             pool_timeout: config.pool_timeout,
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
-        })
+        }
     }
 
     /// Runs `call` until Redis gives a clear answer, for as long as `patience` has for it.
@@ -159,8 +168,10 @@ impl Connections {
         let mut cause: Option<Cause> = None;
         loop {
             let call = newer.as_ref().unwrap_or(call);
-            match self.attempt(call, answer_by, in_vain) {
+            match self.attempt(lock, call, answer_by, in_vain) {
                 Ok(answer) => return Ok(answer),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::NoServer(found)) => cause = Some(found),
                 Err(Failure::NoSlot) => {
                     cause.get_or_insert_with(|| "all connections of the pool are in use".into());
                 }
@@ -170,7 +181,7 @@ impl Connections {
                     cause.get_or_insert_with(|| silence(&error).into());
                 }
                 Err(Failure::Redis(error)) => match Advice::on(&error) {
-                    Advice::Reconnect | Advice::Wait | Advice::Crowded => {
+                    Advice::Reconnect | Advice::Wait | Advice::Crowded | Advice::Redirect => {
                         cause = Some(Box::new(error));
                     }
                     _ => return Err(self.refusal(lock, error)),
@@ -194,7 +205,7 @@ impl Connections {
     pub(crate) fn unavailable(&self, lock: &LockKey, patience: &Patience, cause: Cause) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
-            node: self.node.name().into(),
+            node: self.topology.name(lock).as_ref().into(),
             waited: patience.waited(),
             cause,
         }
@@ -202,7 +213,8 @@ impl Connections {
 
     /// The error of a reply that Redis should not have given.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
-        let (lock, node) = (lock.name().into(), self.node.name().into());
+        let node = self.topology.name(lock).as_ref().into();
+        let lock = lock.name().into();
         match Advice::on(&error) {
             Advice::WrongType => Error::WrongType { lock, node },
             _ => Error::Redis {
@@ -213,17 +225,47 @@ impl Connections {
         }
     }
 
-    /// One attempt on one connection; the reply, and when it was asked for.
+    /// One attempt, on one connection to the server that has the lock; the reply, and when it was
+    /// asked for.
     fn attempt(
         &self,
+        lock: &LockKey,
         call: &Call,
         answer_by: Moment,
         in_vain: &mut InVain,
     ) -> Result<(Value, Moment), Failure> {
-        let (mut slot, mut wire) = self.checkout(answer_by, call.is_repeatable())?;
+        let time = self.connect_timeout.min(answer_by.left());
+        let mut to = Redirect {
+            server: self.topology.server(lock, time)?,
+            asking: false,
+        };
+        for _ in 0..REDIRECTIONS {
+            let error = match self.attempt_at(&to, call, answer_by, in_vain) {
+                Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
+                result => return result,
+            };
+            to = match self.topology.redirect(lock, &to.server, &error) {
+                Some(redirect) => redirect,
+                // Of a cluster that was taken for one server.
+                None => return Err(Failure::Final(self.refusal(lock, error))),
+            };
+        }
+        Err(Failure::NoServer(
+            "the servers of the cluster refer to one another".into(),
+        ))
+    }
+
+    fn attempt_at(
+        &self,
+        to: &Redirect,
+        call: &Call,
+        answer_by: Moment,
+        in_vain: &mut InVain,
+    ) -> Result<(Value, Moment), Failure> {
+        let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
         let asked = Moment::now();
         let time = || self.command_timeout.min(answer_by.left());
-        let error = match wire.run(call, time) {
+        let error = match wire.run(call, to.asking, time) {
             Ok(reply) => {
                 slot.put(wire);
                 return Ok((reply, asked));
@@ -244,16 +286,19 @@ impl Connections {
                 error
             }
         };
-        if Advice::on(&error).condemns_all() && !error.is_timeout() {
-            self.pool.distrust();
-        }
+        to.server.failed(&error);
         Err(Failure::Redis(error))
     }
 
-    /// Publishes an empty hint, once and within `time`.
-    pub(crate) fn publish(&self, channel: &str, time: Duration) -> Result<(), Failure> {
+    /// Publishes an empty hint at one server, once and within `time`.
+    pub(crate) fn publish(
+        &self,
+        server: &Server,
+        channel: &str,
+        time: Duration,
+    ) -> Result<(), Failure> {
         let answer_by = Moment::now().after(time);
-        let (mut slot, mut wire) = self.checkout(answer_by, true)?;
+        let (mut slot, mut wire) = self.checkout(server, answer_by, true)?;
         let hint = redis::cmd("PUBLISH")
             .arg(channel)
             .arg("")
@@ -266,15 +311,21 @@ impl Connections {
 
     /// A connection, and the slot to put it back into. One that was used before may turn out to be
     /// cut, which is no harm to a request that can be repeated.
-    fn checkout(&self, answer_by: Moment, repeatable: bool) -> Result<(Slot<'_>, Wire), Failure> {
-        let mut slot = self
+    fn checkout<'a>(
+        &self,
+        server: &'a Server,
+        answer_by: Moment,
+        repeatable: bool,
+    ) -> Result<(Slot<'a>, Wire), Failure> {
+        let mut slot = server
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        let wire = match slot.take().filter(|_| repeatable) {
-            Some(wire) => wire,
-            None => self.node.open(self.connect_timeout.min(answer_by.left()))?,
-        };
+        if let Some(wire) = slot.take().filter(|_| repeatable) {
+            return Ok((slot, wire));
+        }
+        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
+        let wire = opened.inspect_err(|error| server.failed(error))?;
         Ok((slot, wire))
     }
 }
@@ -292,7 +343,19 @@ fn silence(error: &RedisError) -> &'static str {
 #[derive(Debug)]
 pub(crate) enum Failure {
     NoSlot,
+    NoServer(Cause),
     Redis(RedisError),
+    /// Asking again is in vain.
+    Final(Error),
+}
+
+impl From<Nowhere> for Failure {
+    fn from(nowhere: Nowhere) -> Self {
+        match nowhere {
+            Nowhere::Yet(cause) => Self::NoServer(cause),
+            Nowhere::Ever(error) => Self::Final(error),
+        }
+    }
 }
 
 impl From<RedisError> for Failure {

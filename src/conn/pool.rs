@@ -6,6 +6,7 @@
 //! no back-off of the pool stands between a server that is back and the callers that wait for it.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,6 @@ pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
     /// Connections of earlier generations are not used again.
     generation: AtomicU64,
-    process: Process,
 }
 
 /// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
@@ -37,41 +37,58 @@ pub(crate) struct Slot<'a> {
     generation: u64,
 }
 
-impl Pool {
+/// Makes pools, one for each server, which share the thread that keeps their books.
+pub(crate) struct Pools {
+    thread: Arc<ScheduledThreadPool>,
+    size: u32,
+    timeout: Duration,
+    process: Process,
+}
+
+impl Pools {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let size = config.pool_size;
-        let timeout = config.pool_timeout;
         // Starting its thread is the one thing that can fail, and there it panics.
-        catch_unwind(move || {
-            let thread = ScheduledThreadPool::builder()
+        let thread = catch_unwind(|| {
+            ScheduledThreadPool::builder()
                 .num_threads(1)
                 .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
                 .thread_name_pattern("leasehold-pool")
-                .build();
-            r2d2::Pool::builder()
-                .max_size(size)
-                .min_idle(Some(0))
-                .max_lifetime(None)
-                .idle_timeout(None)
-                .test_on_check_out(false)
-                .connection_timeout(timeout)
-                .thread_pool(Arc::new(thread))
-                .build_unchecked(Slots)
-        })
-        .map(|slots| Self {
-            slots,
-            generation: AtomicU64::default(),
-            process: Process::current(),
-        })
-        .map_err(|_| Error::Config {
+                .build()
+        });
+        let thread = thread.map_err(|_| Error::Config {
             field: "pool_size",
-            value: size.to_string(),
+            value: config.pool_size.to_string(),
             rule:
                 "the pool's thread could not be started; the system's limit of threads is reached"
                     .into(),
+        })?;
+        Ok(Self {
+            thread: Arc::new(thread),
+            size: config.pool_size,
+            timeout: config.pool_timeout,
+            process: Process::current(),
         })
     }
 
+    /// Its settings have been checked, and it opens nothing, so there is nothing to fail.
+    pub(crate) fn pool(&self) -> Pool {
+        let slots = r2d2::Pool::builder()
+            .max_size(self.size)
+            .min_idle(Some(0))
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .test_on_check_out(false)
+            .connection_timeout(self.timeout)
+            .thread_pool(Arc::clone(&self.thread))
+            .build_unchecked(Slots);
+        Pool {
+            slots,
+            generation: AtomicU64::default(),
+        }
+    }
+}
+
+impl Pool {
     /// A slot, at most `timeout` from now.
     pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
         Ok(Slot {
@@ -87,11 +104,19 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl fmt::Debug for Pools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pools")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pools {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // Its end would ask a thread that is not here, under a mutex that may be locked for ever.
-            std::mem::forget(self.slots.clone());
+            std::mem::forget(Arc::clone(&self.thread));
         }
     }
 }

@@ -97,9 +97,7 @@ fn silence(
 fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Result<Option<Held>> {
     let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
-    let mut listener = core
-        .subscriber
-        .listen_if_live(key.channel(), || patience.waker());
+    let mut listener = core.subscriber.listen_if_live(key, || patience.waker());
     let mut poll = FIRST_POLL;
     loop {
         let unanswered = Some(turn.ask());
@@ -138,9 +136,10 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         if patience.is_over() {
             return Ok(None);
         }
+        drop(listener.take_if(|listener| !core.subscriber.is_in_place(listener, key)));
         let listener = listener.get_or_insert_with(|| {
             core.subscriber
-                .listen(key.channel(), patience.waker(), patience.left())
+                .listen(key, patience.waker(), patience.left())
         });
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
         let nap = if listener.is_live() {

@@ -1,71 +1,49 @@
-//! Wake-up: one thread listens, on one connection, for the releases that other processes announce.
+//! Wake-up: threads that listen for the releases that other processes announce.
 //!
 //! A message is a hint. It is worth a try, and missing it costs time but never progress: whoever
 //! waits also has the lease that Redis told, and a poll where there is no subscription.
 
+mod ear;
 mod registry;
 mod thread;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
-use crate::clock::Moment;
-use crate::conn::{Connections, Node};
-use crate::observe::{Observer, tell};
+use crate::conn::{Connections, Server, Topology};
+use crate::key::LockKey;
+use crate::observe::Observer;
 use crate::process::Process;
 use crate::wake::Waker;
-use registry::Registry;
+use ear::{Ear, Means};
 
-/// What the interrupt of the thread's read may cost the thread that wants to wait.
-const HINT_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// The face of the listening thread, which starts with the first wait.
+/// The ears of a client: one on each server that has a lock which somebody waited for.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    shared: Arc<Shared>,
-    connections: Arc<Connections>,
-    node: Arc<Node>,
-    command_timeout: Duration,
-    connect_timeout: Duration,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    topology: Arc<Topology>,
+    means: Arc<Means>,
+    /// Protects: a server has one ear.
+    ears: Mutex<Vec<Arc<Ear>>>,
+    /// There is an ear.
     started: AtomicBool,
     process: Process,
-}
-
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// Ends the pause before the next attempt to connect.
-    stopped: Condvar,
-    /// Ours alone: a message on it ends the thread's read.
-    control: Arc<str>,
-    observer: Arc<Observer>,
-}
-
-/// Its mutex protects: a channel that is added while the thread is about to read, or reads, has its
-/// adder interrupt that read; one that is added before is seen before the read.
-#[derive(Debug, Default)]
-struct State {
-    registry: Registry,
-    reading: bool,
-    stop: bool,
 }
 
 /// One waiting thread's ear on a channel.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    shared: Arc<Shared>,
+    /// `None`: no server is known that has the lock, so there is nothing to hear.
+    ear: Option<Arc<Ear>>,
     channel: Arc<str>,
     waker: Waker,
 }
 
 impl Subscriber {
     pub(crate) fn new(
-        node: Arc<Node>,
+        topology: Arc<Topology>,
         connections: Arc<Connections>,
         observer: Arc<Observer>,
         control: Arc<str>,
@@ -73,17 +51,15 @@ impl Subscriber {
         command_timeout: Duration,
     ) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                state: Mutex::default(),
-                stopped: Condvar::new(),
-                control,
+            means: Arc::new(Means {
+                connections,
                 observer,
+                control,
+                connect_timeout,
+                command_timeout,
             }),
-            connections,
-            node,
-            command_timeout,
-            connect_timeout,
-            thread: Mutex::new(None),
+            topology,
+            ears: Mutex::default(),
             started: AtomicBool::new(false),
             process: Process::current(),
         }
@@ -92,124 +68,90 @@ impl Subscriber {
     /// Listens, if that takes no subscription: from here on no release is missed.
     pub(crate) fn listen_if_live<'a>(
         &self,
-        channel: &Arc<str>,
+        key: &LockKey,
         waker: impl FnOnce() -> &'a Waker,
     ) -> Option<Listener> {
         if !self.started.load(Ordering::Acquire) {
             return None;
         }
-        let mut state = self.shared.state.lock();
-        if !state.registry.is_live(channel) {
-            return None;
-        }
-        let waker = waker();
-        state.registry.add(channel, waker.clone());
-        drop(state);
-        Some(self.listener(channel, waker))
+        let server = self.topology.known(key)?;
+        let ear = self
+            .ears
+            .lock()
+            .iter()
+            .find(|ear| ear.is_on(&server))
+            .cloned()?;
+        let waker = ear.add_if_live(key.channel(), waker)?;
+        Some(Listener::new(Some(ear), key, waker))
     }
 
-    /// Has `waker` woken by each message on the channel that falls to it, and once the subscription
-    /// is confirmed: what was published before is not heard, so the lock is to be tried then. Takes
-    /// no more than `time`.
-    pub(crate) fn listen(&self, channel: &Arc<str>, waker: &Waker, time: Duration) -> Listener {
-        self.start();
-        let interrupt = {
-            let mut state = self.shared.state.lock();
-            let wanted = state.registry.add(channel, waker.clone());
-            if !wanted {
-                waker.wake();
-            }
-            wanted && std::mem::take(&mut state.reading)
-        };
-        if interrupt {
-            self.interrupt_read(time.min(HINT_TIMEOUT));
+    /// Has `waker` woken by each message on the lock's channel that falls to it, and once the
+    /// subscription is confirmed: what was published before is not heard, so the lock is to be tried
+    /// then. Takes no more than `time`.
+    pub(crate) fn listen(&self, key: &LockKey, waker: &Waker, time: Duration) -> Listener {
+        let ear = self.topology.known(key).map(|server| self.ear_on(server));
+        if let Some(ear) = &ear {
+            ear.add(key.channel(), waker, time);
         }
-        self.listener(channel, waker)
+        Listener::new(ear, key, waker.clone())
     }
 
-    fn listener(&self, channel: &Arc<str>, waker: &Waker) -> Listener {
-        Listener {
-            shared: Arc::clone(&self.shared),
-            channel: Arc::clone(channel),
-            waker: waker.clone(),
+    /// Whether it listens at the server that has the lock, as far as is known.
+    pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
+        match (self.topology.known(key), &listener.ear) {
+            (Some(server), Some(ear)) => ear.is_on(&server) && ear.has(&listener.channel),
+            (Some(_), None) => false,
+            (None, _) => true,
         }
     }
 
-    /// Without this the thread looks up by itself, a little later.
-    fn interrupt_read(&self, time: Duration) {
-        if let Err(error) = self.connections.publish(&self.shared.control, time) {
-            tell(|| tracing::debug!(?error, "the subscriber could not be told of a new channel"));
+    fn ear_on(&self, server: Arc<Server>) -> Arc<Ear> {
+        let mut ears = self.ears.lock();
+        if let Some(ear) = ears.iter().find(|ear| ear.is_on(&server)) {
+            return Arc::clone(ear);
         }
-    }
-
-    fn start(&self) {
-        if self.started.load(Ordering::Acquire) {
-            return;
-        }
-        let mut thread = self.thread.lock();
-        if thread.is_some() {
-            return;
-        }
-        let worker = thread::Worker::new(
-            Arc::clone(&self.shared),
-            Arc::clone(&self.node),
-            self.connect_timeout,
-            self.command_timeout,
-        );
-        let spawned = std::thread::Builder::new()
-            .name("leasehold-subscriber".into())
-            .spawn(move || worker.run());
-        match spawned {
-            Ok(handle) => {
-                *thread = Some(handle);
-                self.started.store(true, Ordering::Release);
-            }
-            // Waiting goes on by polling, and the next wait tries again.
-            Err(error) => {
-                drop(thread);
-                tell(|| tracing::warn!(%error, "the subscriber thread could not be started"));
-            }
-        }
+        let ear = Arc::new(Ear::new(server, Arc::clone(&self.means)));
+        ears.push(Arc::clone(&ear));
+        self.started.store(true, Ordering::Release);
+        ear
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
+        let ears = std::mem::take(self.ears.get_mut());
         if !self.process.is_current() {
-            // There is no such thread here.
-            std::mem::forget(self.thread.get_mut().take());
+            // There are no such threads here.
+            std::mem::forget(ears);
             return;
         }
-        let interrupt = {
-            let mut state = self.shared.state.lock();
-            state.stop = true;
-            std::mem::take(&mut state.reading)
-        };
-        self.shared.stopped.notify_one();
-        let thread = self.thread.get_mut().take();
-        if let Some(thread) = thread {
-            if interrupt {
-                self.interrupt_read(HINT_TIMEOUT);
-            }
-            // A thread that panicked has nothing more to say.
-            let _ = thread.join();
-        }
+        // All are told before the first is waited for.
+        ears.iter().for_each(|ear| ear.stop());
+        ears.iter().for_each(|ear| ear.join());
     }
 }
 
 impl Listener {
+    fn new(ear: Option<Arc<Ear>>, key: &LockKey, waker: Waker) -> Self {
+        Self {
+            ear,
+            channel: Arc::clone(key.channel()),
+            waker,
+        }
+    }
+
     /// Whether messages arrive; if not, only polling tells of a release.
     pub(crate) fn is_live(&self) -> bool {
-        self.shared.state.lock().registry.is_live(&self.channel)
+        self.ear
+            .as_ref()
+            .is_some_and(|ear| ear.is_live(&self.channel))
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let now = Moment::now();
-        let mut state = self.shared.state.lock();
-        let removed = state.registry.remove(&self.channel, &self.waker, now);
-        drop(state);
-        drop(removed);
+        if let Some(ear) = &self.ear {
+            ear.remove(&self.channel, &self.waker);
+        }
     }
 }

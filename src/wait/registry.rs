@@ -98,6 +98,21 @@ impl Registry {
         Some(entry.listeners.clone())
     }
 
+    /// The channel is another server's now. Those who listened here are to listen there.
+    pub(crate) fn moved(&mut self, channel: &str) -> Vec<Waker> {
+        self.wanted.retain(|wanted| &**wanted != channel);
+        let entry = self.channels.remove(channel);
+        entry.map_or(Vec::new(), |entry| entry.listeners)
+    }
+
+    pub(crate) fn has(&self, channel: &str) -> bool {
+        self.channels.contains_key(channel)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.channels.is_empty()
+    }
+
     pub(crate) fn refused(&mut self, channel: &str) {
         if let Some(entry) = self.channels.get_mut(channel) {
             entry.state = State::Refused;
@@ -228,6 +243,20 @@ mod tests {
         registry.remove("channel", &one, start);
         assert_eq!(registry.expire(start.after(LINGER)), [channel()]);
         assert!(!registry.is_live("channel"));
+    }
+
+    #[test]
+    fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
+        let mut registry = Registry::default();
+        let (one, sleeper) = pair();
+        registry.add(&channel(), one.clone());
+        registry.next_wanted();
+        registry.confirmed("channel");
+        registry.moved("channel").iter().for_each(Waker::wake);
+        assert!(woken(&sleeper));
+        assert!(registry.is_empty() && !registry.has("channel"));
+        registry.remove("channel", &one, Moment::ZERO);
+        assert!(registry.add(&channel(), one), "it may come back");
     }
 
     #[test]

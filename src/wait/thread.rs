@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Msg, RedisError, RedisResult, Value};
+use redis::{RedisError, RedisResult, Value};
 
-use super::Shared;
+use super::ear::{Means, Shared};
 use crate::clock::Moment;
-use crate::conn::{Advice, Node, Wire};
+use crate::conn::{Advice, Wire};
 use crate::observe::tell;
+use crate::script::Publish;
 use crate::wake::Waker;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
@@ -25,9 +26,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    node: Arc<Node>,
-    connect_timeout: Duration,
-    command_timeout: Duration,
+    means: Arc<Means>,
     /// Before the next attempt to connect.
     pause: Duration,
     /// Attempts that failed since the last that did not.
@@ -37,17 +36,10 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        node: Arc<Node>,
-        connect_timeout: Duration,
-        command_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, means: Arc<Means>) -> Self {
         Self {
             shared,
-            node,
-            connect_timeout,
-            command_timeout,
+            means,
             pause: FIRST_PAUSE,
             failures: 0,
             told_refusal: false,
@@ -55,7 +47,7 @@ impl Worker {
     }
 
     pub(super) fn run(mut self) {
-        while !self.is_stopped() {
+        while !self.is_over() {
             // Should anything panic in it, that is the end of the connection, and of nothing else.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             let pause = match connection {
@@ -67,6 +59,7 @@ impl Worker {
             let woken = {
                 let mut state = self.shared.state.lock();
                 state.reading = false;
+                state.registry.expire(Moment::now());
                 state.registry.disconnected()
             };
             woken.iter().for_each(Waker::wake);
@@ -75,8 +68,13 @@ impl Worker {
         }
     }
 
-    fn is_stopped(&self) -> bool {
-        self.shared.state.lock().stop
+    /// The client is gone; or nobody listens at a server that is not to be reached, which may never
+    /// come back.
+    fn is_over(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        let deserted = self.failures > 0 && state.registry.is_empty();
+        state.running = !(state.stop || deserted);
+        !state.running
     }
 
     fn rest(&self, pause: Duration) {
@@ -92,16 +90,17 @@ impl Worker {
         let result = self.connect().and_then(|mut wire| {
             self.pause = FIRST_PAUSE;
             if std::mem::take(&mut self.failures) > 0 {
-                self.shared.observer.reconnected(self.node.name());
+                let means = &self.means;
+                means.observer.reconnected(self.shared.server.name());
             }
             self.listen(&mut wire)
         });
         if let Err(error) = &result {
             self.failures = self.failures.saturating_add(1);
             if self.failures == 1 {
-                let node = self.node.name();
+                let node = self.shared.server.name();
                 tell(|| {
-                    tracing::warn!(node, %error, "no subscription; locks are polled until there is one");
+                    tracing::warn!(%node, %error, "no subscription; locks are polled until there is one");
                 });
             }
         }
@@ -109,8 +108,13 @@ impl Worker {
     }
 
     fn connect(&self) -> RedisResult<Wire> {
-        let mut wire = self.node.open(self.connect_timeout)?;
-        self.subscribe(&mut wire, &self.shared.control)?;
+        let Means {
+            control,
+            connect_timeout,
+            ..
+        } = &*self.means;
+        let mut wire = self.shared.server.node.open(*connect_timeout)?;
+        self.exchange(&mut wire, "SUBSCRIBE", control)?;
         Ok(wire)
     }
 
@@ -126,7 +130,7 @@ impl Worker {
                 state.registry.expire(Moment::now())
             };
             for channel in expired {
-                self.exchange(wire, "UNSUBSCRIBE", &channel)?;
+                self.unsubscribe(wire, &channel)?;
             }
             while let Some(channel) = self.next_wanted() {
                 self.subscribe_one(wire, &channel)?;
@@ -144,7 +148,9 @@ impl Worker {
             match message {
                 Ok(message) => {
                     heard = Moment::now();
-                    self.wake(&Msg::from_value(&message).ok_or_else(not_asked_for)?);
+                    if !self.hear(&message) {
+                        return Err(not_asked_for());
+                    }
                 }
                 Err(error) if error.is_timeout() => {}
                 Err(error) => return Err(error),
@@ -168,9 +174,13 @@ impl Worker {
             Ok(()) => {
                 let confirmed = self.shared.state.lock().registry.confirmed(channel);
                 let Some(woken) = confirmed else {
-                    return self.exchange(wire, "UNSUBSCRIBE", channel);
+                    return self.unsubscribe(wire, channel);
                 };
                 woken.iter().for_each(Waker::wake);
+                Ok(())
+            }
+            Err(error) if Advice::on(&error) == Advice::Redirect => {
+                self.moved(channel);
                 Ok(())
             }
             Err(error) if Advice::on(&error) == Advice::Refuse => {
@@ -191,7 +201,19 @@ impl Worker {
     }
 
     fn subscribe(&self, wire: &mut Wire, channel: &str) -> RedisResult<()> {
-        self.exchange(wire, "SUBSCRIBE", channel)
+        let command = match wire.publish() {
+            Publish::ToAll => "SUBSCRIBE",
+            Publish::ToShard => "SSUBSCRIBE",
+        };
+        self.exchange(wire, command, channel)
+    }
+
+    fn unsubscribe(&self, wire: &mut Wire, channel: &str) -> RedisResult<()> {
+        let command = match wire.publish() {
+            Publish::ToAll => "UNSUBSCRIBE",
+            Publish::ToShard => "SUNSUBSCRIBE",
+        };
+        self.exchange(wire, command, channel)
     }
 
     /// Sends one command and waits for its reply; messages that come before it are delivered.
@@ -199,7 +221,7 @@ impl Worker {
     /// After a time-out the connection is never used again: the next message would be taken for this
     /// reply.
     fn exchange(&self, wire: &mut Wire, command: &str, argument: &str) -> RedisResult<()> {
-        wire.give(self.command_timeout);
+        wire.give(self.means.command_timeout);
         let mut request = redis::cmd(command);
         if !argument.is_empty() {
             request.arg(argument);
@@ -207,19 +229,35 @@ impl Worker {
         wire.send(&request.get_packed_command())?;
         loop {
             let reply = wire.receive()?;
-            match Msg::from_value(&reply) {
-                Some(message) => self.wake(&message),
-                None if answers(&reply, command) => return Ok(()),
-                None => return Err(not_asked_for()),
+            if answers(&reply, command, argument) {
+                return Ok(());
+            }
+            if !self.hear(&reply) {
+                return Err(not_asked_for());
             }
         }
     }
 
-    fn wake(&self, message: &Msg) {
-        let woken = {
-            let state = self.shared.state.lock();
-            state.registry.message(message.get_channel_name()).to_vec()
+    /// What comes without being asked for: a message, or the end of a subscription whose channel has
+    /// moved to another server. False if it is neither.
+    fn hear(&self, reply: &Value) -> bool {
+        let Some((kind, channel)) = kind_and_channel(reply) else {
+            return false;
         };
+        match kind {
+            b"message" | b"smessage" => {
+                let woken = self.shared.state.lock().registry.message(channel).to_vec();
+                woken.iter().for_each(Waker::wake);
+            }
+            b"sunsubscribe" => self.moved(channel),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Those who listen try again, are told by that where the lock is now, and listen there.
+    fn moved(&self, channel: &str) {
+        let woken = self.shared.state.lock().registry.moved(channel);
         woken.iter().for_each(Waker::wake);
     }
 }
@@ -228,17 +266,25 @@ fn not_asked_for() -> RedisError {
     RedisError::from((redis::ErrorKind::Parse, "a reply that was not asked for"))
 }
 
-/// `["subscribe", channel, count]`, `["pong", ""]` and the like.
-fn answers(reply: &Value, command: &str) -> bool {
+/// Of `["message", channel, text]`, `["subscribe", channel, count]`, `["pong", ""]` and the like.
+fn kind_and_channel(reply: &Value) -> Option<(&[u8], &str)> {
+    match reply {
+        Value::Array(parts) => match &parts[..] {
+            [Value::BulkString(kind), Value::BulkString(channel), ..] => {
+                Some((kind, std::str::from_utf8(channel).ok()?))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn answers(reply: &Value, command: &str, argument: &str) -> bool {
     let kind = match command {
         "PING" => "pong",
         other => other,
     };
-    match reply {
-        Value::Array(parts) => matches!(
-            parts.first(),
-            Some(Value::BulkString(name)) if name.eq_ignore_ascii_case(kind.as_bytes())
-        ),
-        _ => false,
-    }
+    kind_and_channel(reply).is_some_and(|(found, channel)| {
+        found.eq_ignore_ascii_case(kind.as_bytes()) && channel == argument
+    })
 }

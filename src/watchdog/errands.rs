@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::thread::{Worker, guarded};
 use super::{Id, Renew, Withdrawal};
 use crate::clock::Moment;
-use crate::conn::{Advice, Wire};
-use crate::script::{self, Count, Verdict};
+use crate::conn::Advice;
+use crate::key::LockKey;
+use crate::script::{self, Call, Count, Verdict};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -21,61 +22,43 @@ impl Worker {
             .iter()
             .filter_map(|(_, target)| Some((target, guarded(|| target.settle(now))??)))
             .collect();
-        if counts.is_empty() {
-            return;
-        }
-        let requests: Vec<u8> = counts
+        let requests: Vec<(&LockKey, Call)> = counts
             .iter()
-            .flat_map(|(_, count)| count.call().by_source())
+            .map(|(_, count)| (&count.key, count.call()))
             .collect();
-        let Ok((mut wire, _)) = self.send(&requests, until) else {
-            self.cut_off = true;
-            return;
-        };
-        for (target, count) in counts {
-            match wire.receive() {
-                Ok(reply) => {
-                    if matches!(script::verdict(&reply), Ok(Verdict::Done)) {
-                        guarded(|| target.settled(&count.owner));
-                    }
-                }
-                Err(error) if Advice::on(&error).keeps_connection() => {}
-                Err(_) => {
-                    self.cut_off = true;
-                    return;
-                }
+        let replies = self.volley.ask(&requests, until);
+        for ((target, count), (reply, _)) in counts.iter().zip(replies) {
+            let verdict = reply.and_then(|reply| script::verdict(&reply));
+            if matches!(verdict, Ok(Verdict::Done)) {
+                guarded(|| target.settled(&count.owner));
             }
         }
-        self.keep(wire);
     }
 
     /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
     /// server that hangs must not cost them their time.
-    pub(super) fn withdraw(&mut self, withdrawals: Vec<Withdrawal>, until: Moment) {
-        if withdrawals.is_empty() {
-            return;
-        }
-        let requests: Vec<u8> = withdrawals
+    pub(super) fn withdraw(
+        &mut self,
+        withdrawals: Vec<Withdrawal>,
+        after_renewals: bool,
+        until: Moment,
+    ) {
+        let (now, later): (Vec<_>, Vec<_>) = withdrawals
+            .into_iter()
+            .partition(|w| !after_renewals || !self.volley.is_cut_off(&w.key));
+        // The time for another try of such a server belongs to its renewals.
+        later.into_iter().for_each(|w| self.put_off(w));
+        let requests: Vec<(&LockKey, Call)> = now
             .iter()
-            .flat_map(|w| script::release(&w.key, &w.owner).by_source())
+            .map(|w| (&w.key, script::release(&w.key, &w.owner)))
             .collect();
-        let mut wire = self.send(&requests, until).ok().map(|(wire, _)| wire);
-        for withdrawal in withdrawals {
-            match wire.as_mut().map(Wire::receive) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) if Advice::on(&error) == Advice::WrongType => {}
-                Some(Err(error)) if Advice::on(&error).keeps_connection() => {
-                    self.put_off(withdrawal);
-                }
-                Some(Err(_)) | None => {
-                    wire = None;
-                    self.put_off(withdrawal);
-                }
+        let replies = self.volley.ask(&requests, until);
+        for (withdrawal, (reply, _)) in now.into_iter().zip(replies) {
+            match reply {
+                Ok(_) => {}
+                Err(error) if Advice::on(&error) == Advice::WrongType => {}
+                Err(_) => self.put_off(withdrawal),
             }
-        }
-        match wire {
-            Some(wire) => self.keep(wire),
-            None => self.cut_off = true,
         }
     }
 

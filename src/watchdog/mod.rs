@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 pub(crate) use registry::{Id, Schedule, slack};
 
 use crate::clock::Moment;
-use crate::conn::Node;
+use crate::conn::Volley;
 use crate::error::LostReason;
 use crate::key::LockKey;
 use crate::observe::Observer;
@@ -99,12 +99,12 @@ struct Withdrawal {
 
 impl Watchdog {
     pub(crate) fn start(
-        node: Arc<Node>,
+        volley: Volley,
         observer: Arc<Observer>,
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let worker = thread::Worker::new(Arc::clone(&shared), node, observer, command_timeout);
+        let worker = thread::Worker::new(Arc::clone(&shared), volley, observer, command_timeout);
         let thread = std::thread::Builder::new()
             .name("leasehold-watchdog".into())
             .spawn(move || worker.run())?;

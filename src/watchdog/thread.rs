@@ -1,17 +1,19 @@
 //! The renewal loop: sleep, collect what is due, ask Redis for all of it at once, tell the results.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult, Value};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
 use crate::clock::Moment;
-use crate::conn::{Advice, Node, Wire};
+use crate::conn::{Advice, Volley};
 use crate::error::LostReason;
+use crate::key::LockKey;
 use crate::observe::{Observer, tell};
-use crate::script::{self, Renewal, Verdict};
+use crate::script::{self, Call, Renewal, Verdict};
 
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
 const BATCH: usize = 250;
@@ -28,12 +30,9 @@ const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
-    node: Arc<Node>,
+    pub(super) volley: Volley,
     observer: Arc<Observer>,
     command_timeout: Duration,
-    wire: Option<Wire>,
-    /// The last attempt to use a connection failed.
-    pub(super) cut_off: bool,
 }
 
 /// One lock of a pass, and what is asked of Redis for it.
@@ -50,17 +49,15 @@ struct Work {
 impl Worker {
     pub(super) fn new(
         shared: Arc<Shared>,
-        node: Arc<Node>,
+        volley: Volley,
         observer: Arc<Observer>,
         command_timeout: Duration,
     ) -> Self {
         Self {
             shared,
-            node,
+            volley,
             observer,
             command_timeout,
-            wire: None,
-            cut_off: false,
         }
     }
 
@@ -78,12 +75,11 @@ impl Worker {
     fn pass(&mut self, work: Work) {
         let renewals = self.step_all(&work.due);
         self.renew(&renewals, work.until);
-        if (self.cut_off && !renewals.is_empty()) || work.until.is_past() {
-            // The time for another try belongs to the renewals.
+        if work.until.is_past() {
             work.withdrawals.into_iter().for_each(|w| self.put_off(w));
         } else {
             self.settle(&work.due, work.until);
-            self.withdraw(work.withdrawals, work.until);
+            self.withdraw(work.withdrawals, !renewals.is_empty(), work.until);
         }
     }
 
@@ -161,76 +157,68 @@ impl Worker {
     }
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
-    /// server's time.
+    /// servers' time.
     fn renew(&mut self, renewals: &[Asked], until: Moment) {
-        let batches: Vec<&[Asked]> = renewals.chunks(BATCH).collect();
-        let again = self.renew_batches(&batches, until, script::Call::by_hash);
-        let again = self.renew_batches(&again, until, script::Call::by_source);
-        self.renew_batches(&again, until, script::Call::by_hash);
+        let mut together: BTreeMap<u16, Vec<&Asked>> = BTreeMap::new();
+        for asked in renewals {
+            let number = self.volley.batch(&asked.2.key);
+            together.entry(number).or_default().push(asked);
+        }
+        let batches = together.values().flat_map(|locks| locks.chunks(BATCH));
+        let again = self.renew_batches(&batches.collect::<Vec<_>>(), until);
+        let again: Vec<&[&Asked]> = again.iter().flat_map(|batch| batch.chunks(1)).collect();
+        self.renew_batches(&again, until);
     }
 
-    /// Answers with the batches that are worth another attempt at once: those whose script the
-    /// server does not know, and each lock alone of one that was refused while others were not.
+    /// Answers with the batches that were refused for one lock of theirs: each lock alone may be renewed.
     fn renew_batches<'a>(
         &mut self,
-        batches: &[&'a [Asked]],
+        batches: &[&'a [&'a Asked]],
         until: Moment,
-        packed: fn(&script::Call) -> Vec<u8>,
-    ) -> Vec<&'a [Asked]> {
-        let mut again = Vec::new();
-        if batches.is_empty() {
-            return again;
-        }
-        let requests: Vec<u8> = batches
+    ) -> Vec<&'a [&'a Asked]> {
+        let requests: Vec<(&LockKey, Call)> = batches
             .iter()
-            .flat_map(|batch| packed(&script::renew(batch.iter().map(|(.., renewal)| renewal))))
+            .map(|batch| {
+                let renewals = batch.iter().map(|(.., renewal)| renewal);
+                (&batch[0].2.key, script::renew(renewals))
+            })
             .collect();
-        self.observer
-            .counters
-            .renewal_calls
-            .add(batches.len() as u64);
-        let (mut wire, asked) = match self.send(&requests, until) {
-            Ok(sent) => sent,
-            Err(error) => {
-                self.fail(batches, &error);
-                return again;
-            }
-        };
-        let mut refused: Vec<&[Asked]> = Vec::new();
-        let mut refusal = None;
-        for (place, &batch) in batches.iter().enumerate() {
-            match wire.receive() {
-                Ok(reply) => self.settle_batch(batch, &reply, asked),
-                Err(error) => match Advice::on(&error) {
-                    Advice::SendSource => again.push(batch),
-                    Advice::Reconnect | Advice::Crowded | Advice::Forget => {
-                        // The replies after a broken one cannot be told apart any more.
-                        self.fail(&batches[place..], &error);
-                        return again;
+        let counters = &self.observer.counters;
+        counters.renewal_calls.add(requests.len() as u64);
+        let replies = self.volley.ask(&requests, until);
+        let mut again = Vec::new();
+        let mut failures: Vec<(RedisError, Vec<&Asked>)> = Vec::new();
+        for (&batch, (reply, asked)) in batches.iter().zip(replies) {
+            let error = match reply {
+                Ok(reply) => match script::verdicts(&reply, batch.len()) {
+                    Ok(verdicts) => {
+                        self.settle_batch(batch, &verdicts, asked);
+                        continue;
                     }
-                    Advice::Refuse if batch.len() > 1 && is_for_one_lock(&error) => {
-                        again.extend(batch.chunks(1));
-                    }
-                    _ => {
-                        refused.push(batch);
-                        refusal = Some(error);
-                    }
+                    Err(error) => error,
                 },
+                Err(error) => error,
+            };
+            if batch.len() > 1 && is_for_one_lock(&error) {
+                again.push(batch);
+                continue;
+            }
+            // One failure of one server is told once.
+            match failures.last_mut() {
+                Some((last, locks)) if last.to_string() == error.to_string() => {
+                    locks.extend(batch);
+                }
+                _ => failures.push((error, batch.to_vec())),
             }
         }
-        self.keep(wire);
-        if let Some(error) = refusal {
-            self.fail(&refused, &error);
+        for (error, locks) in failures {
+            self.fail(&locks, &error);
         }
         again
     }
 
     /// Tells each lock of a batch what Redis says of it.
-    fn settle_batch(&mut self, batch: &[Asked], reply: &Value, asked: Moment) {
-        let verdicts = match script::verdicts(reply, batch.len()) {
-            Ok(verdicts) => verdicts,
-            Err(error) => return self.fail(&[batch], &error),
-        };
+    fn settle_batch(&self, batch: &[&Asked], verdicts: &[Verdict], asked: Moment) {
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
                 Verdict::Done => {
@@ -238,7 +226,7 @@ impl Worker {
                     let schedule = guarded(|| target.renewed(asked, renewal));
                     self.reschedule(*id, schedule.unwrap_or_else(after_panic));
                 }
-                Verdict::Lost(reason) => self.lose(*id, target, reason, renewal),
+                Verdict::Lost(reason) => self.lose(*id, target, *reason, renewal),
             }
         }
     }
@@ -256,11 +244,10 @@ impl Worker {
     }
 
     /// No clear answer: that says nothing about the locks, which are asked for again soon.
-    fn fail(&mut self, batches: &[&[Asked]], error: &RedisError) {
-        self.cut_off |= !Advice::on(error).keeps_connection();
+    fn fail(&self, locks: &[&Asked], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
-        for (id, target, _) in batches.iter().copied().flatten() {
+        for (id, target, _) in locks {
             if !self.is_watched(*id) {
                 continue;
             }
@@ -277,35 +264,15 @@ impl Worker {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.node.name();
+        let node = self.volley.name(&locks[0].2.key);
         tell(|| {
             tracing::warn!(
-                node,
+                %node,
                 locks = failed,
                 cause,
                 "renewals failed; they are tried again"
             );
         });
-    }
-
-    /// Sends requests together; where their replies come, and when they were asked for.
-    pub(super) fn send(&mut self, requests: &[u8], until: Moment) -> RedisResult<(Wire, Moment)> {
-        let mut wire = match self.wire.take().filter(Wire::is_fresh) {
-            Some(wire) => wire,
-            None => self.node.open(until.left())?,
-        };
-        wire.give(until.left());
-        let asked = Moment::now();
-        wire.send(requests)?;
-        Ok((wire, asked))
-    }
-
-    /// Keeps a connection whose last exchange was answered.
-    pub(super) fn keep(&mut self, wire: Wire) {
-        self.wire = Some(wire);
-        if std::mem::take(&mut self.cut_off) {
-            self.observer.reconnected(self.node.name());
-        }
     }
 
     fn is_watched(&self, id: Id) -> bool {
@@ -321,9 +288,16 @@ impl Worker {
     }
 }
 
-/// Whether it is one key of many that the user may not touch: the others may be renewed.
+/// Whether it may be for one key of many: the user may not touch it, or it is on its way to another
+/// server of the cluster while others are not. The others may be renewed.
 fn is_for_one_lock(error: &RedisError) -> bool {
-    error.code() == Some("NOPERM") && error.detail().is_some_and(|text| text.contains("key"))
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::TryAgain) => true,
+        _ => {
+            error.code() == Some("NOPERM")
+                && error.detail().is_some_and(|text| text.contains("key"))
+        }
+    }
 }
 
 fn after_panic() -> Schedule {

@@ -1,0 +1,156 @@
+//! One server's address, and how to get in there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
+
+use crate::clock::Moment;
+use crate::conn::advice::Advice;
+use crate::conn::socket::Socket;
+use crate::conn::wire::Wire;
+use crate::deployment::Credentials;
+use crate::script::Publish;
+use crate::tls::Tls;
+
+/// What the connections to all servers of one deployment have in common.
+pub(crate) struct Entry {
+    tls: Option<Tls>,
+    /// What is sent first on every connection, and how many replies it gets.
+    log_in: Vec<u8>,
+    replies: usize,
+    /// Only a master will do: a replica hears of no release in time, and takes no lock.
+    master_only: bool,
+    /// The servers know shard channels.
+    sharded: AtomicBool,
+}
+
+impl Entry {
+    pub(crate) fn new(credentials: &Credentials, tls: Option<Tls>) -> Self {
+        let mut log_in = redis::pipe();
+        if let Some(password) = &credentials.password {
+            let auth = log_in.cmd("AUTH");
+            if let Some(user) = &credentials.username {
+                auth.arg(user);
+            }
+            auth.arg(password);
+        }
+        if credentials.database != 0 {
+            log_in.cmd("SELECT").arg(credentials.database);
+        }
+        Self {
+            tls,
+            replies: log_in.len(),
+            log_in: log_in.get_packed_pipeline(),
+            master_only: false,
+            sharded: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, to a server that says of itself that it is a master.
+    pub(crate) fn masters_only(mut self) -> Self {
+        self.log_in.extend(redis::cmd("ROLE").get_packed_command());
+        self.master_only = true;
+        self
+    }
+
+    /// Connections that are opened from here on announce releases so.
+    pub(crate) fn announce(&self, publish: Publish) {
+        self.sharded
+            .store(publish == Publish::ToShard, Ordering::Relaxed);
+    }
+
+    fn publish(&self) -> Publish {
+        if self.sharded.load(Ordering::Relaxed) {
+            Publish::ToShard
+        } else {
+            Publish::ToAll
+        }
+    }
+}
+
+/// A server, and how to get to it.
+pub(crate) struct Node {
+    address: ConnectionAddr,
+    name: Arc<str>,
+    entry: Arc<Entry>,
+}
+
+impl Node {
+    pub(crate) fn new(address: ConnectionAddr, entry: Arc<Entry>) -> Self {
+        Self {
+            name: address.to_string().into(),
+            address,
+            entry,
+        }
+    }
+
+    /// `host:port` or the socket's path, for messages, and to tell one from another.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The host, where there is one.
+    pub(crate) fn host(&self) -> &str {
+        match &self.address {
+            ConnectionAddr::Tcp(host, _) => host,
+            _ => "",
+        }
+    }
+
+    /// The address of a server that this one tells of, reached in the same way.
+    pub(crate) fn beside(&self, host: String, port: u16) -> ConnectionAddr {
+        ConnectionAddr::Tcp(host, port)
+    }
+
+    /// Opens a connection and logs in, within `time`.
+    pub(crate) fn open(&self, time: Duration) -> RedisResult<Wire> {
+        let deadline = Moment::now().after(time);
+        let socket = Socket::connect(&self.address, self.entry.tls.as_ref(), time)?;
+        let mut wire = Wire::new(socket, self.entry.publish());
+        if !self.entry.log_in.is_empty() {
+            wire.give(deadline.left());
+            wire.send(&self.entry.log_in)?;
+        }
+        for _ in 0..self.entry.replies {
+            wire.receive()?;
+        }
+        if self.entry.master_only {
+            check_role(wire.receive())?;
+        }
+        Ok(wire)
+    }
+}
+
+/// Fails for a server that says that it is no master. One that does not tell may be one.
+fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
+    match reply {
+        Ok(Value::Array(parts)) => match parts.first() {
+            Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
+            _ => Ok(()),
+        },
+        Err(error) if !Advice::is_reply(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn not_a_master(role: &[u8]) -> RedisError {
+    let role = String::from_utf8_lossy(role).into_owned();
+    (ErrorKind::Io, "the server is no master now, but a", role).into()
+}
+
+/// Its name only: what it is made of holds the password.
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.name).finish()
+    }
+}
+
+/// As [`Node`].
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! A server that locks are on: its address, and the callers' connections to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::{ConnectionAddr, RedisError};
+
+use crate::conn::advice::Advice;
+use crate::conn::node::{Entry, Node};
+use crate::conn::pool::{Pool, Pools};
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) node: Node,
+    pub(crate) pool: Pool,
+    /// Something failed there: perhaps another server has its locks by now.
+    doubted: AtomicBool,
+}
+
+impl Server {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.node.name()
+    }
+
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
+    }
+
+    /// Whoever was asked where the locks are says that they are here.
+    pub(crate) fn trust(&self) {
+        self.doubted.store(false, Ordering::Release);
+    }
+
+    /// Takes note of a failure.
+    pub(crate) fn failed(&self, error: &RedisError) {
+        let advice = Advice::on(error);
+        if advice.condemns_all() && !error.is_timeout() {
+            self.pool.distrust();
+        }
+        if advice.doubts_server(error) {
+            self.doubted.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// What servers of one deployment are made of.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) pools: Pools,
+}
+
+impl Servers {
+    pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
+        Arc::new(Server {
+            node: Node::new(address, Arc::clone(&self.entry)),
+            pool: self.pools.pool(),
+            doubted: AtomicBool::new(false),
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The primaries of a cluster, by slot: as one of its servers tells, and as redirections correct it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use redis::{ConnectionAddr, RedisResult};
+
+use super::Nowhere;
+use super::lookout::Lookout;
+use super::slots::{self, Range};
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::conn::advice::Advice;
+use crate::conn::node::Node;
+use crate::conn::server::{Server, Servers};
+use crate::key::SLOTS;
+use crate::script::Publish;
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    /// Where the servers are looked for when none that is known answers.
+    seeds: Vec<Node>,
+    /// Protects: a server is in the map once, so that its connections are.
+    map: RwLock<Map>,
+    /// The server to ask first; each look begins with the next.
+    first: AtomicUsize,
+    lookout: Lookout,
+    /// For one server.
+    patience: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Map {
+    servers: Vec<Arc<Server>>,
+    /// The place of each slot's primary in `servers`; empty until the first look.
+    owners: Vec<Option<u16>>,
+}
+
+impl Map {
+    fn primary(&self, slot: u16) -> Option<&Arc<Server>> {
+        let place = (*self.owners.get(usize::from(slot))?)?;
+        self.servers.get(usize::from(place))
+    }
+
+    fn assign(&mut self, slot: u16, server: Arc<Server>) {
+        let place = self.servers.iter().position(|s| s.name() == server.name());
+        let place = place.unwrap_or_else(|| {
+            self.servers.push(server);
+            self.servers.len() - 1
+        });
+        self.owners.resize(usize::from(SLOTS), None);
+        self.owners[usize::from(slot)] = u16::try_from(place).ok();
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(seeds: &[ConnectionAddr], servers: &Servers, config: &Config) -> Self {
+        let seed =
+            |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&servers.entry));
+        Self {
+            seeds: seeds.iter().map(seed).collect(),
+            map: RwLock::default(),
+            first: AtomicUsize::new(0),
+            lookout: Lookout::default(),
+            patience: config.connect_timeout.min(config.command_timeout),
+        }
+    }
+
+    pub(super) fn primary(&self, slot: u16) -> Option<Arc<Server>> {
+        self.map.read().primary(slot).cloned()
+    }
+
+    /// The server of this address: the one that is known, or else a new one.
+    pub(super) fn server_at(&self, servers: &Servers, address: ConnectionAddr) -> Arc<Server> {
+        let name = address.to_string();
+        let map = self.map.read();
+        let known = map.servers.iter().find(|server| **server.name() == *name);
+        known.cloned().unwrap_or_else(|| servers.server(address))
+    }
+
+    /// A slot has another primary.
+    pub(super) fn moved(&self, slot: u16, to: Arc<Server>) {
+        self.map.write().assign(slot, to);
+    }
+
+    /// Asks one server after the other which slots they have: those that are known and not in doubt, then
+    /// the seeds, then the others.
+    pub(super) fn look(
+        &self,
+        servers: &Servers,
+        slot: u16,
+        deadline: Moment,
+    ) -> Result<(), Nowhere> {
+        let Some(_turn) = self.lookout.turn(deadline) else {
+            return Ok(());
+        };
+        let known = self.map.read().servers.clone();
+        let (doubted, trusted): (Vec<_>, Vec<_>) =
+            known.iter().partition(|server| server.is_doubted());
+        let mut trusted: Vec<&Node> = trusted.into_iter().map(|server| &server.node).collect();
+        let first = self.first.fetch_add(1, Ordering::Relaxed);
+        if !trusted.is_empty() {
+            let middle = first % trusted.len();
+            trusted.rotate_left(middle);
+        }
+        let mut seeds: Vec<&Node> = self.seeds.iter().collect();
+        seeds.rotate_left(first % self.seeds.len());
+        let doubted = doubted.into_iter().map(|server| &server.node);
+        let mut asked: Vec<&str> = Vec::new();
+        let mut failure = "no time is left".to_owned();
+        for node in trusted.into_iter().chain(seeds).chain(doubted) {
+            if asked.contains(&&**node.name()) {
+                continue;
+            }
+            asked.push(node.name());
+            let time = deadline.left().min(self.patience);
+            if time.is_zero() {
+                break;
+            }
+            match ask(node, time) {
+                Ok((ranges, publish)) if !ranges.is_empty() => {
+                    servers.entry.announce(publish);
+                    self.found(servers, node, ranges, slot);
+                    return Ok(());
+                }
+                Ok(_) => failure = format!("{}: no slot is assigned", node.name()),
+                Err(error) => failure = format!("{}: {error}", node.name()),
+            }
+        }
+        Err(Nowhere::Yet(
+            format!("no server of the cluster told where its slots are ({failure})").into(),
+        ))
+    }
+
+    /// The map as `teller` has it. The primary of `slot` is to be tried again, even if it was in doubt.
+    fn found(&self, servers: &Servers, teller: &Node, ranges: Vec<Range>, slot: u16) {
+        let mut map = Map {
+            servers: Vec::new(),
+            owners: vec![None; usize::from(SLOTS)],
+        };
+        for range in ranges {
+            let host = range.host.unwrap_or_else(|| teller.host().into());
+            let server = self.server_at(servers, teller.beside(host, range.port));
+            let place = map.servers.iter().position(|s| s.name() == server.name());
+            let place = place.unwrap_or_else(|| {
+                map.servers.push(server);
+                map.servers.len() - 1
+            });
+            for slot in range.first..=range.last {
+                map.owners[usize::from(slot)] = u16::try_from(place).ok();
+            }
+        }
+        if let Some(primary) = map.primary(slot) {
+            primary.trust();
+        }
+        let outdated = std::mem::replace(&mut *self.map.write(), map);
+        drop(outdated);
+    }
+}
+
+/// Which slots the servers have, and whether they know shard channels.
+fn ask(node: &Node, time: Duration) -> RedisResult<(Vec<Range>, Publish)> {
+    let deadline = Moment::now().after(time);
+    let mut wire = node.open(time)?;
+    let questions = redis::pipe()
+        .cmd("CLUSTER")
+        .arg("SLOTS")
+        .cmd("PUBSUB")
+        .arg("SHARDNUMSUB")
+        .get_packed_pipeline();
+    wire.give(deadline.left());
+    wire.send(&questions)?;
+    let ranges = slots::ranges(wire.receive()?)?;
+    let publish = match wire.receive() {
+        Ok(_) => Publish::ToShard,
+        Err(error) if Advice::is_reply(&error) => Publish::ToAll,
+        Err(error) => return Err(error),
+    };
+    Ok((ranges, publish))
+}

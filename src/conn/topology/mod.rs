@@ -1,0 +1,176 @@
+//! Which server has a lock. Nobody above this module asks how Redis is deployed.
+
+mod cluster;
+mod lookout;
+mod sentinel;
+mod slots;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ConnectionAddr, RedisError, ServerErrorKind};
+
+use super::node::Entry;
+use super::pool::Pools;
+use super::server::{Server, Servers};
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::deployment::Deployment;
+use crate::error::{Cause, Error, Result};
+use crate::key::LockKey;
+use cluster::Cluster;
+use sentinel::Sentinel;
+
+/// The ways in which Redis is deployed.
+#[derive(Debug)]
+enum Kind {
+    One(Arc<Server>),
+    Sentinel(Sentinel),
+    Cluster(Cluster),
+}
+
+/// Knows the servers, and finds them again.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    kind: Kind,
+    /// Of all servers that locks are on.
+    servers: Servers,
+}
+
+/// No server is known that has the lock.
+#[derive(Debug)]
+pub(crate) enum Nowhere {
+    /// None was found; one may be, a little later.
+    Yet(Cause),
+    /// There is none to be found.
+    Ever(Error),
+}
+
+/// Another server is to be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Redirect {
+    pub(crate) server: Arc<Server>,
+    /// This once, because the lock is on its way to it.
+    pub(crate) asking: bool,
+}
+
+impl Topology {
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        let entry = Entry::new(&config.credentials, config.tls.clone());
+        let servers = |entry| -> Result<Servers> {
+            Ok(Servers {
+                entry: Arc::new(entry),
+                pools: Pools::new(config)?,
+            })
+        };
+        let (kind, servers) = match &config.deployment {
+            Deployment::One(address) => {
+                let servers = servers(entry)?;
+                (Kind::One(servers.server(address.clone())), servers)
+            }
+            Deployment::Sentinel {
+                sentinels,
+                service,
+                credentials,
+            } => {
+                let there = Entry::new(credentials, config.tls.clone());
+                let sentinel = Sentinel::new(sentinels, service, there, config);
+                (Kind::Sentinel(sentinel), servers(entry.masters_only())?)
+            }
+            Deployment::Cluster(seeds) => {
+                let servers = servers(entry)?;
+                let cluster = Cluster::new(seeds, &servers, config);
+                (Kind::Cluster(cluster), servers)
+            }
+        };
+        Ok(Self { kind, servers })
+    }
+
+    /// The server that has the lock, as far as is known: asks nobody. `None` if there is a doubt.
+    pub(crate) fn known(&self, key: &LockKey) -> Option<Arc<Server>> {
+        let server = self.last_known(key)?;
+        let one = matches!(self.kind, Kind::One(_));
+        (one || !server.is_doubted()).then_some(server)
+    }
+
+    fn last_known(&self, key: &LockKey) -> Option<Arc<Server>> {
+        match &self.kind {
+            Kind::One(server) => Some(Arc::clone(server)),
+            Kind::Sentinel(sentinel) => sentinel.master(),
+            Kind::Cluster(cluster) => cluster.primary(key.slot()),
+        }
+    }
+
+    /// The server that has the lock; looked for where that is not known, within `time`.
+    pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, Nowhere> {
+        if let Kind::Cluster(_) = self.kind {
+            key.check_one_slot().map_err(Nowhere::Ever)?;
+        }
+        if let Some(server) = self.known(key) {
+            return Ok(server);
+        }
+        let deadline = Moment::now().after(time);
+        match &self.kind {
+            Kind::One(server) => return Ok(Arc::clone(server)),
+            Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline)?,
+            Kind::Cluster(cluster) => cluster.look(&self.servers, key.slot(), deadline)?,
+        }
+        self.last_known(key)
+            .ok_or_else(|| Nowhere::Yet("no server of the cluster has its slot".into()))
+    }
+
+    /// Where `error`, which a server gave as its reply about the lock, says that the lock is.
+    pub(crate) fn redirect(
+        &self,
+        key: &LockKey,
+        from: &Server,
+        error: &RedisError,
+    ) -> Option<Redirect> {
+        let Kind::Cluster(cluster) = &self.kind else {
+            return None;
+        };
+        let (address, _) = error.redirect_node()?;
+        let (host, port) = address.rsplit_once(':')?;
+        // No host: that of the server that says so.
+        let host = if host.is_empty() {
+            from.node.host()
+        } else {
+            host
+        };
+        let address = ConnectionAddr::Tcp(host.into(), port.parse().ok()?);
+        let server = cluster.server_at(&self.servers, address);
+        let asking = error.kind() == redis::ErrorKind::Server(ServerErrorKind::Ask);
+        if !asking {
+            server.trust();
+            cluster.moved(key.slot(), Arc::clone(&server));
+        }
+        Some(Redirect { server, asking })
+    }
+
+    /// Locks of one number can be asked about in one request.
+    pub(crate) fn batch(&self, key: &LockKey) -> u16 {
+        match self.kind {
+            Kind::One(_) | Kind::Sentinel(_) => 0,
+            Kind::Cluster(_) => key.slot(),
+        }
+    }
+
+    /// The server that has the lock or had it last, or else the deployment: for messages.
+    pub(crate) fn name(&self, key: &LockKey) -> Arc<str> {
+        match (self.last_known(key), &self.kind) {
+            (Some(server), _) => Arc::clone(server.name()),
+            (None, Kind::Sentinel(sentinel)) => sentinel.name(),
+            (None, _) => "the cluster".into(),
+        }
+    }
+}
+
+impl fmt::Display for Nowhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Yet(cause) => cause.fmt(f),
+            Self::Ever(error) => error.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! How Redis is deployed: from the URLs that the user gives to addresses and credentials.
+
+use std::fmt;
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+
+use crate::error::{Error, Result};
+use crate::tls::{self, Tls};
+
+/// What the user says.
+#[derive(Clone)]
+pub(crate) enum Urls {
+    One(String),
+    Sentinel {
+        sentinels: Vec<String>,
+        /// The name of the master there.
+        service: String,
+    },
+    Cluster(Vec<String>),
+}
+
+/// Where servers are looked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Deployment {
+    One(ConnectionAddr),
+    Sentinel {
+        sentinels: Vec<ConnectionAddr>,
+        service: String,
+        /// Of the sentinels.
+        credentials: Credentials,
+    },
+    Cluster(Vec<ConnectionAddr>),
+}
+
+/// What it takes to be let in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: i64,
+}
+
+impl Urls {
+    /// The deployment, and the credentials for the servers that locks are on: those of the URLs, unless
+    /// `own` are given.
+    pub(crate) fn resolve(
+        &self,
+        own: Option<(Option<String>, String)>,
+        settings: &tls::Settings,
+    ) -> Result<(Deployment, Credentials, Option<Tls>)> {
+        let (deployment, mut credentials, tls) = match self {
+            Self::One(url) => {
+                let (server, with_tls) = parse("url", url, "")?;
+                let tls = trust(with_tls, settings, &[server.addr()])?;
+                let credentials = Credentials::of(&server);
+                (Deployment::One(server.addr().clone()), credentials, tls)
+            }
+            Self::Sentinel { sentinels, service } => {
+                if service.is_empty() {
+                    return Err(Error::Config {
+                        field: "master",
+                        value: "\"\"".into(),
+                        rule: "it is the name by which the sentinels know the master".into(),
+                    });
+                }
+                let (addresses, of_sentinels, tls) = parse_all("sentinels", sentinels, settings)?;
+                let deployment = Deployment::Sentinel {
+                    sentinels: addresses,
+                    service: service.clone(),
+                    credentials: Credentials {
+                        // Sentinels have one; a database in their URLs is the master's.
+                        database: 0,
+                        ..of_sentinels.clone()
+                    },
+                };
+                let credentials = Credentials {
+                    database: of_sentinels.database,
+                    ..Credentials::default()
+                };
+                (deployment, credentials, tls)
+            }
+            Self::Cluster(nodes) => {
+                let (addresses, credentials, tls) = parse_all("nodes", nodes, settings)?;
+                if credentials.database != 0 {
+                    return Err(Error::Config {
+                        field: "nodes",
+                        value: format!("database {}", credentials.database),
+                        rule: "a cluster has only the database 0".into(),
+                    });
+                }
+                (Deployment::Cluster(addresses), credentials, tls)
+            }
+        };
+        if let Some((username, password)) = own {
+            credentials.username = username;
+            credentials.password = Some(password);
+        }
+        Ok((deployment, credentials, tls))
+    }
+}
+
+/// The addresses of several servers, and what all their URLs say of credentials, database and TLS.
+fn parse_all(
+    field: &'static str,
+    urls: &[String],
+    settings: &tls::Settings,
+) -> Result<(Vec<ConnectionAddr>, Credentials, Option<Tls>)> {
+    let mut addresses: Vec<ConnectionAddr> = Vec::with_capacity(urls.len());
+    let mut common: Option<(Credentials, bool)> = None;
+    for (place, url) in urls.iter().enumerate() {
+        let which = format!("number {} of {}, ", place + 1, urls.len());
+        let (server, with_tls) = parse(field, url, &which)?;
+        let refused = |rule: &str| Error::Config {
+            field,
+            value: format!("{which}{}", server.addr()),
+            rule: rule.into(),
+        };
+        if !matches!(server.addr(), ConnectionAddr::Tcp(..)) {
+            return Err(refused("it has a host and a port"));
+        }
+        if addresses.contains(server.addr()) {
+            return Err(refused("each is named once"));
+        }
+        let found = (Credentials::of(&server), with_tls);
+        if *common.get_or_insert_with(|| found.clone()) != found {
+            return Err(refused(
+                "all have the same scheme, user, password and database",
+            ));
+        }
+        addresses.push(server.addr().clone());
+    }
+    let (credentials, with_tls) = common.ok_or_else(|| Error::Config {
+        field,
+        value: "empty".into(),
+        rule: "there is at least one".into(),
+    })?;
+    let tls = trust(with_tls, settings, &addresses.iter().collect::<Vec<_>>())?;
+    Ok((addresses, credentials, tls))
+}
+
+/// Where a URL leads, and whether over TLS.
+fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo, bool)> {
+    let refused = |rule: String| {
+        // The URL may hold a password, so only its scheme is shown, and only if it is one.
+        let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        let scheme = scheme.filter(is_scheme).unwrap_or_default();
+        Error::Config {
+            field,
+            value: format!("{which}of scheme {scheme:?}"),
+            rule: format!(
+                "{rule}; it reads redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis+unix:///path/to/socket"
+            ),
+        }
+    };
+    let stripped = tls::strip(url)?;
+    let plain = stripped.as_deref().unwrap_or(url);
+    let server = plain
+        .into_connection_info()
+        .map_err(|error| refused(error.to_string()))?;
+    match (server.addr(), stripped.is_some()) {
+        (ConnectionAddr::Tcp(..), with_tls) => Ok((server, with_tls)),
+        (ConnectionAddr::Unix(_), false) => Ok((server, false)),
+        _ => Err(refused("it is of no known kind".into())),
+    }
+}
+
+/// Whom to trust at these addresses.
+fn trust(
+    with_tls: bool,
+    settings: &tls::Settings,
+    addresses: &[&ConnectionAddr],
+) -> Result<Option<Tls>> {
+    if !with_tls {
+        settings.refuse()?;
+        return Ok(None);
+    }
+    let tls = settings.validate()?;
+    for address in addresses {
+        if let ConnectionAddr::Tcp(host, _) = address {
+            tls.check_host(host)?;
+        }
+    }
+    Ok(Some(tls))
+}
+
+impl Credentials {
+    fn of(server: &ConnectionInfo) -> Self {
+        let settings = server.redis_settings();
+        Self {
+            username: settings.username().map(Into::into),
+            password: settings.password().map(Into::into),
+            database: settings.db(),
+        }
+    }
+}
+
+/// Without them.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
