@@ -55,6 +55,22 @@ pub enum Error {
         cause: Cause,
     },
 
+    /// The lock was to be had, but too few replicas confirmed that they have it
+    /// ([`min_replicas`](crate::LockClientBuilder::min_replicas)), so it was given back.
+    #[error(
+        "lock {lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, and it was given back; check the replicas, or ask for fewer"
+    )]
+    TooFewReplicas {
+        /// The name of the lock.
+        lock: String,
+        /// The master.
+        node: String,
+        /// How many were asked for.
+        wanted: u32,
+        /// How many confirmed it at the last attempt.
+        confirmed: u32,
+    },
+
     /// The client was made before this process was forked from another. The locks, connections and
     /// threads are that other's. A child that wants locks of its own is forked before any client is
     /// made, or runs another program (`exec`): a process with threads leaves the copies of their

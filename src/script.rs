@@ -65,6 +65,8 @@ pub(crate) struct Call {
     script: &'static Script,
     /// Sending it twice does its work once.
     repeatable: bool,
+    /// What it grants may be worth nothing before replicas have it.
+    acquires: bool,
     /// Its last argument is how the server that it is sent to announces a release.
     publishes: bool,
     keys: Vec<Box<[u8]>>,
@@ -76,6 +78,7 @@ impl Call {
         Self {
             script,
             repeatable: true,
+            acquires: false,
             publishes: false,
             keys: Vec::with_capacity(2),
             args: Vec::with_capacity(3),
@@ -94,6 +97,11 @@ impl Call {
 
     pub(crate) fn is_repeatable(&self) -> bool {
         self.repeatable
+    }
+
+    /// Whether it has just taken a lock, by this reply.
+    pub(crate) fn has_taken(&self, reply: &Value) -> bool {
+        self.acquires && !matches!(reply, Value::Int(_))
     }
 
     /// Announces the release of the lock.
@@ -142,10 +150,14 @@ pub(crate) enum Attempt {
 const TOKEN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
-    Call::new(&ACQUIRE)
+    let call = Call::new(&ACQUIRE)
         .key(key.key())
         .arg(owner.as_str())
-        .arg(millis.to_string())
+        .arg(millis.to_string());
+    Call {
+        acquires: true,
+        ..call
+    }
 }
 
 /// As [`acquire`], and asks for a fencing token.

@@ -1,6 +1,8 @@
 //! Questions to Redis: asked once, or again until there is a clear answer or no time left.
 
 mod advice;
+mod answer;
+mod attempt;
 mod node;
 mod pool;
 mod server;
@@ -9,19 +11,18 @@ mod topology;
 mod volley;
 mod wire;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, Value};
+use redis::RedisError;
 
 pub(crate) use advice::Advice;
+pub(crate) use answer::{Answer, InVain, NoAnswer};
 pub(crate) use server::Server;
 pub(crate) use topology::Topology;
 pub(crate) use volley::Volley;
 pub(crate) use wire::Wire;
 
-use crate::clock::Moment;
 use crate::config::Config;
 use crate::error::{Cause, Error, Result};
 use crate::key::LockKey;
@@ -29,17 +30,11 @@ use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
 use crate::tls::UNANSWERED;
-use pool::Slot;
-use topology::{Nowhere, Redirect};
-use wire::Broken;
+use attempt::{Failure, Replied};
 
 /// Pauses between attempts: none after the first failure, then growing.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-
-/// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
-/// a slot is must not be asked without a pause.
-const REDIRECTIONS: usize = 5;
 
 /// The way to Redis for the threads that call the client.
 #[derive(Debug)]
@@ -48,62 +43,7 @@ pub(crate) struct Connections {
     pool_timeout: Duration,
     connect_timeout: Duration,
     command_timeout: Duration,
-}
-
-/// Requests without a reply whose connections are kept; of more, only the last.
-const KEPT: usize = 3;
-
-/// What a request may take that nobody waits for: the system's buffer has room for it, or has not.
-const FOLLOW_UP: Duration = Duration::from_millis(10);
-
-/// A clear answer.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Value,
-    /// Before the request was sent that this answers: leases count from here.
-    pub(crate) asked: Moment,
-    /// Earlier copies of the request.
-    pub(crate) in_vain: InVain,
-}
-
-/// No clear answer, for the reason that `error` tells.
-#[derive(Debug)]
-pub(crate) struct NoAnswer {
-    pub(crate) error: Error,
-    pub(crate) in_vain: InVain,
-}
-
-/// Copies of a request that were sent and got no clear answer.
-#[derive(Debug, Default)]
-pub(crate) struct InVain {
-    /// How many. Each may be done already, or be done later.
-    copies: u32,
-    /// Where a whole copy went out and nothing came back: the copy may be done at any time.
-    unanswered: VecDeque<Wire>,
-}
-
-impl InVain {
-    /// There is one.
-    pub(crate) fn is_ambiguous(&self) -> bool {
-        self.copies > 0
-    }
-
-    /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
-    /// when it reads on, however much later, and does this right after it.
-    pub(crate) fn follow_up(self, call: &Call) {
-        for mut wire in self.unanswered {
-            wire.give(FOLLOW_UP);
-            let _ = wire.send(&call.by_source(wire.publish()));
-        }
-    }
-
-    fn sent_in_vain(&mut self, wire: Option<Wire>) {
-        self.copies += 1;
-        self.unanswered.extend(wire);
-        if self.unanswered.len() > KEPT {
-            self.unanswered.pop_front();
-        }
-    }
+    min_replicas: Option<(u32, Duration)>,
 }
 
 impl Connections {
@@ -113,6 +53,7 @@ impl Connections {
             pool_timeout: config.pool_timeout,
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
+            min_replicas: config.min_replicas,
         }
     }
 
@@ -144,9 +85,10 @@ impl Connections {
             owner::retire();
         }
         match result {
-            Ok((reply, asked)) => Ok(Answer {
-                reply,
-                asked,
+            Ok(replied) => Ok(Answer {
+                reply: replied.reply,
+                asked: replied.asked,
+                unreplicated: replied.unreplicated,
                 in_vain,
             }),
             Err(error) => Err(NoAnswer { error, in_vain }),
@@ -160,7 +102,7 @@ impl Connections {
         mut anew: impl FnMut() -> Option<Call>,
         patience: &Patience,
         in_vain: &mut InVain,
-    ) -> Result<(Value, Moment)> {
+    ) -> Result<Replied> {
         let answer_by = patience.answer_by();
         let mut pause = Duration::ZERO;
         let mut copies = 0;
@@ -211,6 +153,16 @@ impl Connections {
         }
     }
 
+    /// The error of a lock that too few replicas have.
+    pub(crate) fn too_few_replicas(&self, lock: &LockKey, confirmed: u32) -> Error {
+        Error::TooFewReplicas {
+            lock: lock.name().into(),
+            node: self.topology.name(lock).as_ref().into(),
+            wanted: self.min_replicas.map_or(0, |(wanted, _)| wanted),
+            confirmed,
+        }
+    }
+
     /// The error of a reply that Redis should not have given.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
         let node = self.topology.name(lock).as_ref().into();
@@ -224,110 +176,6 @@ impl Connections {
             },
         }
     }
-
-    /// One attempt, on one connection to the server that has the lock; the reply, and when it was
-    /// asked for.
-    fn attempt(
-        &self,
-        lock: &LockKey,
-        call: &Call,
-        answer_by: Moment,
-        in_vain: &mut InVain,
-    ) -> Result<(Value, Moment), Failure> {
-        let time = self.connect_timeout.min(answer_by.left());
-        let mut to = Redirect {
-            server: self.topology.server(lock, time)?,
-            asking: false,
-        };
-        for _ in 0..REDIRECTIONS {
-            let error = match self.attempt_at(&to, call, answer_by, in_vain) {
-                Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
-                result => return result,
-            };
-            to = match self.topology.redirect(lock, &to.server, &error) {
-                Some(redirect) => redirect,
-                // Of a cluster that was taken for one server.
-                None => return Err(Failure::Final(self.refusal(lock, error))),
-            };
-        }
-        Err(Failure::NoServer(
-            "the servers of the cluster refer to one another".into(),
-        ))
-    }
-
-    fn attempt_at(
-        &self,
-        to: &Redirect,
-        call: &Call,
-        answer_by: Moment,
-        in_vain: &mut InVain,
-    ) -> Result<(Value, Moment), Failure> {
-        let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
-        let asked = Moment::now();
-        let time = || self.command_timeout.min(answer_by.left());
-        let error = match wire.run(call, to.asking, time) {
-            Ok(reply) => {
-                slot.put(wire);
-                return Ok((reply, asked));
-            }
-            Err(Broken::Receiving(error)) if Advice::is_reply(&error) => {
-                if Advice::on(&error).keeps_connection() {
-                    slot.put(wire);
-                }
-                error
-            }
-            Err(Broken::Receiving(error)) => {
-                in_vain.sent_in_vain(Some(wire).filter(|wire| !wire.is_answered()));
-                error
-            }
-            // What follows half a request would be taken for the rest of it.
-            Err(Broken::Sending(error)) => {
-                in_vain.sent_in_vain(None);
-                error
-            }
-        };
-        to.server.failed(&error);
-        Err(Failure::Redis(error))
-    }
-
-    /// Publishes an empty hint at one server, once and within `time`.
-    pub(crate) fn publish(
-        &self,
-        server: &Server,
-        channel: &str,
-        time: Duration,
-    ) -> Result<(), Failure> {
-        let answer_by = Moment::now().after(time);
-        let (mut slot, mut wire) = self.checkout(server, answer_by, true)?;
-        let hint = redis::cmd("PUBLISH")
-            .arg(channel)
-            .arg("")
-            .get_packed_command();
-        wire.give(self.command_timeout.min(answer_by.left()));
-        wire.send(&hint).and_then(|()| wire.receive())?;
-        slot.put(wire);
-        Ok(())
-    }
-
-    /// A connection, and the slot to put it back into. One that was used before may turn out to be
-    /// cut, which is no harm to a request that can be repeated.
-    fn checkout<'a>(
-        &self,
-        server: &'a Server,
-        answer_by: Moment,
-        repeatable: bool,
-    ) -> Result<(Slot<'a>, Wire), Failure> {
-        let mut slot = server
-            .pool
-            .slot(self.pool_timeout.min(answer_by.left()))
-            .map_err(|_| Failure::NoSlot)?;
-        if let Some(wire) = slot.take().filter(|_| repeatable) {
-            return Ok((slot, wire));
-        }
-        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
-        let wire = opened.inspect_err(|error| server.failed(error))?;
-        Ok((slot, wire))
-    }
 }
 
 /// What a time-out was spent on.
@@ -336,30 +184,5 @@ fn silence(error: &RedisError) -> &'static str {
         UNANSWERED
     } else {
         "no reply in time"
-    }
-}
-
-/// Why one attempt gave no answer.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    NoSlot,
-    NoServer(Cause),
-    Redis(RedisError),
-    /// Asking again is in vain.
-    Final(Error),
-}
-
-impl From<Nowhere> for Failure {
-    fn from(nowhere: Nowhere) -> Self {
-        match nowhere {
-            Nowhere::Yet(cause) => Self::NoServer(cause),
-            Nowhere::Ever(error) => Self::Final(error),
-        }
-    }
-}
-
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
     }
 }

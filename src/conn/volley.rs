@@ -63,12 +63,30 @@ impl Volley {
 
     /// Asks everything, each about one lock, until all is answered or `until` is past.
     pub(crate) fn ask(&mut self, requests: &[(&LockKey, Call)], until: Moment) -> Vec<Replied> {
+        self.ask_in_rounds(requests, false, until)
+    }
+
+    /// The same for what is rare: by its source, so that it never takes a second request.
+    pub(crate) fn ask_by_source(
+        &mut self,
+        requests: &[(&LockKey, Call)],
+        until: Moment,
+    ) -> Vec<Replied> {
+        self.ask_in_rounds(requests, true, until)
+    }
+
+    fn ask_in_rounds(
+        &mut self,
+        requests: &[(&LockKey, Call)],
+        by_source: bool,
+        until: Moment,
+    ) -> Vec<Replied> {
         let mut replies: Vec<Replied> = Vec::with_capacity(requests.len());
         replies.resize_with(requests.len(), || (Err(unsettled()), Moment::NEVER));
         let mut open: Vec<Open> = (0..requests.len())
             .map(|place| Open {
                 place,
-                by_source: false,
+                by_source,
                 redirect: None,
             })
             .collect();

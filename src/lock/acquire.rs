@@ -106,7 +106,8 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         let found = attempt(handle, terms, patience);
         if !matches!(
             found,
-            Ok(Found::TooLate) | Err(Error::Unavailable { .. } | Error::Interrupted { .. })
+            Ok(Found::TooLate | Found::Unreplicated(_))
+                | Err(Error::Unavailable { .. } | Error::Interrupted { .. })
         ) {
             turn.answered();
         }
@@ -125,6 +126,12 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
                 }));
             }
             Found::Held(left) => left + core.stagger(),
+            Found::Unreplicated(confirmed) => {
+                if patience.is_over() || patience.answer_by().is_past() {
+                    return Err(core.connections.too_few_replicas(key, confirmed));
+                }
+                poll
+            }
             Found::TooLate => {
                 if patience.is_over() || patience.answer_by().is_past() {
                     let cause = "every answer came after the end of the lease that it granted";
@@ -164,6 +171,8 @@ enum Found {
     Held(Duration),
     /// It was granted, for a lease that was over when the answer came.
     TooLate,
+    /// It was granted, but only so many replicas have it, and it was given back.
+    Unreplicated(u32),
 }
 
 /// One try, to a clear answer.
@@ -201,6 +210,10 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
             ))
         }
         Attempt::Taken(token) => {
+            if let Some(confirmed) = answer.unreplicated {
+                give_back(core, key, owner, terms, answer.in_vain);
+                return Ok(Found::Unreplicated(confirmed));
+            }
             let (owner, older) = owner.split();
             if let Some(older) = older {
                 answer.in_vain.follow_up(&script::release(key, &older));
@@ -231,6 +244,18 @@ fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: In
         in_vain.follow_up(&script::release(key, &owner));
         withdraw(core, key, owner, terms);
     }
+}
+
+/// Gives back a lock that too few replicas have, and nobody is to hold.
+fn give_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
+    core.observer.counters.unreplicated.add(1);
+    let patience = core.patience_for_an_answer();
+    let release = script::release(key, &owner);
+    if core.connections.ask(key, &release, &patience).is_err() {
+        owner::retire();
+        withdraw(core, key, owner.clone(), terms);
+    }
+    take_back(core, key, owner, terms, in_vain);
 }
 
 fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {

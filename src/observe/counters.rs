@@ -45,6 +45,8 @@ macro_rules! counters {
 counters! {
     /// Locks taken from Redis; nested acquires of a held lock do not count.
     acquisitions = "leasehold_acquisitions_total",
+    /// Locks taken from Redis that were given back because too few replicas confirmed them.
+    unreplicated = "leasehold_unreplicated_total",
     /// Nested acquires of a lock that the thread held already.
     reentries = "leasehold_reentries_total",
     /// Locks given back to Redis.

@@ -26,7 +26,7 @@ impl Worker {
             .iter()
             .map(|(_, count)| (&count.key, count.call()))
             .collect();
-        let replies = self.volley.ask(&requests, until);
+        let replies = self.volley.ask_by_source(&requests, until);
         for ((target, count), (reply, _)) in counts.iter().zip(replies) {
             let verdict = reply.and_then(|reply| script::verdict(&reply));
             if matches!(verdict, Ok(Verdict::Done)) {
@@ -52,7 +52,7 @@ impl Worker {
             .iter()
             .map(|w| (&w.key, script::release(&w.key, &w.owner)))
             .collect();
-        let replies = self.volley.ask(&requests, until);
+        let replies = self.volley.ask_by_source(&requests, until);
         for (withdrawal, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}

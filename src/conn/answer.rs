@@ -1,0 +1,69 @@
+//! What becomes of a question to Redis.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::wire::Wire;
+use crate::clock::Moment;
+use crate::error::Error;
+use crate::script::Call;
+
+/// Requests without a reply whose connections are kept; of more, only the last.
+const KEPT: usize = 3;
+
+/// What a request may take that nobody waits for: the system's buffer has room for it, or has not.
+const FOLLOW_UP: Duration = Duration::from_millis(10);
+
+/// A clear answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Value,
+    /// Before the request was sent that this answers: leases count from here.
+    pub(crate) asked: Moment,
+    /// So many replicas have the lock, which are too few.
+    pub(crate) unreplicated: Option<u32>,
+    /// Earlier copies of the request.
+    pub(crate) in_vain: InVain,
+}
+
+/// No clear answer, for the reason that `error` tells.
+#[derive(Debug)]
+pub(crate) struct NoAnswer {
+    pub(crate) error: Error,
+    pub(crate) in_vain: InVain,
+}
+
+/// Copies of a request that were sent and got no clear answer.
+#[derive(Debug, Default)]
+pub(crate) struct InVain {
+    /// How many. Each may be done already, or be done later.
+    pub(super) copies: u32,
+    /// Where a whole copy went out and nothing came back: the copy may be done at any time.
+    unanswered: VecDeque<Wire>,
+}
+
+impl InVain {
+    /// There is one.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.copies > 0
+    }
+
+    /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
+    /// when it reads on, however much later, and does this right after it.
+    pub(crate) fn follow_up(self, call: &Call) {
+        for mut wire in self.unanswered {
+            wire.give(FOLLOW_UP);
+            let _ = wire.send(&call.by_source(wire.publish()));
+        }
+    }
+
+    pub(super) fn sent_in_vain(&mut self, wire: Option<Wire>) {
+        self.copies += 1;
+        self.unanswered.extend(wire);
+        if self.unanswered.len() > KEPT {
+            self.unanswered.pop_front();
+        }
+    }
+}

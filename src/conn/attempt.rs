@@ -1,0 +1,191 @@
+//! One attempt at an answer: on one connection, to the server that has the lock.
+
+use std::time::Duration;
+
+use redis::{RedisError, RedisResult, Value};
+
+use super::Connections;
+use super::advice::Advice;
+use super::answer::InVain;
+use super::pool::Slot;
+use super::server::Server;
+use super::topology::{Nowhere, Redirect};
+use super::wire::{Broken, Wire};
+use crate::clock::Moment;
+use crate::error::{Cause, Error};
+use crate::key::LockKey;
+use crate::script::Call;
+
+/// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
+/// a slot is must not be asked without a pause.
+const REDIRECTIONS: usize = 5;
+
+/// What one attempt brought.
+#[derive(Debug)]
+pub(super) struct Replied {
+    pub(super) reply: Value,
+    /// Before it was asked for.
+    pub(super) asked: Moment,
+    pub(super) unreplicated: Option<u32>,
+}
+
+/// Why one attempt gave no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    NoSlot,
+    NoServer(Cause),
+    Redis(RedisError),
+    /// Asking again is in vain.
+    Final(Error),
+}
+
+impl From<Nowhere> for Failure {
+    fn from(nowhere: Nowhere) -> Self {
+        match nowhere {
+            Nowhere::Yet(cause) => Self::NoServer(cause),
+            Nowhere::Ever(error) => Self::Final(error),
+        }
+    }
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+impl Connections {
+    /// One attempt, on one connection to the server that has the lock.
+    pub(super) fn attempt(
+        &self,
+        lock: &LockKey,
+        call: &Call,
+        answer_by: Moment,
+        in_vain: &mut InVain,
+    ) -> Result<Replied, Failure> {
+        let time = self.connect_timeout.min(answer_by.left());
+        let mut to = Redirect {
+            server: self.topology.server(lock, time)?,
+            asking: false,
+        };
+        for _ in 0..REDIRECTIONS {
+            let error = match self.attempt_at(&to, call, answer_by, in_vain) {
+                Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
+                result => return result,
+            };
+            to = match self.topology.redirect(lock, &to.server, &error) {
+                Some(redirect) => redirect,
+                // Of a cluster that was taken for one server.
+                None => return Err(Failure::Final(self.refusal(lock, error))),
+            };
+        }
+        Err(Failure::NoServer(
+            "the servers of the cluster refer to one another".into(),
+        ))
+    }
+
+    fn attempt_at(
+        &self,
+        to: &Redirect,
+        call: &Call,
+        answer_by: Moment,
+        in_vain: &mut InVain,
+    ) -> Result<Replied, Failure> {
+        let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
+        let asked = Moment::now();
+        let time = || self.command_timeout.min(answer_by.left());
+        let error = match wire.run(call, to.asking, time) {
+            Ok(reply) => {
+                let replicated = match self.min_replicas {
+                    Some(wanted) if call.has_taken(&reply) => {
+                        self.replicate(&mut wire, wanted, answer_by)
+                    }
+                    _ => Ok(None),
+                };
+                match replicated {
+                    Ok(unreplicated) => {
+                        slot.put(wire);
+                        return Ok(Replied {
+                            reply,
+                            asked,
+                            unreplicated,
+                        });
+                    }
+                    // Taken it is, but whether that is worth anything nobody knows.
+                    Err(error) => {
+                        in_vain.sent_in_vain(None);
+                        error
+                    }
+                }
+            }
+            Err(Broken::Receiving(error)) if Advice::is_reply(&error) => {
+                if Advice::on(&error).keeps_connection() {
+                    slot.put(wire);
+                }
+                error
+            }
+            Err(Broken::Receiving(error)) => {
+                in_vain.sent_in_vain(Some(wire).filter(|wire| !wire.is_answered()));
+                error
+            }
+            // What follows half a request would be taken for the rest of it.
+            Err(Broken::Sending(error)) => {
+                in_vain.sent_in_vain(None);
+                error
+            }
+        };
+        to.server.failed(&error);
+        Err(Failure::Redis(error))
+    }
+
+    /// How many replicas have what was just written, if they are too few.
+    fn replicate(
+        &self,
+        wire: &mut Wire,
+        (wanted, patience): (u32, Duration),
+        answer_by: Moment,
+    ) -> RedisResult<Option<u32>> {
+        let patience = patience.min(answer_by.left());
+        let confirmed = wire.replicate(wanted, patience, self.command_timeout)?;
+        Ok((confirmed < wanted).then_some(confirmed))
+    }
+
+    /// Publishes an empty hint at one server, once and within `time`.
+    pub(crate) fn publish(
+        &self,
+        server: &Server,
+        channel: &str,
+        time: Duration,
+    ) -> Result<(), Failure> {
+        let answer_by = Moment::now().after(time);
+        let (mut slot, mut wire) = self.checkout(server, answer_by, true)?;
+        let hint = redis::cmd("PUBLISH")
+            .arg(channel)
+            .arg("")
+            .get_packed_command();
+        wire.give(self.command_timeout.min(answer_by.left()));
+        wire.send(&hint).and_then(|()| wire.receive())?;
+        slot.put(wire);
+        Ok(())
+    }
+
+    /// A connection, and the slot to put it back into. One that was used before may turn out to be
+    /// cut, which is no harm to a request that can be repeated.
+    fn checkout<'a>(
+        &self,
+        server: &'a Server,
+        answer_by: Moment,
+        repeatable: bool,
+    ) -> Result<(Slot<'a>, Wire), Failure> {
+        let mut slot = server
+            .pool
+            .slot(self.pool_timeout.min(answer_by.left()))
+            .map_err(|_| Failure::NoSlot)?;
+        if let Some(wire) = slot.take().filter(|_| repeatable) {
+            return Ok((slot, wire));
+        }
+        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
+        let wire = opened.inspect_err(|error| server.failed(error))?;
+        Ok((slot, wire))
+    }
+}
