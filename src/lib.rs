@@ -110,6 +110,8 @@
 //!   renewal. If it is set back, leases that run then last longer by as much, and whoever dies keeps the
 //!   lock that long. The clocks of the clients' machines are of no matter.
 //!
+#![doc = include_str!("deployments.md")]
+//!
 //! # When Redis answers with an error
 //!
 //! | it says | because | to lock is | to unlock is | meanwhile a held lock is |
@@ -161,7 +163,7 @@
 //!
 //! | name | kind | label |
 //! |---|---|---|
-//! | `leasehold_acquisitions_total`, `leasehold_reentries_total`, `leasehold_releases_total` | counter | |
+//! | `leasehold_acquisitions_total`, `leasehold_reentries_total`, `leasehold_releases_total`, `leasehold_unreplicated_total` | counter | |
 //! | `leasehold_wait_seconds`: from the call until the lock was had | histogram | |
 //! | `leasehold_hold_seconds`: from then until it was given back or lost | histogram | |
 //! | `leasehold_renewals_total` | counter | `outcome`: `done`, `failed` (Redis answered with an error), `unknown` (no answer) |
