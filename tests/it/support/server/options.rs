@@ -1,5 +1,6 @@
 //! How a server is started.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
@@ -11,15 +12,38 @@ use super::port::Port;
 use super::secured::Secured;
 use super::{Server, url};
 use crate::support::certificates::Identity;
+use crate::support::timing::SOON;
 
 /// A test that measures the machine's speed runs while no other test has a server.
 static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(RwLock::default);
+
+thread_local! {
+    /// Its test has a server, or had one.
+    static IS_IN: Cell<bool> = const { Cell::new(false) };
+}
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "held for its drop")]
 pub(super) enum Machine {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),
+}
+
+impl Machine {
+    fn enter(alone: bool) -> Self {
+        if alone {
+            return Self::Alone(MACHINE.write());
+        }
+        // A test that begins lets one go before it that waits for the machine, which would wait for the
+        // end of all tests otherwise. A test that has a server goes on, and so does one that
+        // starts its servers on several threads, in the end.
+        let guard = if IS_IN.replace(true) {
+            None
+        } else {
+            MACHINE.try_read_for(SOON.get())
+        };
+        Self::Shared(guard.unwrap_or_else(|| MACHINE.read_recursive()))
+    }
 }
 
 #[derive(Default)]
@@ -68,12 +92,7 @@ impl Options {
     }
 
     pub fn start(self) -> Server {
-        let machine = if self.alone {
-            Machine::Alone(MACHINE.write())
-        } else {
-            // Recursive: one test may have two servers while another waits to be alone.
-            Machine::Shared(MACHINE.read_recursive())
-        };
+        let machine = Machine::enter(self.alone);
         let directory = tempfile::tempdir().expect("a directory");
         let mut arguments: Vec<OsString> = vec![
             "--dir".into(),
