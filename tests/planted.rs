@@ -1,4 +1,4 @@
-//! What the torture program would catch: three bugs are planted in a copy of the source, and each
+//! What the torture program would catch: three bugs are planted, each in a copy of the source, and each
 //! must be found, while nothing is found in the source as it is.
 //!
 //! Each run has `SECONDS` of faults from the same seed. The copies are built with what the rest of
@@ -36,7 +36,9 @@ struct Edit {
 
 #[test]
 fn nothing_is_found_in_the_source_as_it_is() {
-    let run = torture("nothing", None);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let _alone = MACHINE.lock();
+    let run = torture(&build(root, "torture"), &target().join("planted/nothing"));
     let said = said(&run);
     assert!(run.status.success(), "{said}");
     assert!(said.contains("no violation"), "{said}");
@@ -82,26 +84,23 @@ fn edit(file: &'static str, text: &str, instead: &str) -> Edit {
 }
 
 fn assert_finds(name: &str, bug: Edit, kind: &str) {
-    let run = torture(name, Some(bug));
-    let said = said(&run);
-    assert_eq!(run.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!(" x {kind}\n")), "{said}");
-}
-
-/// Builds and runs the program from a copy of the source, with a bug or without.
-fn torture(name: &str, bug: Option<Edit>) -> Output {
     let _alone = MACHINE.lock();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("it is in the target directory");
-    let copy = target.join("planted").join(name);
+    let copy = target().join("planted").join(name);
     // Not the name that the example has: the program of the source itself stays what it is.
     let example = format!("planted_{name}");
     // What an earlier copy had, the source may have no more.
     let _ = fs::remove_dir_all(&copy);
     copy_sources(&copy, name, &example, bug);
-    let program = build(&copy, target, &example);
-    let log = copy.join("log");
+    let run = torture(&build(&copy, &example), &copy);
+    let said = said(&run);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!(" x {kind}\n")), "{said}");
+}
+
+/// Runs the program, with its log in `directory`.
+fn torture(program: &Path, directory: &Path) -> Output {
+    let log = directory.join("log");
+    let _ = fs::remove_dir_all(&log);
     let run = Command::new(program)
         .args(["--seconds", SECONDS, "--seed", SEED, "--log"])
         .arg(&log)
@@ -109,7 +108,12 @@ fn torture(name: &str, bug: Option<Edit>) -> Output {
     run.expect("it was built")
 }
 
-fn build(copy: &Path, target: &Path, example: &str) -> PathBuf {
+fn target() -> &'static Path {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    temporary.parent().expect("it is in the target directory")
+}
+
+fn build(source: &Path, example: &str) -> PathBuf {
     let (profile, directory) = if cfg!(debug_assertions) {
         ("dev", "debug")
     } else {
@@ -125,16 +129,16 @@ fn build(copy: &Path, target: &Path, example: &str) -> PathBuf {
             example,
             "--manifest-path",
         ])
-        .arg(copy.join("Cargo.toml"))
+        .arg(source.join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(target)
+        .arg(target())
         .output()
         .expect("cargo can be run");
     assert!(built.status.success(), "{}", said(&built));
-    target.join(directory).join("examples").join(example)
+    target().join(directory).join("examples").join(example)
 }
 
-fn copy_sources(copy: &Path, name: &str, example: &str, bug: Option<Edit>) {
+fn copy_sources(copy: &Path, name: &str, example: &str, bug: Edit) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // To cargo, packages of one name and version that are each the root of a build are the same
     // one, and it takes what it built of another. So each copy has a version of its own.
@@ -145,7 +149,7 @@ fn copy_sources(copy: &Path, name: &str, example: &str, bug: Option<Edit>) {
         edit("Cargo.toml", &before, &own),
         edit("Cargo.lock", &before, &own),
     ];
-    edits.extend(bug);
+    edits.push(bug);
     for source in SOURCES {
         copy_all(root, copy, Path::new(source), &edits);
     }
