@@ -272,7 +272,8 @@ fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
     assert!(is_unavailable(&result), "{result:?}");
     let result = within(timeout() * 10 + slip, "lock", || lock.lock());
     assert!(is_unavailable(&result), "{result:?}");
-    assert!(broken.count() > 2);
+    // On a busy machine the end of a connection may be seen later than the time-out.
+    assert!(broken.count_taken_back() > 2);
     assert_eq!((lock.hold_count(), books.count(lock.name())), (0, 0));
 
     bench.proxy.calm();
