@@ -29,7 +29,7 @@ impl Tls {
 }
 
 impl Session {
-    pub(crate) fn read(&mut self, _: &mut (impl Read + Write), _: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, _: &mut impl Read, _: &mut [u8]) -> io::Result<usize> {
         match *self {}
     }
 

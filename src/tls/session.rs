@@ -27,24 +27,17 @@ impl Session {
     }
 
     /// Reads what the server said. What has arrived of a record when the time is over stays.
-    pub(crate) fn read(
-        &mut self,
-        socket: &mut (impl Read + Write),
-        buffer: &mut [u8],
-    ) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.reader().read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // There may be something to say: a new key of the server is answered.
-                    self.flush(socket)?;
-                    self.receive(socket)?;
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(socket)?,
                 done => return done,
             }
         }
     }
 
-    /// Takes bytes of the server, of which some may be for the other side of the session only.
+    /// Takes bytes of the server. They may be for the session only; if it has something to say to them, it
+    /// says it before what is written next.
     fn receive(&mut self, socket: &mut impl Read) -> io::Result<()> {
         self.0.read_tls(socket)?;
         self.0.process_new_packets().map(drop).map_err(refused)
