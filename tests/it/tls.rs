@@ -233,7 +233,6 @@ fn many_locks_are_renewed_together() {
         .collect();
     eventually("all renewals", || client.stats().renewals >= 300);
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
-    assert_eq!(client.stats().renewals_unknown, 0);
 }
 
 /// The setting that `build` complains of, and how.
