@@ -257,3 +257,17 @@ pub struct LockStatus {
     /// the hold never expires (no client of this crate makes such a hold).
     pub time_to_live: Option<Duration>,
 }
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_build_without_tls_says_which_feature_it_lacks() {
+        for url in ["rediss://h", "valkeys://u:p@h:1/2"] {
+            let error = super::LockClient::connect(url).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with("url is "), "{text}");
+            assert!(text.contains("feature `tls`"), "{text}");
+        }
+    }
+}

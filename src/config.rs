@@ -265,17 +265,3 @@ pub(crate) struct Config {
     /// How many replicas must have a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
 }
-
-#[cfg(test)]
-mod tests {
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn a_build_without_tls_says_which_feature_it_lacks() {
-        for url in ["rediss://h", "valkeys://u:p@h:1/2"] {
-            let error = super::LockClientBuilder::new(url).validate().err().unwrap();
-            let text = error.to_string();
-            assert!(text.starts_with("url is "), "{text}");
-            assert!(text.contains("feature `tls`"), "{text}");
-        }
-    }
-}
