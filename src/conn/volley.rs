@@ -100,6 +100,9 @@ impl Volley {
                 open.extend(self.receive_all(requests, sent, until, &mut replies));
             }
         }
+        // Of servers that have no lock of ours any more.
+        self.lines
+            .retain(|line| line.cut_off || line.wire.as_ref().is_some_and(Wire::is_fresh));
         replies
     }
 

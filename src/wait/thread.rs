@@ -31,6 +31,8 @@ pub(super) struct Worker {
     pause: Duration,
     /// Attempts that failed since the last that did not.
     failures: u32,
+    /// The last one was forbidden.
+    refused: bool,
     /// It was said that a channel is forbidden. There may be as many as there are locks.
     told_refusal: bool,
 }
@@ -42,6 +44,7 @@ impl Worker {
             means,
             pause: FIRST_PAUSE,
             failures: 0,
+            refused: false,
             told_refusal: false,
         }
     }
@@ -50,10 +53,10 @@ impl Worker {
         while !self.is_over() {
             // Should anything panic in it, that is the end of the connection, and of nothing else.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
-            let pause = match connection {
+            self.refused = match connection {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) if Advice::on(&error) == Advice::Refuse => REFUSED_PAUSE,
-                Ok(Err(_)) | Err(_) => self.pause,
+                Ok(Err(error)) => Advice::on(&error) == Advice::Refuse,
+                Err(_) => false,
             };
             // Whatever was published since the failure is missed.
             let woken = {
@@ -63,16 +66,20 @@ impl Worker {
                 state.registry.disconnected()
             };
             woken.iter().for_each(Waker::wake);
-            self.rest(pause);
+            self.rest(if self.refused {
+                REFUSED_PAUSE
+            } else {
+                self.pause
+            });
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
     }
 
     /// The client is gone; or nobody listens at a server that is not to be reached, which may never
-    /// come back.
+    /// come back. Where listening is forbidden the thread stays, so that this is told once.
     fn is_over(&self) -> bool {
         let mut state = self.shared.state.lock();
-        let deserted = self.failures > 0 && state.registry.is_empty();
+        let deserted = self.failures > 0 && !self.refused && state.registry.is_empty();
         state.running = !(state.stop || deserted);
         !state.running
     }

@@ -68,6 +68,12 @@ impl Cluster {
         }
     }
 
+    /// For messages.
+    pub(super) fn name(&self) -> Arc<str> {
+        let names: Vec<&str> = self.seeds.iter().map(|node| &**node.name()).collect();
+        format!("the cluster of {}", names.join(", ")).into()
+    }
+
     pub(super) fn primary(&self, slot: u16) -> Option<Arc<Server>> {
         self.map.read().primary(slot).cloned()
     }

@@ -117,7 +117,7 @@ impl Topology {
             Kind::Cluster(cluster) => cluster.look(&self.servers, key.slot(), deadline)?,
         }
         self.last_known(key)
-            .ok_or_else(|| Nowhere::Yet("no server of the cluster has its slot".into()))
+            .ok_or_else(|| Nowhere::Yet("no server is known that has it".into()))
     }
 
     /// Where `error`, which a server gave as its reply about the lock, says that the lock is.
@@ -161,7 +161,8 @@ impl Topology {
         match (self.last_known(key), &self.kind) {
             (Some(server), _) => Arc::clone(server.name()),
             (None, Kind::Sentinel(sentinel)) => sentinel.name(),
-            (None, _) => "the cluster".into(),
+            (None, Kind::Cluster(cluster)) => cluster.name(),
+            (None, Kind::One(server)) => Arc::clone(server.name()),
         }
     }
 }

@@ -53,6 +53,7 @@ impl Sentinel {
         self.master.read().clone()
     }
 
+    /// For messages.
     pub(super) fn name(&self) -> Arc<str> {
         let names: Vec<&str> = self.sentinels.iter().map(|node| &**node.name()).collect();
         format!(
