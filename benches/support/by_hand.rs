@@ -65,8 +65,8 @@ impl ByHand {
     }
 
     pub fn release(&mut self, key: &str) {
-        let mut call = call(&self.release, &[key, &channel(key)]);
-        call.arg(&self.owner);
+        let mut call = call(&self.release, &[key]);
+        call.arg(&self.owner).arg(channel(key)).arg("publish");
         self.must(&call);
     }
 
