@@ -9,22 +9,12 @@ pub mod proxy;
 pub mod server;
 pub mod timing;
 pub mod traffic;
-
-use std::sync::atomic::{AtomicU32, Ordering};
+mod unique;
 
 use leasehold::{LockClient, LockClientBuilder};
 
 use timing::LEASE;
-
-/// A lock name that no other test uses.
-pub fn unique(what: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    format!(
-        "{what}:{}:{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    )
-}
+pub use unique::unique;
 
 /// A builder with leases that are short enough for a test.
 pub fn builder(url: &str) -> LockClientBuilder {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
-use crate::support::process;
-use crate::support::timing::LONGEST_TEST;
+use super::process;
+use super::timing::LONGEST_TEST;
 
 /// Kills the server of a test that takes for ever: without it every call fails in its time, and so
 /// does the test.
@@ -17,9 +17,10 @@ pub struct Fuse {
 }
 
 impl Fuse {
-    pub fn of(pid: u32) -> Self {
+    /// Without a server at first it has only its second stage, which ends this process.
+    pub fn of(pid: Option<u32>) -> Self {
         let (alive, ended) = bounded(0);
-        let pid = Arc::new(Mutex::new(Some(pid)));
+        let pid = Arc::new(Mutex::new(pid));
         let burning = Arc::clone(&pid);
         std::thread::spawn(move || {
             if ended.recv_timeout(LONGEST_TEST.get()) == Err(RecvTimeoutError::Timeout) {

@@ -1,52 +1,65 @@
 //! One run of a server's process. A server that is restarted has several.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use redis::{Connection, ConnectionAddr};
 use redis_test::server::RedisServer;
 
-use super::{HOST, connect};
-use crate::support::timing::{SOON, millis};
+use super::{HOST, SOON, connect, millis, reaper};
 
 /// Variables of a process: name and value.
 pub type Environment = Vec<(&'static str, String)>;
 
+/// What all lives of a server begin with.
+pub struct Birth {
+    pub port: u16,
+    pub url: String,
+    pub configuration: Option<PathBuf>,
+    pub arguments: Vec<OsString>,
+    pub environment: Environment,
+    pub directory: PathBuf,
+}
+
 pub struct Life {
     redis: RedisServer,
+    ended: bool,
 }
 
 impl Life {
     /// Starts a server, which answers when this returns; `None` if somebody else took the port.
-    pub fn start(
-        port: u16,
-        url: &str,
-        arguments: &[OsString],
-        environment: &[(&str, String)],
-    ) -> Option<Self> {
-        let mut redis = RedisServer::new_with_addr_tls_modules_and_spawner(
-            ConnectionAddr::Tcp(HOST.into(), port),
-            None,
+    pub fn start(birth: &Birth, more: &[&str]) -> Option<Self> {
+        let redis = RedisServer::new_with_addr_tls_modules_and_spawner(
+            ConnectionAddr::Tcp(HOST.into(), birth.port),
+            birth.configuration.as_deref(),
             None,
             false,
             None,
             &[],
             |command| {
-                let environment = environment.iter().map(|(name, value)| (name, value));
-                let spawned = command.args(arguments).envs(environment).spawn();
+                let environment = birth.environment.iter();
+                let environment = environment.map(|(name, value)| (name, value));
+                let command = command.args(&birth.arguments).args(more);
+                let spawned = command.envs(environment).spawn();
                 spawned.expect("redis-server is installed")
             },
         );
+        let directories = [redis.tempdir.path(), &birth.directory];
+        reaper::runs(redis.process.id(), &directories);
+        let mut life = Self {
+            redis,
+            ended: false,
+        };
         let start = Instant::now();
         loop {
-            if let Some(pid) = connect(url).and_then(|mut redis| process_id(&mut redis)) {
-                return (pid == redis.process.id()).then_some(Self { redis });
+            if let Some(pid) = connect(&birth.url).and_then(|mut redis| process_id(&mut redis)) {
+                return (pid == life.pid()).then_some(life);
             }
-            if let Ok(Some(_)) = redis.process.try_wait() {
+            if let Ok(Some(_)) = life.redis.process.try_wait() {
                 return None;
             }
-            let log = redis.log_file_contents().unwrap_or_default();
-            assert!(start.elapsed() < SOON.get(), "{log}");
+            assert!(start.elapsed() < SOON.get(), "{}", life.log());
             std::thread::sleep(millis(2));
         }
     }
@@ -61,7 +74,17 @@ impl Life {
 
     /// Kills the process and waits for its end.
     pub fn end(&mut self) {
-        self.redis.stop();
+        // Its number may be another's afterwards.
+        if !std::mem::replace(&mut self.ended, true) {
+            self.redis.stop();
+            reaper::ended(self.pid());
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

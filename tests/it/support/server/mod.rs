@@ -3,40 +3,52 @@
 
 mod fuse;
 mod life;
+mod machine;
 mod options;
 mod port;
+mod reaper;
 mod secured;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 
 use parking_lot::Mutex;
 use redis::{Cmd, Connection, FromRedisValue};
 use tempfile::TempDir;
 
-use super::process;
-use super::timing::{SOON, eventually};
-use fuse::Fuse;
-use life::{Environment, Life};
-use options::Machine;
+use super::certificates::{Identity, TRUSTED};
+use super::timing::{SOON, eventually, millis};
+use super::{process, timing};
+pub use fuse::Fuse;
+use life::{Birth, Life};
+pub use machine::Machine;
 pub use options::Options;
 pub use port::Port;
 use secured::Secured;
 
 const HOST: &str = "127.0.0.1";
 
+/// What the test did to it last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Up,
+    Paused,
+    Killed,
+}
+
 pub struct Server {
     life: Mutex<Life>,
     /// What its earlier lives logged.
     logged: Mutex<String>,
-    arguments: Vec<OsString>,
-    environment: Environment,
+    birth: Birth,
     port: Port,
     secured: Option<Secured>,
     password: Option<String>,
     directory: TempDir,
-    fuse: Fuse,
-    _machine: Machine,
+    state: Mutex<State>,
+    fuse: Option<Fuse>,
+    _machine: Option<Arc<Machine>>,
 }
 
 impl Server {
@@ -58,12 +70,36 @@ impl Server {
         secured.expect("a server with TLS").address()
     }
 
+    /// Many at once.
+    pub fn start_all(options: Vec<Options>) -> Vec<Self> {
+        let machine = Options::enter(&options);
+        thread::scope(|scope| {
+            let start = |one: Options| {
+                let machine = machine.clone();
+                scope.spawn(|| one.start_in(machine))
+            };
+            let starting: Vec<_> = options.into_iter().map(start).collect();
+            let joined = starting.into_iter().map(ScopedJoinHandle::join);
+            let started: Result<_, _> = joined.collect();
+            started.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     pub fn unix_url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
     }
 
     pub fn socket(&self) -> PathBuf {
-        self.directory.path().join("socket")
+        self.directory().join("socket")
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port.number()
     }
 
     pub fn address(&self) -> String {
@@ -75,6 +111,12 @@ impl Server {
         connect(&self.url()).expect("the server answers")
     }
 
+    /// One command of the test's own, of a server that may be busy with something else, or away.
+    pub fn try_ask<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
+        let mut connection = connect(&self.url())?;
+        command.query(&mut connection).ok()
+    }
+
     /// One command of the test's own.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, command: &Cmd) -> T {
@@ -84,6 +126,7 @@ impl Server {
 
     /// From here on the server hangs: it takes connections and bytes, and answers nothing.
     pub fn pause(&self) {
+        *self.state.lock() = State::Paused;
         let pid = self.life.lock().pid();
         process::signal(pid, "STOP");
         eventually("the server to stop", || process::is_stopped(pid));
@@ -91,11 +134,28 @@ impl Server {
 
     pub fn resume(&self) {
         process::signal(self.life.lock().pid(), "CONT");
+        *self.state.lock() = State::Up;
+    }
+
+    /// Neither killed nor paused.
+    pub fn is_up(&self) -> bool {
+        *self.state.lock() == State::Up
+    }
+
+    /// Undoes a [`pause`](Self::pause) or a [`kill`](Self::kill), if there was one.
+    pub fn bring_back(&self) {
+        let state = *self.state.lock();
+        match state {
+            State::Up => {}
+            State::Paused => self.resume(),
+            State::Killed => self.start_again(),
+        }
     }
 
     /// As a crash: no warning, no last write. All its connections are cut, and new ones refused.
     pub fn kill(&self) {
-        self.fuse.guards(None);
+        *self.state.lock() = State::Killed;
+        self.fuse_guards(None);
         self.life.lock().end();
     }
 
@@ -108,16 +168,10 @@ impl Server {
     /// As [`start_again`](Self::start_again), with more arguments. It answers when this returns,
     /// but may still be loading.
     pub fn start_again_with(&self, more: &[&str]) {
-        let mut arguments = self.arguments.clone();
-        arguments.extend(more.iter().map(OsString::from));
-        let life = Life::start(
-            self.port.number(),
-            &self.url(),
-            &arguments,
-            &self.environment,
-        );
+        let life = Life::start(&self.birth, more);
         let life = life.unwrap_or_else(|| panic!("{} does not start again", self.address()));
-        self.fuse.guards(Some(life.pid()));
+        self.fuse_guards(Some(life.pid()));
+        *self.state.lock() = State::Up;
         let earlier = std::mem::replace(&mut *self.life.lock(), life);
         self.logged.lock().push_str(&earlier.log());
     }
@@ -125,7 +179,7 @@ impl Server {
     /// Dies, and comes back without its data.
     pub fn restart_empty(&self) {
         self.kill();
-        for entry in std::fs::read_dir(self.directory.path()).expect("our own directory") {
+        for entry in std::fs::read_dir(self.directory()).expect("our own directory") {
             let path = entry.expect("our own directory").path();
             // The socket is the server's to replace.
             let _ = if path.is_dir() {
@@ -143,6 +197,12 @@ impl Server {
         self.start_again();
     }
 
+    fn fuse_guards(&self, pid: Option<u32>) {
+        if let Some(fuse) = &self.fuse {
+            fuse.guards(pid);
+        }
+    }
+
     fn log(&self) -> String {
         self.logged.lock().clone() + &self.life.lock().log()
     }
@@ -150,11 +210,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             eprintln!("log of {}:\n{}", self.address(), self.log());
         }
         // Killed here, before another test may have the machine to itself.
-        self.fuse.guards(None);
+        self.fuse_guards(None);
         self.life.get_mut().end();
     }
 }

@@ -1,58 +1,32 @@
 //! How a server is started.
 
-use std::cell::Cell;
 use std::ffi::OsString;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::Mutex;
 
 use super::fuse::Fuse;
-use super::life::{Environment, Life};
+use super::life::{Birth, Environment, Life};
+use super::machine::Machine;
 use super::port::Port;
 use super::secured::Secured;
-use super::{Server, url};
-use crate::support::certificates::Identity;
-use crate::support::timing::SOON;
+use super::{Identity, Server, State, url};
 
-/// A test that measures the machine's speed runs while no other test has a server.
-static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(RwLock::default);
-
-thread_local! {
-    /// Its test has a server, or had one.
-    static IS_IN: Cell<bool> = const { Cell::new(false) };
-}
-
-#[derive(Debug)]
-#[expect(dead_code, reason = "held for its drop")]
-pub(super) enum Machine {
-    Shared(RwLockReadGuard<'static, ()>),
-    Alone(RwLockWriteGuard<'static, ()>),
-}
-
-impl Machine {
-    fn enter(alone: bool) -> Self {
-        if alone {
-            return Self::Alone(MACHINE.write());
-        }
-        // A test that begins lets one go before it that waits for the machine, which would wait for the
-        // end of all tests otherwise. A test that has a server goes on, and so does one that
-        // starts its servers on several threads, in the end.
-        let guard = if IS_IN.replace(true) {
-            None
-        } else {
-            MACHINE.try_read_for(SOON.get())
-        };
-        Self::Shared(guard.unwrap_or_else(|| MACHINE.read_recursive()))
-    }
-}
+/// The name of a sentinel's file, which it writes anew whenever it learns something.
+const CONFIGURATION: &str = "sentinel.conf";
 
 #[derive(Default)]
 pub struct Options {
     password: Option<String>,
     alone: bool,
+    everlasting: bool,
     keeps_data: bool,
     environment: Environment,
     secured: Option<Secured>,
+    arguments: Vec<OsString>,
+    files: Vec<(&'static str, String)>,
+    sentinel: bool,
+    port: Option<Port>,
 }
 
 impl Options {
@@ -91,8 +65,50 @@ impl Options {
         self
     }
 
+    /// It serves many tests: neither the time nor the end of one is its own.
+    pub fn everlasting(mut self) -> Self {
+        self.everlasting = true;
+        self
+    }
+
+    /// Further arguments of `redis-server`.
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(OsString::from);
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// A file that it finds in its directory when it starts.
+    pub fn file(mut self, name: &'static str, text: String) -> Self {
+        self.files.push((name, text));
+        self
+    }
+
+    /// Not a server of data, but a sentinel with this configuration.
+    pub fn sentinel(mut self, configuration: String) -> Self {
+        self.sentinel = true;
+        self.file(CONFIGURATION, configuration)
+    }
+
+    /// At a port that somebody knows already.
+    pub fn port(mut self, port: Port) -> Self {
+        self.port = Some(port);
+        self
+    }
+
     pub fn start(self) -> Server {
-        let machine = Machine::enter(self.alone);
+        let machine = Self::enter(std::slice::from_ref(&self));
+        self.start_in(machine)
+    }
+
+    /// What servers that are started together have of the machine.
+    pub(super) fn enter(options: &[Self]) -> Option<Arc<Machine>> {
+        let alone = options.iter().any(|one| one.alone);
+        let everlasting = options.iter().all(|one| one.everlasting);
+        (!everlasting).then(|| Arc::new(Machine::enter(alone)))
+    }
+
+    pub(super) fn start_in(self, machine: Option<Arc<Machine>>) -> Server {
         let directory = tempfile::tempdir().expect("a directory");
         let mut arguments: Vec<OsString> = vec![
             "--dir".into(),
@@ -110,19 +126,37 @@ impl Options {
         if let Some(secured) = &self.secured {
             arguments.extend(secured.arguments());
         }
-        let (port, life) = loop {
-            let port = Port::reserve();
-            let url = url(self.password.as_deref(), &port);
-            if let Some(life) = Life::start(port.number(), &url, &arguments, &self.environment) {
-                break (port, life);
+        for (name, text) in self.files {
+            std::fs::write(directory.path().join(name), text).expect("our own directory");
+        }
+        arguments.extend(self.arguments);
+        let configuration = self.sentinel.then(|| directory.path().join(CONFIGURATION));
+        if self.sentinel {
+            arguments.push("--sentinel".into());
+        }
+        let known = self.port.is_some();
+        let mut port = self.port.unwrap_or_else(Port::reserve);
+        let (birth, life) = loop {
+            let birth = Birth {
+                port: port.number(),
+                url: url(self.password.as_deref(), &port),
+                configuration: configuration.clone(),
+                arguments: arguments.clone(),
+                environment: self.environment.clone(),
+                directory: directory.path().to_owned(),
+            };
+            if let Some(life) = Life::start(&birth, &[]) {
+                break (birth, life);
             }
+            assert!(!known, "somebody else is at {}", birth.port);
+            port = Port::reserve();
         };
         Server {
-            fuse: Fuse::of(life.pid()),
+            fuse: (!self.everlasting).then(|| Fuse::of(Some(life.pid()))),
+            birth,
+            state: Mutex::new(State::Up),
             life: Mutex::new(life),
             logged: Mutex::default(),
-            arguments,
-            environment: self.environment,
             port,
             secured: self.secured,
             password: self.password,

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 
 use tempfile::TempDir;
 
-use super::HOST;
 use super::port::Port;
-use crate::support::certificates::{Identity, TRUSTED};
+use super::{HOST, Identity, TRUSTED};
 
 pub struct Secured {
     port: Port,
