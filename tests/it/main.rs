@@ -6,6 +6,7 @@
 mod api;
 mod bad_input;
 mod contract;
+mod deployments;
 mod faults;
 mod fencing;
 mod layers;

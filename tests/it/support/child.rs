@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
-use crate::{faults, fencing, limits, multi, mutual_exclusion, tls, watchdog, wire};
+use crate::{deployments, faults, fencing, limits, multi, mutual_exclusion, tls, watchdog, wire};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
@@ -41,6 +41,7 @@ const ROLES: &[(&str, Role)] = &[
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
     ("trust_the_system", tls::trust_the_system),
     ("abandon", faults::abandoned::abandon),
+    ("leave_servers", deployments::leave_servers),
 ];
 
 /// Not a test of its own: what a child process runs.

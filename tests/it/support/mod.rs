@@ -2,6 +2,7 @@
 
 pub mod certificates;
 pub mod child;
+pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
 pub mod process;

@@ -1,0 +1,73 @@
+//! A slot that moves from one primary to another, step by step.
+
+use redis::Cmd;
+
+use super::{ClusterDeployment, HOST, SOON, Server, eventually};
+
+/// Keys of one request.
+const BATCH: usize = 100;
+
+/// Begun: the old primary answers for the keys it still has and sends clients on with `ASK` for the
+/// others; the new one answers those who say `ASKING`.
+#[must_use = "the slot moves when it is told to"]
+pub struct Migration<'c> {
+    cluster: &'c ClusterDeployment,
+    slot: u16,
+    from: &'c Server,
+    to: &'c Server,
+}
+
+impl<'c> Migration<'c> {
+    pub(super) fn begin(cluster: &'c ClusterDeployment, slot: u16, to: &'c Server) -> Self {
+        let from = cluster.primary_of(slot);
+        let migration = Self {
+            cluster,
+            slot,
+            from,
+            to,
+        };
+        to.ask::<()>(&migration.set_slot("IMPORTING", from));
+        from.ask::<()>(&migration.set_slot("MIGRATING", to));
+        migration
+    }
+
+    /// All keys that are there, each at once: a key is never in two places, nor in none.
+    pub fn move_keys(&self) {
+        let mut keys = redis::cmd("CLUSTER");
+        keys.arg("GETKEYSINSLOT").arg(self.slot).arg(BATCH);
+        loop {
+            let keys: Vec<Vec<u8>> = self.from.ask(&keys);
+            if keys.is_empty() {
+                return;
+            }
+            let mut migrate = redis::cmd("MIGRATE");
+            migrate.arg(HOST).arg(self.to.port()).arg("").arg(0);
+            migrate.arg(u64::try_from(SOON.get().as_millis()).expect("not ages"));
+            migrate.arg("KEYS").arg(keys);
+            self.from.ask::<()>(&migrate);
+        }
+    }
+
+    /// The new primary has the slot, and every node knows when this returns. Keys that were not
+    /// moved are lost.
+    pub fn end(self) {
+        let has_it = self.set_slot("NODE", self.to);
+        // The new one first, or nobody has the slot for a moment. Replicas hear of it.
+        self.to.ask::<()>(&has_it);
+        self.from.ask::<()>(&has_it);
+        for primary in self.cluster.primaries() {
+            primary.ask::<()>(&has_it);
+        }
+        eventually("every node to know who has the slot", || {
+            let primary = self.cluster.agreed_primary(self.slot);
+            primary.is_some_and(|primary| primary.port() == self.to.port())
+        });
+    }
+
+    fn set_slot(&self, how: &str, node: &Server) -> Cmd {
+        let id = self.cluster.id(node);
+        let mut set_slot = redis::cmd("CLUSTER");
+        set_slot.arg("SETSLOT").arg(self.slot).arg(how);
+        set_slot.arg(id).clone()
+    }
+}

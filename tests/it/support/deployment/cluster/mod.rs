@@ -1,0 +1,307 @@
+//! A cluster of three primaries, each with a replica.
+
+mod migration;
+mod table;
+
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+use super::replication::Replication;
+use super::{Options, Port, REPLICATION, SOON, Server, Shared};
+use super::{eventually, eventually_some, millis};
+pub use migration::Migration;
+use table::{Entry, Planned};
+
+const HOST: &str = "127.0.0.1";
+const SLOTS: [RangeInclusive<u16>; 3] = [0..=5460, 5461..=10922, 10923..=16383];
+
+/// How long a node may be silent, in milliseconds before scaling.
+const NODE_TIMEOUT: u64 = 1_500;
+
+pub struct ClusterDeployment {
+    nodes: Vec<Server>,
+    ids: Vec<String>,
+    full_coverage: bool,
+    _buses: Vec<Port>,
+}
+
+impl ClusterDeployment {
+    /// Every node says `cluster_state:ok` and every replica is online when this returns.
+    ///
+    /// Slots whose primary is gone are refused, and the others served.
+    pub fn start() -> Self {
+        Self::start_with(Options::default, false)
+    }
+
+    /// All slots are refused as long as one has no primary, as Redis does unless told otherwise.
+    pub fn start_with_full_coverage() -> Self {
+        Self::start_with(Options::default, true)
+    }
+
+    /// The one of this process, for tests that harm no server and move no slot.
+    pub fn shared() -> Shared<Self> {
+        static SHARED: LazyLock<ClusterDeployment> = LazyLock::new(|| {
+            ClusterDeployment::start_with(|| Options::default().everlasting(), false)
+        });
+        Shared::of(&SHARED)
+    }
+
+    /// A primary that starts refuses everything for two seconds. A replica does not, also if it is
+    /// promoted. So the nodes start as after a failover of every shard: those that shall be primaries
+    /// believe they are the replicas and take over, and then the others start, who know it so.
+    fn start_with(options: fn() -> Options, full_coverage: bool) -> Self {
+        let ports = || (0..2 * SLOTS.len()).map(|_| Port::reserve());
+        let (ports, buses): (Vec<_>, Vec<_>) = (ports().collect(), ports().collect());
+        let planned: Vec<Planned> = ports.iter().zip(&buses).map(plan).collect();
+        let (primaries, replicas) = planned.split_at(SLOTS.len());
+        let before: Vec<_> = replicas.iter().zip(primaries).collect();
+        let after: Vec<_> = primaries.iter().zip(replicas).collect();
+        let mut starts: Vec<Options> = ports
+            .into_iter()
+            .zip(&planned)
+            .enumerate()
+            .map(|(index, (port, me))| {
+                let shards = if index < SLOTS.len() { &before } else { &after };
+                let file = table::file(me, shards, &SLOTS);
+                node(options(), me.bus).file("nodes.conf", file).port(port)
+            })
+            .collect();
+        let later = starts.split_off(SLOTS.len());
+        let mut nodes = Server::start_all(starts);
+        for node in &nodes {
+            eventually("a node to find itself a replica", || is_ok(node));
+        }
+        for node in &nodes {
+            node.ask::<()>(&cluster(&["FAILOVER", "TAKEOVER"]));
+        }
+        nodes.extend(Server::start_all(later));
+        let cluster = Self {
+            nodes,
+            ids: planned.into_iter().map(|node| node.id).collect(),
+            full_coverage,
+            _buses: buses,
+        };
+        cluster.await_calm();
+        cluster
+    }
+
+    /// Of all nodes.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::url).collect()
+    }
+
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// The slot of a key, with regard to `{..}`.
+    pub fn slot_of(&self, key: &str) -> u16 {
+        let mut up = self.nodes.iter().filter(|node| node.is_up());
+        let node = up.next().expect("a node");
+        node.ask(&cluster(&["KEYSLOT", key]))
+    }
+
+    /// As all nodes say that are up; this waits until they agree. One that was killed remains the
+    /// primary until another takes its place.
+    pub fn primary_of(&self, slot: u16) -> &Server {
+        eventually_some("nodes that agree", || self.agreed_primary(slot))
+    }
+
+    /// Of the primary of a slot.
+    pub fn replica_of(&self, slot: u16) -> &Server {
+        let primary = self.id(self.primary_of(slot));
+        eventually_some("a replica", || {
+            let table = self.tables()?.pop()?;
+            let mut entries = table.into_iter();
+            let replica = entries.find(|entry| entry.primary.as_deref() == Some(primary))?;
+            self.node(&replica)
+        })
+    }
+
+    /// All primaries that are up, as the nodes say together.
+    pub fn primaries(&self) -> Vec<&Server> {
+        let ours = SLOTS.map(|slots| self.primary_of(*slots.start()));
+        ours.into_iter().filter(|node| node.is_up()).collect()
+    }
+
+    /// A primary that is up and does not have this slot.
+    pub fn another_primary(&self, slot: u16) -> &Server {
+        let owner = self.primary_of(slot).port();
+        let mut others = self.primaries().into_iter();
+        let other = others.find(|primary| primary.port() != owner);
+        other.expect("another primary that is up")
+    }
+
+    /// As a crash. Gives the node.
+    pub fn kill_primary(&self, slot: u16) -> &Server {
+        let primary = self.primary_of(slot);
+        primary.kill();
+        primary
+    }
+
+    /// It hangs until [`Server::resume`]. Gives the node.
+    pub fn pause_primary(&self, slot: u16) -> &Server {
+        let primary = self.primary_of(slot);
+        primary.pause();
+        primary
+    }
+
+    /// Waits until all nodes that are up have a primary for the slot that is up, and serve it. Gives
+    /// that one.
+    pub fn await_failover(&self, slot: u16) -> &Server {
+        eventually_some("a failover", || {
+            let primary = self.agreed_primary(slot)?;
+            let mut up = self.nodes.iter().filter(|node| node.is_up());
+            (primary.is_up() && up.all(is_ok)).then_some(primary)
+        })
+    }
+
+    /// Waits until all nodes that are up know that the primary of a slot has failed.
+    pub fn await_lost(&self, slot: u16) {
+        eventually("the nodes to know of a loss", || {
+            let tables = self.tables().unwrap_or_default();
+            let lost = |entry: &Entry| entry.owns(slot) && entry.failed;
+            !tables.is_empty() && tables.iter().all(|table| table.iter().any(lost))
+        });
+    }
+
+    /// As an operator does it: the replica takes the place of its primary, without a loss. Gives the
+    /// new primary; the old one is its replica when this returns.
+    pub fn fail_over(&self, slot: u16) -> &Server {
+        let replica = self.replica_of(slot);
+        replica.ask::<()>(&cluster(&["FAILOVER"]));
+        eventually("the replica to be the primary", || {
+            let primary = self.agreed_primary(slot);
+            primary.is_some_and(|primary| primary.port() == replica.port())
+        });
+        self.await_calm();
+        replica
+    }
+
+    /// The first step of a slot's move to another primary.
+    pub fn begin_migration<'c>(&'c self, slot: u16, to: &'c Server) -> Migration<'c> {
+        Migration::begin(self, slot, to)
+    }
+
+    /// Starts what was killed and resumes what was paused. All is well when this returns, though
+    /// primaries and replicas may have changed places.
+    pub fn start_killed_again(&self) {
+        for node in &self.nodes {
+            node.bring_back();
+        }
+        self.await_calm();
+    }
+
+    /// Waits until all nodes that are up say the same and serve their slots, and all replicas are online.
+    pub fn await_calm(&self) {
+        eventually("a cluster in which all is well", || {
+            let Some(tables) = self.tables() else {
+                return false;
+            };
+            tables.windows(2).all(|two| two[0] == two[1])
+                && tables.iter().all(|table| self.is_well(table))
+                && self.nodes.iter().filter(|node| node.is_up()).all(is_ok)
+        });
+        // Only now: a node that comes back would refuse all while it does not know the others.
+        let coverage = if self.full_coverage { "yes" } else { "no" };
+        for node in self.nodes.iter().filter(|node| node.is_up()) {
+            let mut set = redis::cmd("CONFIG");
+            set.arg("SET").arg("cluster-require-full-coverage");
+            node.ask::<()>(set.arg(coverage));
+        }
+    }
+
+    /// Whether every replica of a table follows its primary, and all who are up are heard.
+    fn is_well(&self, table: &[Entry]) -> bool {
+        table.iter().all(|entry| {
+            let Some(node) = self.node(entry).filter(|node| node.is_up()) else {
+                return true;
+            };
+            let Some(said) = Replication::of(node) else {
+                return false;
+            };
+            let followers = table.iter().filter(|other| {
+                let follows = other.primary.as_ref() == Some(&entry.id);
+                follows && self.node(other).is_some_and(Server::is_up)
+            });
+            let in_place = match &entry.primary {
+                None => said.is_master() && said.online() == followers.count(),
+                Some(primary) => {
+                    let primary = self.ids.iter().position(|id| id == primary);
+                    primary.is_some_and(|primary| said.follows(self.nodes[primary].port()))
+                }
+            };
+            in_place && !entry.suspected
+        })
+    }
+
+    /// What each node believes that is up; nothing if one of them does not say.
+    fn tables(&self) -> Option<Vec<Vec<Entry>>> {
+        let up = self.nodes.iter().filter(|node| node.is_up());
+        up.map(table::seen_by).collect()
+    }
+
+    fn agreed_primary(&self, slot: u16) -> Option<&Server> {
+        let tables = self.tables()?;
+        let mut owners = tables.iter().map(|table| {
+            let owner = table.iter().find(|entry| entry.owns(slot))?;
+            self.node(owner)
+        });
+        let first = owners.next()??;
+        owners
+            .all(|owner| owner.is_some_and(|owner| owner.port() == first.port()))
+            .then_some(first)
+    }
+
+    fn node(&self, entry: &Entry) -> Option<&Server> {
+        let index = self.ids.iter().position(|id| *id == entry.id)?;
+        self.nodes.get(index)
+    }
+
+    fn id(&self, node: &Server) -> &str {
+        let mut nodes = self.nodes.iter();
+        let index = nodes.position(|other| other.port() == node.port());
+        &self.ids[index.expect("a node of this cluster")]
+    }
+}
+
+/// A node to be, with a name that no other cluster knows.
+fn plan((port, bus): (&Port, &Port)) -> Planned {
+    Planned {
+        id: std::iter::repeat_with(|| format!("{:08x}", fastrand::u32(..)))
+            .take(5)
+            .collect(),
+        port: port.number(),
+        bus: bus.number(),
+    }
+}
+
+fn node(options: Options, bus: u16) -> Options {
+    let timeout = millis(NODE_TIMEOUT).as_millis().to_string();
+    options.arguments(&REPLICATION).arguments(&[
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        &bus.to_string(),
+        "--cluster-node-timeout",
+        &timeout,
+        "--cluster-require-full-coverage",
+        "no",
+        // A replica takes over however long it heard nothing, and stays with its primary.
+        "--cluster-replica-validity-factor",
+        "0",
+        "--cluster-allow-replica-migration",
+        "no",
+    ])
+}
+
+fn is_ok(node: &Server) -> bool {
+    let info: Option<String> = node.try_ask(&cluster(&["INFO"]));
+    info.is_some_and(|info| info.contains("cluster_state:ok"))
+}
+
+fn cluster(arguments: &[&str]) -> Cmd {
+    redis::cmd("CLUSTER").arg(arguments).clone()
+}

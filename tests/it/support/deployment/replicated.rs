@@ -1,0 +1,54 @@
+//! A master with replicas, and nobody who watches them.
+
+use super::replication::is_complete;
+use super::{Options, REPLICATION, Server, eventually};
+
+pub struct Replicated {
+    /// The master is the first.
+    servers: Vec<Server>,
+}
+
+impl Replicated {
+    /// With so many replicas, which are online when this returns.
+    pub fn start(replicas: usize) -> Self {
+        let options = || Options::default().arguments(&REPLICATION);
+        let master = options().start();
+        let port = master.port().to_string();
+        let follow = || options().arguments(&["--replicaof", "127.0.0.1", &port]);
+        let mut servers = vec![master];
+        servers.extend(Server::start_all((0..replicas).map(|_| follow()).collect()));
+        let replicated = Self { servers };
+        replicated.await_replicas();
+        replicated
+    }
+
+    pub fn master(&self) -> &Server {
+        &self.servers[0]
+    }
+
+    pub fn replica(&self, index: usize) -> &Server {
+        &self.servers[index + 1]
+    }
+
+    pub fn url(&self) -> String {
+        self.master().url()
+    }
+
+    /// It confirms nothing any more. The master counts it as connected until `repl-timeout`.
+    pub fn pause_replica(&self, index: usize) {
+        self.replica(index).pause();
+    }
+
+    /// Back and online when this returns.
+    pub fn resume_replica(&self, index: usize) {
+        self.replica(index).resume();
+        self.await_replicas();
+    }
+
+    /// Waits until all replicas that are up have what the master has.
+    pub fn await_replicas(&self) {
+        eventually("the replicas to be online", || {
+            is_complete(self.master(), &self.servers)
+        });
+    }
+}
