@@ -54,7 +54,6 @@ impl<'c> Migration<'c> {
         let has_it = self.set_slot("NODE", self.to);
         // The new one first, or nobody has the slot for a moment. Replicas hear of it.
         self.to.ask::<()>(&has_it);
-        self.from.ask::<()>(&has_it);
         for primary in self.cluster.primaries() {
             primary.ask::<()>(&has_it);
         }
