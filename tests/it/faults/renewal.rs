@@ -131,15 +131,25 @@ fn a_busy_pool_costs_no_lock(connections: u32) {
             let lock = client.reentrant_lock(&unique("busy"));
             let (end, done, in_vain) = (&end, &done, &in_vain);
             scope.spawn(move || {
+                // An earlier call of this thread had no answer, and may be being taken back.
+                let mut unanswered = false;
                 while !end.load(Ordering::Relaxed) {
-                    // Both are good here, and tell how busy the pool is.
+                    // All are good here, and tell how busy the pool is.
                     match lock.try_lock(millis(1), Lease::fixed(SOON.get())) {
                         Ok(true) => done.fetch_add(1, Ordering::Relaxed),
+                        Ok(false) if unanswered => in_vain.fetch_add(1, Ordering::Relaxed),
                         Ok(false) => panic!("{at}: nobody else takes it"),
-                        Err(Error::Unavailable { .. }) => in_vain.fetch_add(1, Ordering::Relaxed),
+                        Err(Error::Unavailable { .. }) => {
+                            unanswered = true;
+                            in_vain.fetch_add(1, Ordering::Relaxed)
+                        }
                         Err(other) => panic!("{at}: {other:?}"),
                     };
-                    let _ = lock.unlock();
+                    match lock.unlock() {
+                        Ok(()) => unanswered = false,
+                        Err(Error::Unavailable { .. }) => unanswered = true,
+                        Err(_) => {}
+                    }
                 }
             });
         }
