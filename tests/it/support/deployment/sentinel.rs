@@ -25,8 +25,10 @@ const FAILOVER_TIMEOUT: u64 = 3_000;
 /// known to all of them after two seconds, and an old master that comes back is demoted after
 /// eight; a sentinel that was not scheduled for two seconds does nothing for thirty. A sentinel
 /// connects no sooner again than after a ping period: at the default of a second, that is, when
-/// the new master counts as silent already, and is replaced itself.
-const PERIODS: [(&str, u64); 4] = [
+/// the new master counts as silent already, and is replaced itself; the more so as it remembers
+/// for five ask periods that the others could not reach the old one.
+const PERIODS: [(&str, u64); 5] = [
+    ("ask-period", 200),
     ("publish-period", 200),
     ("info-period", 500),
     ("ping-period", 200),
