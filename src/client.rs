@@ -82,8 +82,9 @@ impl LockClient {
     /// # }
     /// ```
     ///
-    /// If every sentinel that answers says that it does not know `master`, calls fail with
-    /// [`Error::Config`](crate::Error::Config).
+    /// If of the sentinels that answer one says that it does not know `master`, and none knows it, calls fail
+    /// with [`Error::Config`](crate::Error::Config); if they refuse to tell (a wrong password, or
+    /// no sentinels), with [`Error::Redis`](crate::Error::Redis). Both at once.
     pub fn builder_sentinel<S: Into<String>>(
         sentinels: impl IntoIterator<Item = S>,
         master: &str,
@@ -102,7 +103,9 @@ impl LockClient {
     /// announced to the shard (`SPUBLISH`, Redis 7) where the cluster knows that, as Redisson does.
     ///
     /// All that belongs to a lock is in one slot. For names that make that impossible, such as `a}b`,
-    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config).
+    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config). If all servers that answer
+    /// refuse to tell where the slots are, because of the log-in or because there is no cluster, calls
+    /// fail with [`Error::Redis`](crate::Error::Redis) at once.
     ///
     /// **A failover loses the newest writes**, and with them locks: see
     /// [which deployment gives which promise](crate#which-deployment-which-promise).

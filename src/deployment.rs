@@ -51,7 +51,7 @@ impl Urls {
         let (deployment, mut credentials, tls) = match self {
             Self::One(url) => {
                 let (server, with_tls) = parse("url", url, "")?;
-                let tls = trust(with_tls, settings, &[server.addr()])?;
+                let tls = trust("url", with_tls, settings, &[server.addr()])?;
                 let credentials = Credentials::of(&server);
                 (Deployment::One(server.addr().clone()), credentials, tls)
             }
@@ -134,7 +134,8 @@ fn parse_all(
         value: "empty".into(),
         rule: "there is at least one".into(),
     })?;
-    let tls = trust(with_tls, settings, &addresses.iter().collect::<Vec<_>>())?;
+    let all: Vec<_> = addresses.iter().collect();
+    let tls = trust(field, with_tls, settings, &all)?;
     Ok((addresses, credentials, tls))
 }
 
@@ -142,6 +143,11 @@ fn parse_all(
 fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo, bool)> {
     let refused = |rule: String| {
         // The URL may hold a password, so only its scheme is shown, and only if it is one.
+        let socket = if which.is_empty() {
+            ", or redis+unix:///path/to/socket"
+        } else {
+            ""
+        };
         let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
         let scheme = url.split_once("://").map(|(scheme, _)| scheme);
         let scheme = scheme.filter(is_scheme).unwrap_or_default();
@@ -149,11 +155,11 @@ fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo,
             field,
             value: format!("{which}of scheme {scheme:?}"),
             rule: format!(
-                "{rule}; it reads redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis+unix:///path/to/socket"
+                "{rule}; it reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS{socket}"
             ),
         }
     };
-    let stripped = tls::strip(url)?;
+    let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);
     let server = plain
         .into_connection_info()
@@ -165,8 +171,21 @@ fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo,
     }
 }
 
+/// What is wrong with a URL, and with which.
+fn located(error: Error, field: &'static str, which: &str) -> Error {
+    match error {
+        Error::Config { value, rule, .. } => Error::Config {
+            field,
+            value: format!("{which}{value}"),
+            rule,
+        },
+        other => other,
+    }
+}
+
 /// Whom to trust at these addresses.
 fn trust(
+    field: &'static str,
     with_tls: bool,
     settings: &tls::Settings,
     addresses: &[&ConnectionAddr],
@@ -178,7 +197,8 @@ fn trust(
     let tls = settings.validate()?;
     for address in addresses {
         if let ConnectionAddr::Tcp(host, _) = address {
-            tls.check_host(host)?;
+            tls.check_host(host)
+                .map_err(|error| located(error, field, ""))?;
         }
     }
     Ok(Some(tls))

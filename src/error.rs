@@ -112,15 +112,16 @@ pub enum Error {
         rule: String,
     },
 
-    /// Redis refused the command: no permission, wrong password, out of memory and the like. Asking
-    /// again will not help before the server or the client's settings are changed.
+    /// Redis refused the command (no permission, wrong password, out of memory and the like), or one side
+    /// refused the other's certificate. Asking again will not help before the server or the client's
+    /// settings are changed.
     #[error("lock {lock:?}: Redis at {node} refused: {cause}")]
     Redis {
         /// The name of the lock.
         lock: String,
         /// The node that refused.
         node: String,
-        /// Its reply.
+        /// Its reply, and what may be the matter where that tells of another kind of deployment.
         #[source]
         cause: Cause,
     },

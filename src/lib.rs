@@ -80,8 +80,9 @@
 //!
 //! With TLS the server's certificate is always checked: by an authority of the system's, or of
 //! [`ca_certificates`](LockClientBuilder::ca_certificates); its dates; and the URL's host, a name or an address. A
-//! handshake takes its time from [`connect_timeout`](LockClientBuilder::connect_timeout). One that fails is
-//! [`Error::Unavailable`] with the reason as its cause, when the time of the call is over.
+//! handshake takes its time from [`connect_timeout`](LockClientBuilder::connect_timeout). If one side refuses the other's
+//! certificate, that is [`Error::Redis`] at once: it would be refused again. A handshake that fails for any other
+//! reason is [`Error::Unavailable`] with the reason as its cause, when the time of the call is over.
 //!
 //! # What is promised
 //!
@@ -121,6 +122,8 @@
 //! | `LOADING`, `BUSY`, `MASTERDOWN`, `NOREPLICAS`, too many clients | it is not ready: it loads its data, runs somebody's script, lacks its master or replicas, has no connection to spare | tried again | tried again, then in the background | in danger |
 //! | `MISCONF` | its last save failed | an error at once | an error at once; goes on in the background | in danger |
 //! | `NOAUTH`, `WRONGPASS` | the log-in is missing or wrong, perhaps since a moment ago | an error at once | an error at once; goes on in the background | renewed on a connection that is logged in already, else in danger |
+//! | no word of Redis, but a certificate is not accepted: the server's here, or the client's there | it is of another authority, out of date, or for another host | an error at once | an error at once; goes on in the background | renewed on a connection that is open already, else in danger |
+//! | `MOVED`, or that it does not know a command | it is a server of a cluster or a sentinel, and the client was not made for that | an error at once, which names the builder to use | the same | |
 //! | `NOPERM` or "can't run this command" | the user may not do it | an error at once | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
 //! | `WRONGTYPE` | the key is not a lock | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
 //! | `NOSCRIPT` | it forgot the script | sent once more, with the script | the same | the same |

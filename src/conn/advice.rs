@@ -1,6 +1,12 @@
 //! What to do about a failure, decided once for every kind of it.
 
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::tls::Distrust;
 
 /// What a failed command asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +24,7 @@ pub(crate) enum Advice {
     SendSource,
     /// The key is not a lock.
     WrongType,
-    /// The log-in is wrong or no longer valid: asking again is in vain, and the connection is of no use.
+    /// The log-in or a certificate is wrong or no longer valid: asking again is in vain, and the connection is of no use.
     Forget,
     /// The server means it: asking again is in vain.
     Refuse,
@@ -27,6 +33,7 @@ pub(crate) enum Advice {
 impl Advice {
     pub(crate) fn on(error: &RedisError) -> Self {
         match error.kind() {
+            ErrorKind::Io if is_distrust(error) => Self::Forget,
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
             ErrorKind::AuthenticationFailed => Self::Forget,
             ErrorKind::Server(kind) => Self::on_server_error(kind, error),
@@ -74,6 +81,11 @@ impl Advice {
         }
     }
 
+    /// Whether asking again is in vain.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Self::WrongType | Self::Forget | Self::Refuse)
+    }
+
     /// Whether the server gave this error in reply to a request, which is then settled.
     pub(crate) fn is_reply(error: &RedisError) -> bool {
         matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
@@ -96,7 +108,7 @@ impl Advice {
             ErrorKind::Server(kind) => Some(kind),
             _ => None,
         };
-        self == Self::Reconnect
+        matches!(self, Self::Reconnect | Self::Forget)
             || matches!(
                 kind,
                 Some(
@@ -108,10 +120,20 @@ impl Advice {
     }
 }
 
+/// Whether one side refused the other's certificate.
+fn is_distrust(error: &RedisError) -> bool {
+    // `redis` gives the `Arc` that the error is in.
+    let shared = error
+        .source()
+        .and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let io = shared.and_then(|shared| shared.downcast_ref());
+    io.and_then(io::Error::get_ref)
+        .is_some_and(<dyn StdError + Send + Sync>::is::<Distrust>)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     fn on(code: &str) -> Advice {
         let reply = format!("-{code} some detail\r\n");
@@ -169,6 +191,14 @@ mod tests {
                 format!("ERR Error running script (call to f_1): @user_script:1: {error}");
             assert_eq!(on(&wrapped), advice, "{error}");
         }
+    }
+
+    #[test]
+    fn a_refused_certificate_is_refused_again() {
+        let refused = Distrust("expired".into());
+        let error = RedisError::from(io::Error::new(io::ErrorKind::InvalidData, refused));
+        assert_eq!(Advice::on(&error), Advice::Forget);
+        assert!(error.to_string().contains("expired"), "{error}");
     }
 
     #[test]

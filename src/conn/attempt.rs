@@ -39,10 +39,15 @@ pub(crate) enum Failure {
     Final(Error),
 }
 
-impl From<Nowhere> for Failure {
-    fn from(nowhere: Nowhere) -> Self {
+impl Failure {
+    fn nowhere(lock: &LockKey, nowhere: Nowhere) -> Self {
         match nowhere {
             Nowhere::Yet(cause) => Self::NoServer(cause),
+            Nowhere::Refused { node, cause } => Self::Final(Error::Redis {
+                lock: lock.name().into(),
+                node: node.as_ref().into(),
+                cause,
+            }),
             Nowhere::Ever(error) => Self::Final(error),
         }
     }
@@ -64,8 +69,9 @@ impl Connections {
         in_vain: &mut InVain,
     ) -> Result<Replied, Failure> {
         let time = self.connect_timeout.min(answer_by.left());
+        let server = self.topology.server(lock, time);
         let mut to = Redirect {
-            server: self.topology.server(lock, time)?,
+            server: server.map_err(|nowhere| Failure::nowhere(lock, nowhere))?,
             asking: false,
         };
         for _ in 0..REDIRECTIONS {

@@ -3,6 +3,7 @@
 mod advice;
 mod answer;
 mod attempt;
+mod hint;
 mod node;
 mod pool;
 mod server;
@@ -172,7 +173,7 @@ impl Connections {
             _ => Error::Redis {
                 lock,
                 node,
-                cause: Box::new(error),
+                cause: self.topology.role().explain(error),
             },
         }
     }

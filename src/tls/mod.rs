@@ -22,6 +22,11 @@ use crate::error::{Error, Result};
 /// What is said of a handshake that is not answered, so that one who took the wrong port sees it.
 pub(crate) const UNANSWERED: &str = "no answer to the TLS handshake in time; is this the TLS port?";
 
+/// One side refused the other's certificate, as it will do again.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Distrust(pub(crate) String);
+
 /// What the user sets. Has no `Debug`: it holds a private key.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {

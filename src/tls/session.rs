@@ -4,10 +4,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
+use rustls::AlertDescription;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
 
-use super::UNANSWERED;
+use super::{Distrust, UNANSWERED};
 
 /// Ends without a word to the server: the copies that a forked child drops would say it for its
 /// parent, and what is left of half a request would go out with it.
@@ -80,11 +81,36 @@ impl Session {
 }
 
 fn refused(error: rustls::Error) -> io::Error {
+    let is_distrust = match &error {
+        rustls::Error::InvalidCertificate(_) => true,
+        rustls::Error::AlertReceived(alert) => is_about_a_certificate(*alert),
+        _ => false,
+    };
     let text = match error {
         rustls::Error::AlertReceived(alert) => format!("the server ended TLS with {alert:?}"),
         other => format!("TLS failed: {other}"),
     };
-    io::Error::new(ErrorKind::InvalidData, text)
+    if is_distrust {
+        io::Error::new(ErrorKind::InvalidData, Distrust(text))
+    } else {
+        io::Error::new(ErrorKind::InvalidData, text)
+    }
+}
+
+/// Ours, that is, or that we have none.
+fn is_about_a_certificate(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateRequired
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    )
 }
 
 /// In words that say what to look at.

@@ -13,6 +13,7 @@ use super::slots::{self, Range};
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::conn::advice::Advice;
+use crate::conn::hint::Role;
 use crate::conn::node::Node;
 use crate::conn::server::{Server, Servers};
 use crate::key::SLOTS;
@@ -116,6 +117,7 @@ impl Cluster {
         let doubted = doubted.into_iter().map(|server| &server.node);
         let mut asked: Vec<&str> = Vec::new();
         let mut failure = "no time is left".to_owned();
+        let mut refused = None;
         for node in trusted.into_iter().chain(seeds).chain(doubted) {
             if asked.contains(&&**node.name()) {
                 continue;
@@ -123,6 +125,8 @@ impl Cluster {
             asked.push(node.name());
             let time = deadline.left().min(self.patience);
             if time.is_zero() {
+                // Those who were not asked might have told.
+                refused = None;
                 break;
             }
             match ask(node, time) {
@@ -132,12 +136,20 @@ impl Cluster {
                     return Ok(());
                 }
                 Ok(_) => failure = format!("{}: no slot is assigned", node.name()),
+                Err(error) if Advice::on(&error).is_final() => {
+                    refused.get_or_insert_with(|| Nowhere::Refused {
+                        node: Arc::clone(node.name()),
+                        cause: Role::OfCluster.explain(error),
+                    });
+                }
                 Err(error) => failure = format!("{}: {error}", node.name()),
             }
         }
-        Err(Nowhere::Yet(
-            format!("no server of the cluster told where its slots are ({failure})").into(),
-        ))
+        Err(refused.unwrap_or_else(|| {
+            Nowhere::Yet(
+                format!("no server of the cluster told where its slots are ({failure})").into(),
+            )
+        }))
     }
 
     /// The map as `teller` has it. The primary of `slot` is to be tried again, even if it was in doubt.

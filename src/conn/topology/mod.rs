@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError, ServerErrorKind};
 
+use super::hint::Role;
 use super::node::Entry;
 use super::pool::Pools;
 use super::server::{Server, Servers};
@@ -43,6 +44,8 @@ pub(crate) struct Topology {
 pub(crate) enum Nowhere {
     /// None was found; one may be, a little later.
     Yet(Cause),
+    /// Whoever answered refused to tell, and will again. One of them is named.
+    Refused { node: Arc<str>, cause: Cause },
     /// There is none to be found.
     Ever(Error),
 }
@@ -156,6 +159,15 @@ impl Topology {
         }
     }
 
+    /// What the servers that locks are on are taken for.
+    pub(in crate::conn) fn role(&self) -> Role {
+        match self.kind {
+            Kind::One(_) => Role::Alone,
+            Kind::Sentinel(_) => Role::Master,
+            Kind::Cluster(_) => Role::OfCluster,
+        }
+    }
+
     /// The server that has the lock or had it last, or else the deployment: for messages.
     pub(crate) fn name(&self, key: &LockKey) -> Arc<str> {
         match (self.last_known(key), &self.kind) {
@@ -171,6 +183,7 @@ impl fmt::Display for Nowhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Yet(cause) => cause.fmt(f),
+            Self::Refused { node, cause } => write!(f, "{node} refused: {cause}"),
             Self::Ever(error) => error.fmt(f),
         }
     }

@@ -12,6 +12,8 @@ use super::Nowhere;
 use super::lookout::Lookout;
 use crate::clock::Moment;
 use crate::config::Config;
+use crate::conn::advice::Advice;
+use crate::conn::hint::Role;
 use crate::conn::node::{Entry, Node};
 use crate::conn::server::{Server, Servers};
 use crate::error::Error;
@@ -71,6 +73,7 @@ impl Sentinel {
         };
         let first = self.first.fetch_add(1, Ordering::Relaxed);
         let mut unknown = false;
+        let mut refused = None;
         let mut failures = String::new();
         for place in 0..self.sentinels.len() {
             let sentinel = &self.sentinels[(first + place) % self.sentinels.len()];
@@ -84,6 +87,12 @@ impl Sentinel {
                     return Ok(());
                 }
                 Ok(None) => unknown = true,
+                Err(error) if Advice::on(&error).is_final() => {
+                    refused.get_or_insert_with(|| Nowhere::Refused {
+                        node: Arc::clone(sentinel.name()),
+                        cause: Role::Sentinel.explain(error),
+                    });
+                }
                 Err(error) => {
                     let _ = write!(failures, "; {}: {error}", sentinel.name());
                 }
@@ -97,9 +106,8 @@ impl Sentinel {
                     .into(),
             }));
         }
-        Err(Nowhere::Yet(
-            format!("no sentinel answered{failures}").into(),
-        ))
+        Err(refused
+            .unwrap_or_else(|| Nowhere::Yet(format!("no sentinel answered{failures}").into())))
     }
 
     fn ask(&self, sentinel: &Node, time: Duration) -> RedisResult<Option<ConnectionAddr>> {
