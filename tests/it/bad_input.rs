@@ -1,5 +1,8 @@
 //! What is wrong is said, in time, before anything is written, and without secrets.
 
+mod lists;
+mod mix_ups;
+
 use std::error::Error as _;
 use std::time::Duration;
 

@@ -1,0 +1,299 @@
+//! The wrong builder, port, name or password for the way that Redis is deployed: the first call says so,
+//! at once where that is certain, and what to use instead.
+
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+
+use super::{SECRET, assert_no_secret, setting};
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::server::{Port, Server};
+use crate::support::timing::{LEASE, SLIP, millis, within};
+
+const MASTER: &str = "mymaster";
+
+/// Of which `lock` waits ten for an answer.
+const TIMEOUT: u64 = 1_000;
+
+fn quick(builder: LockClientBuilder) -> LockClient {
+    let builder = builder.watchdog_lease(LEASE.get());
+    let builder = builder.connect_timeout(millis(TIMEOUT));
+    builder.command_timeout(millis(TIMEOUT)).build().unwrap()
+}
+
+fn by_sentinels(urls: &[String]) -> LockClientBuilder {
+    LockClient::builder_sentinel(urls, MASTER)
+}
+
+/// A sentinel of this master, alone.
+fn sentinel_of(master: &Server, password: Option<&str>) -> Server {
+    let options = Server::options().sentinel(format!(
+        "sentinel monitor {MASTER} 127.0.0.1 {} 1\n",
+        master.port()
+    ));
+    match password {
+        Some(password) => options.password(password).start(),
+        None => options.start(),
+    }
+}
+
+/// What a call says that is refused: at once, though it has ten time-outs.
+#[track_caller]
+fn certain(builder: LockClientBuilder) -> Error {
+    certain_of(builder, "lock")
+}
+
+#[track_caller]
+fn certain_of(builder: LockClientBuilder, name: &str) -> Error {
+    let lock = quick(builder).reentrant_lock(name);
+    let error = within(millis(TIMEOUT) * 2, "the refusal", || {
+        lock.lock().expect_err("it is refused")
+    });
+    assert_no_secret(&error);
+    error
+}
+
+/// The same, in the words of a server, which is named.
+#[track_caller]
+fn refusal(builder: LockClientBuilder, server: &Server) -> String {
+    said_by(&certain(builder), server)
+}
+
+#[track_caller]
+fn said_by(error: &Error, server: &Server) -> String {
+    let Error::Redis { node, .. } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*node, server.address());
+    error.to_string()
+}
+
+fn works(builder: LockClientBuilder) {
+    let lock = quick(builder).reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+/// Nobody listens there.
+fn deserted(port: &Port) -> String {
+    format!("redis://:{SECRET}@127.0.0.1:{}", port.number())
+}
+
+/// Somebody takes connections there, and never answers.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, format!("redis://:{SECRET}@{address}"))
+}
+
+#[test]
+fn nobody_to_ask_is_told_in_time() {
+    let ports = [Port::reserve(), Port::reserve()];
+    let refusing: Vec<String> = ports.iter().map(deserted).collect();
+    let listeners = [silent(), silent(), silent()];
+    let silent: Vec<String> = listeners.iter().map(|(_, url)| url.clone()).collect();
+    thread::scope(|scope| {
+        for urls in [&refusing, &silent] {
+            for builder in [by_sentinels(urls), LockClient::builder_cluster(urls)] {
+                scope.spawn(|| nobody_answers(builder, urls));
+            }
+        }
+    });
+}
+
+fn nobody_answers(builder: LockClientBuilder, urls: &[String]) {
+    let timeout = millis(400);
+    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
+    let client = builder.build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let wait = millis(900);
+    for (budget, call) in [
+        (timeout, &|| {
+            lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
+        }),
+        (wait, &|| lock.try_lock(wait, Lease::RENEWED).map(drop)),
+        (timeout, &|| lock.is_locked().map(drop)),
+        (timeout, &|| client.inspect("lock").map(drop)),
+        (timeout * 10, &|| lock.lock()),
+    ] as [(Duration, &dyn Fn() -> leasehold::Result<()>); 5]
+    {
+        let start = Instant::now();
+        let error = call().expect_err("nobody answers");
+        let took = start.elapsed();
+        assert!(took >= budget, "{budget:?}, given up after {took:?}");
+        assert!(took <= budget + SLIP.get() * 2, "{budget:?}: {took:?}");
+        assert_no_secret(&error);
+        let Error::Unavailable { node, .. } = &error else {
+            panic!("{error:?}")
+        };
+        for url in urls {
+            let (_, address) = url.rsplit_once('@').unwrap();
+            assert!(node.contains(address), "{address}: {node}");
+        }
+    }
+}
+
+/// One good sentinel or server is enough, whatever the others are.
+#[test]
+fn bad_ones_among_good_ones_do_no_harm() {
+    let (nobody, (_listener, silent)) = (Port::reserve(), silent());
+    let plain = Server::start();
+    let master = Server::start();
+    let sentinel = sentinel_of(&master, None);
+    let cluster = ClusterDeployment::shared();
+    let without_login = |url: String| url.replace(&format!(":{SECRET}@"), "");
+    let bad = [
+        without_login(deserted(&nobody)),
+        without_login(silent),
+        plain.url(),
+    ];
+    for bad in bad {
+        works(by_sentinels(&[bad.clone(), sentinel.url()]));
+        works(LockClient::builder_cluster([
+            bad,
+            cluster.urls()[0].clone(),
+        ]));
+    }
+}
+
+#[test]
+fn what_is_no_sentinel_is_told_at_once() {
+    let server = Server::start();
+    let text = refusal(by_sentinels(&[server.url()]), &server);
+    assert!(text.contains("it is no sentinel"), "{text}");
+    assert!(text.contains("26379"), "{text}");
+    // Beside one that does not answer, too.
+    let urls = [
+        server.url(),
+        format!("redis://127.0.0.1:{}", Port::reserve().number()),
+    ];
+    assert!(refusal(by_sentinels(&urls), &server).contains("it is no sentinel"));
+}
+
+#[test]
+fn the_ports_of_the_data_are_no_sentinels() {
+    let deployment = SentinelDeployment::shared();
+    let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
+    let error = certain(by_sentinels(&urls));
+    assert!(error.to_string().contains("it is no sentinel"), "{error}");
+}
+
+#[test]
+fn an_unknown_master_is_told_at_once() {
+    let deployment = SentinelDeployment::shared();
+    let urls = deployment.sentinel_urls();
+    let error = certain(LockClient::builder_sentinel(urls, "hismaster"));
+    assert!(error.to_string().contains("hismaster"), "{error}");
+    assert_eq!(setting::<()>(Err(error)), "master");
+}
+
+#[test]
+fn a_sentinel_is_no_server_for_locks() {
+    let master = Server::start();
+    let sentinel = sentinel_of(&master, None);
+    let text = refusal(LockClient::builder(&sentinel.url()), &sentinel);
+    assert!(text.contains("builder_sentinel"), "{text}");
+    let text = refusal(LockClient::builder_cluster([sentinel.url()]), &sentinel);
+    assert!(text.contains("no server of a cluster"), "{text}");
+}
+
+#[test]
+fn a_server_without_cluster_mode_is_told_at_once() {
+    let server = Server::start();
+    let text = refusal(LockClient::builder_cluster([server.url()]), &server);
+    assert!(text.contains("cluster support disabled"), "{text}");
+    assert!(text.contains("LockClient::builder "), "{text}");
+}
+
+#[test]
+fn a_server_of_a_cluster_is_more_than_one_server() {
+    let cluster = ClusterDeployment::shared();
+    let name = "elsewhere";
+    let other = cluster.another_primary(cluster.slot_of(name));
+    let error = certain_of(LockClient::builder(&other.url()), name);
+    let text = said_by(&error, other);
+    assert!(text.contains("builder_cluster"), "{text}");
+}
+
+#[test]
+fn a_wrong_login_at_the_master_is_told_at_once() {
+    let master = Server::options().password("right").start();
+    let sentinel = sentinel_of(&master, None);
+    let by_sentinel = || by_sentinels(&[sentinel.url()]);
+    works(by_sentinel().credentials(None, "right"));
+    works(by_sentinel().credentials(Some("default"), "right"));
+    for builder in [
+        by_sentinel(),
+        by_sentinel().credentials(None, SECRET),
+        by_sentinel().credentials(Some("nobody"), "right"),
+    ] {
+        let text = refusal(builder, &master);
+        assert!(text.contains("LockClientBuilder::credentials"), "{text}");
+    }
+    // The master's in the URLs, which are the sentinels'.
+    let url = format!("redis://:{SECRET}@{}", sentinel.address());
+    let text = refusal(by_sentinels(&[url]), &sentinel);
+    assert!(text.contains("are for the sentinels"), "{text}");
+}
+
+#[test]
+fn a_wrong_login_at_the_sentinels_is_told_at_once() {
+    let master = Server::options().password("right").start();
+    let sentinel = sentinel_of(&master, Some("theirs"));
+    works(by_sentinels(&[sentinel.url()]).credentials(None, "right"));
+    for login in ["", ":hunter2@", "nobody:theirs@"] {
+        let url = format!("redis://{login}{}", sentinel.address());
+        let text = refusal(by_sentinels(&[url]).credentials(None, "right"), &sentinel);
+        assert!(text.contains("are for the sentinels"), "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_login_at_a_cluster_is_told_at_once() {
+    let cluster = ClusterDeployment::shared();
+    let urls = |login: &str| -> Vec<String> {
+        let nodes = cluster.nodes().iter();
+        nodes
+            .map(|node| format!("redis://{login}{}", node.address()))
+            .collect()
+    };
+    for builder in [
+        LockClient::builder_cluster(urls(":hunter2@")),
+        LockClient::builder_cluster(urls("nobody:hunter2@")),
+        LockClient::builder_cluster(urls("")).credentials(None, SECRET),
+    ] {
+        let error = certain(builder);
+        assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
+    let cluster = ClusterDeployment::shared();
+    let client = quick(LockClient::builder_cluster(cluster.urls()));
+    for name in ["a}b", "a{b", "{}x", "{a", "}{"] {
+        let lock = client.reentrant_lock(name);
+        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
+        for field in [
+            setting(lock.lock()),
+            setting(lock.try_lock(wait, lease)),
+            setting(lock.acquire()),
+            setting(client.fenced_lock(name).acquire()),
+            setting(lock.is_locked()),
+            setting(lock.remaining_lease()),
+            setting(client.inspect(name)),
+            setting(client.force_unlock(name)),
+        ] {
+            assert_eq!(field, "name", "{name}");
+        }
+        assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    }
+    // Braces that enclose something are what users put there on purpose.
+    client
+        .reentrant_lock("{a}b")
+        .acquire()
+        .unwrap()
+        .unlock()
+        .unwrap();
+}
