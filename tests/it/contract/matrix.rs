@@ -13,8 +13,9 @@ macro_rules! group {
     (waiting $stage:tt) => { tests! { $stage waiting:
         a_thread_at_home_gets_it_on_release, another_client_gets_it_on_release,
         patience_is_rewarded_at_home, patience_is_rewarded_elsewhere, patience_without_end_is_possible,
-        a_wake_up_is_quick_and_cheap, everybody_gets_it,
+        everybody_gets_it,
     } };
+    (economy $stage:tt) => { tests! { $stage economy: a_wake_up_is_quick_and_cheap, } };
     (expiry $stage:tt) => { tests! { $stage expiry:
         the_time_to_live_is_the_lease, a_fixed_lease_ends_for_those_who_wait,
         a_fixed_lease_ends_for_those_who_wait_at_home, a_fixed_lease_is_not_renewed,
@@ -84,7 +85,7 @@ macro_rules! test {
 macro_rules! combination {
     (
         $name:ident: $subject:ident in $environment:ident can $($group:ident)+
-        $(lacks $($missing:ident = $why:literal)+)?
+        $(; lacks $($missing:ident = $why:literal)+)?
     ) => {
         mod $name {
             $(group! { $group ($subject $environment) })+
@@ -94,27 +95,42 @@ macro_rules! combination {
 }
 
 combination! { reentrant_in_one_server: Reentrant in OneServer
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { reentrant_in_namespaced: Reentrant in Namespaced
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { reentrant_in_unix_socket: Reentrant in UnixSocket
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { reentrant_in_tls: Reentrant in Tls
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { fenced_in_one_server: Fenced in OneServer
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { fenced_in_namespaced: Fenced in Namespaced
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { fenced_in_unix_socket: Fenced in UnixSocket
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { wrapped_in_one_server: Wrapped in OneServer
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { wrapped_in_namespaced: Wrapped in Namespaced
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { wrapped_in_unix_socket: Wrapped in UnixSocket
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
 combination! { multi_in_one_server: Multi in OneServer
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_sentinel: Reentrant in Sentinel
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one" }
+combination! { reentrant_in_cluster: Reentrant in Cluster
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one" }
+combination! { fenced_in_cluster: Fenced in Cluster
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one" }
+combination! { multi_in_cluster: Multi in Cluster
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one" }
+combination! { reentrant_in_replicated: Reentrant in Replicated
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one" }
 
 /// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
 mod completeness {
@@ -123,11 +139,23 @@ mod completeness {
     use std::process::Command;
 
     /// Locks that are made of others, which are shown everywhere: these environments are enough.
-    const ENOUGH: &[(&str, &[&str])] = &[("multi", &["one_server"])];
+    const ENOUGH: &[(&str, &[&str])] = &[("multi", &["one_server", "cluster"])];
 
-    /// Below every kind of lock alike: one kind there shows what all would. It is not free: a handshake
-    /// for each connection.
-    const ONE_KIND_IS_ENOUGH: &[&str] = &["tls"];
+    /// Below every kind of lock alike: these kinds there show what all would. They are not free.
+    const KINDS: &[(&str, &[&str])] = &[
+        ("tls", &["reentrant"]),
+        ("sentinel", &["reentrant"]),
+        ("cluster", &["reentrant", "fenced", "multi"]),
+        ("replicated", &["reentrant"]),
+    ];
+
+    fn is_wanted(lock: &str, place: &str) -> bool {
+        let allows = |table: &[(&str, &[&str])], row, entry| {
+            let row = table.iter().find(|(name, _)| *name == row);
+            row.is_none_or(|(_, entries)| entries.contains(&entry))
+        };
+        allows(ENOUGH, lock, place) && allows(KINDS, place, lock)
+    }
 
     fn source(module: &str) -> String {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/contract");
@@ -191,12 +219,7 @@ mod completeness {
         );
         assert!(locks.len() >= 2 && places.len() >= 3 && scenarios().len() >= 60);
         for lock in &locks {
-            let enough = ENOUGH.iter().find(|(composed, _)| composed == lock);
-            let wanted = |place: &str| enough.is_none_or(|(_, places)| places.contains(&place));
-            for place in places.iter().filter(|place| wanted(place)) {
-                if lock != "reentrant" && ONE_KIND_IS_ENOUGH.contains(&place.as_str()) {
-                    continue;
-                }
+            for place in places.iter().filter(|place| is_wanted(lock, place)) {
                 for scenario in scenarios() {
                     let name = format!("contract::matrix::{lock}_in_{place}::{scenario}");
                     if !tests.contains(name.as_str()) {

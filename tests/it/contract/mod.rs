@@ -6,6 +6,7 @@
 #[macro_use]
 mod matrix;
 
+mod economy;
 mod environments;
 mod exclusion;
 mod expiry;
@@ -27,9 +28,10 @@ use leasehold::{Lock, LockClient, LockClientBuilder};
 use redis::Connection;
 
 use crate::support::server::Server;
-use crate::support::{builder, unique};
+use crate::support::unique;
 
-pub use environments::{Namespaced, OneServer, Tls, UnixSocket};
+use environments::Deployment;
+pub use environments::{Cluster, Namespaced, OneServer, Replicated, Sentinel, Tls, UnixSocket};
 pub use subjects::{Fenced, Multi, Reentrant, Wrapped};
 
 /// What makes a lock.
@@ -49,11 +51,34 @@ pub trait Environment {
 
 /// An environment that runs.
 pub struct Site {
-    server: Server,
-    url: String,
+    deployment: Box<dyn Deployment>,
+    /// Of its clients.
+    builder: LockClientBuilder,
     namespace: &'static str,
-    /// Whom its clients trust; none without TLS.
-    authority: Option<&'static str>,
+}
+
+impl Site {
+    fn new(builder: LockClientBuilder, deployment: impl Deployment + 'static) -> Self {
+        Self {
+            deployment: Box::new(deployment),
+            builder,
+            namespace: "",
+        }
+    }
+
+    fn in_namespace(self, namespace: &'static str) -> Self {
+        Self {
+            builder: self.builder.namespace(namespace),
+            namespace,
+            ..self
+        }
+    }
+}
+
+/// A key of Redis, and the place of the server that has it.
+struct Key {
+    name: String,
+    home: usize,
 }
 
 /// One lock's name in one environment, and who uses it.
@@ -61,16 +86,24 @@ pub struct Stage {
     site: Site,
     name: String,
     names: Vec<String>,
+    keys: Vec<Key>,
     make: fn(&LockClient, &str) -> Arc<dyn Lock>,
 }
 
 /// How a scenario looks at Redis: what another program would see there.
 impl Stage {
     pub fn of<S: Subject, E: Environment>(scenario: &str) -> Self {
-        let name = unique(scenario);
+        let (site, name) = (E::start(), unique(scenario));
+        let names = S::names(&name);
+        let key = |name| {
+            let name = format!("{}{name}", site.namespace);
+            let home = site.deployment.home_of(&name);
+            Key { name, home }
+        };
         Self {
-            site: E::start(),
-            names: S::names(&name),
+            keys: names.iter().map(key).collect(),
+            site,
+            names,
             name,
             make: S::make,
         }
@@ -95,20 +128,21 @@ impl Stage {
         u64::try_from(self.names.len()).expect("a few")
     }
 
+    /// That has the lock, or the first of those that it is made of.
     pub fn server(&self) -> &Server {
-        &self.site.server
+        self.home_of(&self.keys[0])
+    }
+
+    fn home_of(&self, key: &Key) -> &Server {
+        &self.site.deployment.servers()[key.home]
     }
 
     pub fn redis(&self) -> Connection {
-        self.site.server.connection()
+        self.server().connection()
     }
 
     pub fn builder(&self) -> LockClientBuilder {
-        let builder = builder(&self.site.url).namespace(self.site.namespace);
-        match self.site.authority {
-            Some(authority) => builder.ca_certificates(authority),
-            None => builder,
-        }
+        self.site.builder.clone()
     }
 
     /// A client of its own, as another process would be.
@@ -127,35 +161,33 @@ impl Stage {
     }
 
     /// Of the lock, or of the first of those that it is made of.
-    pub fn key(&self) -> String {
-        self.keys().swap_remove(0)
-    }
-
-    fn keys(&self) -> Vec<String> {
-        let key = |name| format!("{}{name}", self.site.namespace);
-        self.names.iter().map(key).collect()
+    pub fn key(&self) -> &str {
+        &self.keys[0].name
     }
 
     /// Who holds the lock, and how many times.
     pub fn holders(&self) -> Vec<(String, u32)> {
-        self.server().ask(redis::cmd("HGETALL").arg(self.key()))
+        self.holders_of(&self.keys[0])
+    }
+
+    fn holders_of(&self, key: &Key) -> Vec<(String, u32)> {
+        self.home_of(key).ask(redis::cmd("HGETALL").arg(&key.name))
     }
 
     /// How many times the lock is held; 0 if nobody holds it, and no number at all while its parts are
     /// held differently often.
     pub fn count(&self) -> u32 {
-        let counts = self.keys().into_iter().map(|key| {
-            let holders: Vec<(String, u32)> = self.server().ask(redis::cmd("HGETALL").arg(key));
-            holders.iter().map(|(_, count)| count).sum()
-        });
+        let count = |key| self.holders_of(key).iter().map(|(_, count)| count).sum();
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
+        let counts = self.keys.iter().map(count);
         counts.reduce(agree).expect("it has a part")
     }
 
     /// What Redis leaves of the lease; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let lefts = self.keys().into_iter().map(|key| {
-            let millis: i64 = self.server().ask(redis::cmd("PTTL").arg(key));
+        let lefts = self.keys.iter().map(|key| {
+            let pttl = redis::cmd("PTTL").arg(&key.name).clone();
+            let millis: i64 = self.home_of(key).ask(&pttl);
             assert_ne!(millis, -1, "a lock without a time to live");
             u64::try_from(millis).ok().map(Duration::from_millis)
         });
@@ -164,19 +196,23 @@ impl Stage {
 
     /// Behind the holder's back.
     pub fn delete(&self) {
-        self.server().ask::<()>(redis::cmd("DEL").arg(self.keys()));
+        for key in &self.keys {
+            let delete = redis::cmd("DEL").arg(&key.name).clone();
+            self.home_of(key).ask::<()>(&delete);
+        }
     }
 
     /// A hold as a foreign client makes it.
     pub fn hold_as(&self, owner: &str, lease: Duration) {
-        let mut pipe = redis::pipe();
-        pipe.atomic();
-        for key in self.keys() {
-            pipe.cmd("HSET").arg(&key).arg(owner).arg(1);
+        for key in &self.keys {
+            let mut pipe = redis::pipe();
+            pipe.atomic();
+            pipe.cmd("HSET").arg(&key.name).arg(owner).arg(1);
             let lease = u64::try_from(lease.as_millis()).expect("a lease");
-            pipe.cmd("PEXPIRE").arg(&key).arg(lease);
+            pipe.cmd("PEXPIRE").arg(&key.name).arg(lease);
+            let mut home = self.home_of(key).connection();
+            pipe.exec(&mut home).expect("the server answers");
         }
-        pipe.exec(&mut self.redis()).expect("the server answers");
     }
 
     /// Somebody else has the lock, without a word to its holder.

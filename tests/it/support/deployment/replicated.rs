@@ -1,7 +1,9 @@
 //! A master with replicas, and nobody who watches them.
 
+use std::sync::LazyLock;
+
 use super::replication::is_complete;
-use super::{Options, REPLICATION, Server, eventually};
+use super::{Options, REPLICATION, Server, Shared, eventually};
 
 pub struct Replicated {
     /// The master is the first.
@@ -11,7 +13,18 @@ pub struct Replicated {
 impl Replicated {
     /// With so many replicas, which are online when this returns.
     pub fn start(replicas: usize) -> Self {
-        let options = || Options::default().arguments(&REPLICATION);
+        Self::start_with(Options::default, replicas)
+    }
+
+    /// The one of this process, with one replica, for tests that harm neither.
+    pub fn shared() -> Shared<Self> {
+        static SHARED: LazyLock<Replicated> =
+            LazyLock::new(|| Replicated::start_with(|| Options::default().everlasting(), 1));
+        Shared::of(&SHARED)
+    }
+
+    fn start_with(options: fn() -> Options, replicas: usize) -> Self {
+        let options = || options().arguments(&REPLICATION);
         let master = options().start();
         let port = master.port().to_string();
         let follow = || options().arguments(&["--replicaof", "127.0.0.1", &port]);
