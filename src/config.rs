@@ -106,8 +106,10 @@ impl LockClientBuilder {
     }
 
     /// A lock counts as taken only when `replicas` of the server's replicas have it (`WAIT`). If fewer
-    /// say so within `timeout`, it is given back, and tried again while the time of the call lasts; then
-    /// the call fails with [`Error::TooFewReplicas`](crate::Error::TooFewReplicas).
+    /// say so within `timeout`, it is given back, and tried again while the time of the call lasts (that for
+    /// answers: ten command time-outs for [`lock`](crate::Lock::lock)); then the call fails with
+    /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas). Each one that is given back counts as
+    /// [`Stats::unreplicated`](crate::Stats::unreplicated).
     ///
     /// This makes it unlikely that a failover loses a lock that was just taken, not impossible: a replica
     /// without the lock can still be the one that is promoted. Renewals are not waited for. See

@@ -10,7 +10,7 @@ use crate::wake::{self, Sleeper, Waker};
 
 /// A reply that is on its way when the wait ends is worth this much more time: cutting it off
 /// would turn an answer into an ambiguity that must be undone.
-const GRACE: Duration = Duration::from_millis(250);
+pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 const SHORTEST_NAP: Duration = Duration::from_millis(10);
 
@@ -62,6 +62,12 @@ impl Patience {
     /// Waits for nobody, only for answers, and so long at most.
     pub(crate) fn answered_within(time: Duration) -> Self {
         Self::at_most(Duration::ZERO, time)
+    }
+
+    /// What is left of this patience, for one more answer that ends the call; no interrupt cuts it short.
+    pub(crate) fn for_a_last_word(&self, command_timeout: Duration) -> Self {
+        let left = self.answer_by().left().max(GRACE);
+        Self::answered_within(left.min(command_timeout))
     }
 
     /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.

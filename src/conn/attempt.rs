@@ -14,6 +14,7 @@ use super::wire::{Broken, Wire};
 use crate::clock::Moment;
 use crate::error::{Cause, Error};
 use crate::key::LockKey;
+use crate::patience::GRACE;
 use crate::script::Call;
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
@@ -151,8 +152,11 @@ impl Connections {
         (wanted, patience): (u32, Duration),
         answer_by: Moment,
     ) -> RedisResult<Option<u32>> {
-        let patience = patience.min(answer_by.left());
-        let confirmed = wire.replicate(wanted, patience, self.command_timeout)?;
+        let left = answer_by.left();
+        let patience = patience.min(left);
+        // The reply to a WAIT that ends with the time of the call is on its way then.
+        let reply = self.command_timeout.min((left - patience).max(GRACE));
+        let confirmed = wire.replicate(wanted, patience, reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
     }
 

@@ -97,7 +97,7 @@ impl Wire {
         &mut self,
         wanted: u32,
         patience: Duration,
-        command_timeout: Duration,
+        for_reply: Duration,
     ) -> RedisResult<u32> {
         // Zero would mean for ever.
         let millis = patience.as_millis().max(1).to_string();
@@ -105,7 +105,7 @@ impl Wire {
             .arg(wanted)
             .arg(millis)
             .get_packed_command();
-        self.give(patience.saturating_add(command_timeout));
+        self.give(patience.saturating_add(for_reply));
         self.send(&wait)?;
         redis::from_redis_value(self.receive()?).map_err(Into::into)
     }

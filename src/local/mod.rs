@@ -6,6 +6,7 @@ mod levels;
 mod naming;
 mod queue;
 mod quorum;
+mod silence;
 mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};

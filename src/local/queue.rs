@@ -4,12 +4,16 @@
 //! served, and costs Redis nothing. Whoever has the turn asks Redis, and keeps the turn as long as
 //! it holds the lock.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::hold::Hold;
+use super::silence::Silence;
 use crate::clock::Moment;
 use crate::owner::ThreadId;
 use crate::wake::Waker;
@@ -35,15 +39,15 @@ struct Holder {
     /// `None` while the thread asks Redis.
     hold: Option<Arc<Hold>>,
     /// Since when it, and whoever had the turn before it, has asked in vain.
-    unanswered: Option<Moment>,
+    unanswered: Option<Silence>,
 }
 
 impl Holder {
-    fn asking(thread: ThreadId, since: Moment) -> Self {
+    fn asking(thread: ThreadId, silence: Silence) -> Self {
         Self {
             thread,
             hold: None,
-            unanswered: Some(since),
+            unanswered: Some(silence),
         }
     }
 }
@@ -77,7 +81,7 @@ impl LocalQueue {
         if name.turn.is_some() {
             return Place::Behind;
         }
-        name.turn = Some(Holder::asking(thread, Moment::now()));
+        name.turn = Some(Holder::asking(thread, Silence::from_now()));
         Place::Turn(self.turn(key))
     }
 
@@ -92,7 +96,7 @@ impl LocalQueue {
         let mut names = self.0.lock();
         let name = names.entry(Arc::clone(key)).or_default();
         if name.turn.is_none() {
-            name.turn = Some(Holder::asking(thread, Moment::now()));
+            name.turn = Some(Holder::asking(thread, Silence::from_now()));
             return Some(self.turn(key));
         }
         name.line.push_back((thread, waker.clone()));
@@ -119,6 +123,15 @@ impl LocalQueue {
 
     /// Since when the thread with the turn asks Redis in vain; `None` if it has its answer.
     pub(crate) fn unanswered(&self, key: &str) -> Option<Moment> {
+        self.silence(key).map(|silence| silence.since)
+    }
+
+    /// How many replicas confirmed the lock, too few, when the thread with the turn was granted it last.
+    pub(crate) fn confirmed(&self, key: &str) -> Option<u32> {
+        self.silence(key)?.confirmed
+    }
+
+    fn silence(&self, key: &str) -> Option<Silence> {
         self.0.lock().get(key)?.turn.as_ref()?.unanswered
     }
 
@@ -143,7 +156,7 @@ impl LocalQueue {
         {
             name.lost.push(lost);
         }
-        let next = name.pass_on(Moment::now());
+        let next = name.pass_on(Silence::from_now());
         drop(names);
         wake(next);
     }
@@ -160,7 +173,7 @@ impl LocalQueue {
             let place = name.lost.iter().position(|lost| lost.id() == hold.id());
             place.map(|at| name.lost.swap_remove(at))
         };
-        let next = name.pass_on(Moment::now());
+        let next = name.pass_on(Silence::from_now());
         if name.is_empty() {
             names.remove(hold.key().key());
         }
@@ -197,14 +210,13 @@ impl Name {
         standing.is_some_and(|standing| standing.id() == hold.id())
     }
 
-    /// Gives a free turn to the first in line, who is to be woken then. `since` is when the first
-    /// question to Redis that nobody answered yet was asked, or now.
-    fn pass_on(&mut self, since: Moment) -> Option<Waker> {
+    /// Gives a free turn to the first in line, who is to be woken then, and inherits `silence`.
+    fn pass_on(&mut self, silence: Silence) -> Option<Waker> {
         if self.turn.is_some() {
             return None;
         }
         let (thread, waker) = self.line.pop_front()?;
-        self.turn = Some(Holder::asking(thread, since));
+        self.turn = Some(Holder::asking(thread, silence));
         Some(waker)
     }
 
@@ -216,9 +228,19 @@ impl Name {
 impl Turn {
     /// Begins a question; since when it, or an earlier one, has had no answer.
     pub(crate) fn ask(&self) -> Moment {
-        let now = Moment::now();
+        let now = Silence::from_now();
         self.holder(|holder| *holder.unanswered.get_or_insert(now))
             .unwrap_or(now)
+            .since
+    }
+
+    /// Redis answered, but what it granted was worth nothing: too few replicas confirmed it.
+    pub(crate) fn unreplicated(&self, confirmed: u32) {
+        self.holder(|holder| {
+            if let Some(silence) = &mut holder.unanswered {
+                silence.confirmed = Some(confirmed);
+            }
+        });
     }
 
     /// Redis answered.
@@ -255,7 +277,7 @@ impl Drop for Turn {
         };
         // Whoever comes next inherits the silence: all who wait have waited through it.
         let silence = name.turn.take().and_then(|turn| turn.unanswered);
-        let next = name.pass_on(silence.unwrap_or_else(Moment::now));
+        let next = name.pass_on(silence.unwrap_or_else(Silence::from_now));
         if name.is_empty() {
             names.remove(&self.key);
         }
@@ -267,127 +289,5 @@ impl Drop for Turn {
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::local::hold::tests::hold;
-    use crate::wake::pair;
-    use std::time::Duration;
-
-    fn thread(number: u64) -> ThreadId {
-        ThreadId::numbered(number)
-    }
-
-    fn turn(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Turn {
-        match queue.enter(key, thread(number)) {
-            Place::Turn(turn) => turn,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_turn_goes_down_the_line_in_order() {
-        let queue = Arc::new(LocalQueue::default());
-        let key: Arc<str> = "k".into();
-        let first = turn(&queue, &key, 1);
-        let (second_waker, second) = pair();
-        let (third_waker, third) = pair();
-        assert!(queue.line_up(&key, thread(2), &second_waker).is_none());
-        assert!(queue.line_up(&key, thread(3), &third_waker).is_none());
-        // Nobody who comes later goes before them.
-        assert!(matches!(queue.enter(&key, thread(4)), Place::Behind));
-
-        drop(first);
-        assert!(second.sleep(Duration::ZERO));
-        assert!(!third.sleep(Duration::ZERO));
-        assert!(queue.take_turn(&key, thread(3)).is_none());
-        let second = queue.take_turn(&key, thread(2)).unwrap();
-
-        drop(second);
-        assert!(third.sleep(Duration::ZERO));
-        drop(queue.take_turn(&key, thread(3)));
-        assert!(queue.is_empty(), "nothing is left of a name nobody wants");
-    }
-
-    #[test]
-    fn a_silence_of_redis_is_inherited_until_it_answers() {
-        let queue = Arc::new(LocalQueue::default());
-        let key: Arc<str> = "k".into();
-        let first = turn(&queue, &key, 1);
-        let since = first.ask();
-        let (waker, _sleeper) = pair();
-        assert!(queue.line_up(&key, thread(2), &waker).is_none());
-        assert!(queue.line_up(&key, thread(3), &waker).is_none());
-        assert_eq!(queue.unanswered(&key), Some(since));
-
-        drop(first);
-        let second = queue.take_turn(&key, thread(2)).unwrap();
-        assert_eq!(second.ask(), since);
-        second.answered();
-        assert_eq!(queue.unanswered(&key), None);
-        drop(second);
-        let third = queue.take_turn(&key, thread(3)).unwrap();
-        assert!(third.ask() > since);
-    }
-
-    #[test]
-    fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
-        let queue = Arc::new(LocalQueue::default());
-        let key: Arc<str> = "k".into();
-        let first = turn(&queue, &key, 1);
-        let (waker, _sleeper) = pair();
-        assert!(queue.line_up(&key, thread(2), &waker).is_none());
-        drop(first);
-        assert!(queue.leave(&key, thread(2)).is_some());
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn a_thread_that_leaves_the_line_is_passed_over() {
-        let queue = Arc::new(LocalQueue::default());
-        let key: Arc<str> = "k".into();
-        let first = turn(&queue, &key, 1);
-        let (waker, _sleeper) = pair();
-        assert!(queue.line_up(&key, thread(2), &waker).is_none());
-        assert!(queue.leave(&key, thread(2)).is_none());
-        drop(first);
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn a_lost_hold_keeps_nobody_waiting_but_is_remembered_until_it_is_unlocked() {
-        let queue = Arc::new(LocalQueue::default());
-        let hold = hold(&queue, thread(1));
-        let key = Arc::clone(hold.key().key());
-        turn(&queue, &key, 1).keep(Arc::clone(&hold));
-        assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
-        assert!(matches!(queue.enter(&key, thread(2)), Place::Behind));
-
-        queue.lost(&hold);
-        let second = turn(&queue, &key, 2);
-        assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
-
-        queue.close(&hold);
-        assert!(matches!(queue.enter(&key, thread(1)), Place::Behind));
-        drop(second);
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn closing_a_hold_passes_its_turn_on() {
-        let queue = Arc::new(LocalQueue::default());
-        let hold = hold(&queue, thread(1));
-        let key = Arc::clone(hold.key().key());
-        turn(&queue, &key, 1).keep(Arc::clone(&hold));
-        let (waker, sleeper) = pair();
-        assert!(queue.line_up(&key, thread(2), &waker).is_none());
-        queue.close(&hold);
-        assert!(sleeper.sleep(Duration::ZERO));
-        assert!(queue.hold_of(&key, thread(1)).is_none());
-        drop(queue.take_turn(&key, thread(2)));
-        assert!(queue.is_empty());
     }
 }

@@ -86,6 +86,9 @@ fn silence(
     patience: &Patience,
 ) -> Result<()> {
     if unanswered.is_some() && patience.answer_by().is_past() {
+        if let Some(confirmed) = core.queue.confirmed(key.key()) {
+            return Err(core.connections.too_few_replicas(key, confirmed));
+        }
         let cause = "no reply in time to the thread that asks for all of this process";
         return Err(core.connections.unavailable(key, patience, cause.into()));
     }
@@ -130,7 +133,13 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
                 if patience.is_over() || patience.answer_by().is_past() {
                     return Err(core.connections.too_few_replicas(key, confirmed));
                 }
-                poll
+                turn.unreplicated(confirmed);
+                // Nobody else has it, so there is nothing to listen for; its own release would wake it.
+                listener = None;
+                patience.sleep(poll.min(patience.answer_by().left()));
+                poll = (poll * 2).min(LONGEST_POLL);
+                patience.check(key.name())?;
+                continue;
             }
             Found::TooLate => {
                 if patience.is_over() || patience.answer_by().is_past() {
@@ -211,7 +220,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
         }
         Attempt::Taken(token) => {
             if let Some(confirmed) = answer.unreplicated {
-                give_back(core, key, owner, terms, answer.in_vain);
+                give_back(core, key, owner, terms, answer.in_vain, patience);
                 return Ok(Found::Unreplicated(confirmed));
             }
             let (owner, older) = owner.split();
@@ -247,9 +256,16 @@ fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: In
 }
 
 /// Gives back a lock that too few replicas have, and nobody is to hold.
-fn give_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
+fn give_back(
+    core: &Core,
+    key: &LockKey,
+    owner: Owner,
+    terms: Terms,
+    in_vain: InVain,
+    patience: &Patience,
+) {
     core.observer.counters.unreplicated.add(1);
-    let patience = core.patience_for_an_answer();
+    let patience = patience.for_a_last_word(core.command_timeout);
     let release = script::release(key, &owner);
     if core.connections.ask(key, &release, &patience).is_err() {
         owner::retire();

@@ -1,0 +1,118 @@
+use super::*;
+use crate::local::hold::tests::hold;
+use crate::wake::pair;
+use std::time::Duration;
+
+fn thread(number: u64) -> ThreadId {
+    ThreadId::numbered(number)
+}
+
+fn turn(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Turn {
+    match queue.enter(key, thread(number)) {
+        Place::Turn(turn) => turn,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_turn_goes_down_the_line_in_order() {
+    let queue = Arc::new(LocalQueue::default());
+    let key: Arc<str> = "k".into();
+    let first = turn(&queue, &key, 1);
+    let (second_waker, second) = pair();
+    let (third_waker, third) = pair();
+    assert!(queue.line_up(&key, thread(2), &second_waker).is_none());
+    assert!(queue.line_up(&key, thread(3), &third_waker).is_none());
+    // Nobody who comes later goes before them.
+    assert!(matches!(queue.enter(&key, thread(4)), Place::Behind));
+
+    drop(first);
+    assert!(second.sleep(Duration::ZERO));
+    assert!(!third.sleep(Duration::ZERO));
+    assert!(queue.take_turn(&key, thread(3)).is_none());
+    let second = queue.take_turn(&key, thread(2)).unwrap();
+
+    drop(second);
+    assert!(third.sleep(Duration::ZERO));
+    drop(queue.take_turn(&key, thread(3)));
+    assert!(queue.is_empty(), "nothing is left of a name nobody wants");
+}
+
+#[test]
+fn a_silence_of_redis_is_inherited_until_it_answers() {
+    let queue = Arc::new(LocalQueue::default());
+    let key: Arc<str> = "k".into();
+    let first = turn(&queue, &key, 1);
+    let since = first.ask();
+    let (waker, _sleeper) = pair();
+    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    assert!(queue.line_up(&key, thread(3), &waker).is_none());
+    assert_eq!(queue.unanswered(&key), Some(since));
+
+    drop(first);
+    let second = queue.take_turn(&key, thread(2)).unwrap();
+    assert_eq!(second.ask(), since);
+    second.answered();
+    assert_eq!(queue.unanswered(&key), None);
+    drop(second);
+    let third = queue.take_turn(&key, thread(3)).unwrap();
+    assert!(third.ask() > since);
+}
+
+#[test]
+fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
+    let queue = Arc::new(LocalQueue::default());
+    let key: Arc<str> = "k".into();
+    let first = turn(&queue, &key, 1);
+    let (waker, _sleeper) = pair();
+    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    drop(first);
+    assert!(queue.leave(&key, thread(2)).is_some());
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_thread_that_leaves_the_line_is_passed_over() {
+    let queue = Arc::new(LocalQueue::default());
+    let key: Arc<str> = "k".into();
+    let first = turn(&queue, &key, 1);
+    let (waker, _sleeper) = pair();
+    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    assert!(queue.leave(&key, thread(2)).is_none());
+    drop(first);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_lost_hold_keeps_nobody_waiting_but_is_remembered_until_it_is_unlocked() {
+    let queue = Arc::new(LocalQueue::default());
+    let hold = hold(&queue, thread(1));
+    let key = Arc::clone(hold.key().key());
+    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
+    assert!(matches!(queue.enter(&key, thread(2)), Place::Behind));
+
+    queue.lost(&hold);
+    let second = turn(&queue, &key, 2);
+    assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
+
+    queue.close(&hold);
+    assert!(matches!(queue.enter(&key, thread(1)), Place::Behind));
+    drop(second);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn closing_a_hold_passes_its_turn_on() {
+    let queue = Arc::new(LocalQueue::default());
+    let hold = hold(&queue, thread(1));
+    let key = Arc::clone(hold.key().key());
+    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    let (waker, sleeper) = pair();
+    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    queue.close(&hold);
+    assert!(sleeper.sleep(Duration::ZERO));
+    assert!(queue.hold_of(&key, thread(1)).is_none());
+    drop(queue.take_turn(&key, thread(2)));
+    assert!(queue.is_empty());
+}

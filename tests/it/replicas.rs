@@ -1,0 +1,333 @@
+//! `min_replicas`: a lock is taken when so many replicas have it, and given back when too few say so.
+
+mod lost_words;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder};
+
+use crate::support::deployment::Replicated;
+use crate::support::server::Server;
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::traffic::Monitor;
+use crate::support::{builder, client, elsewhere};
+
+/// For one command.
+const TIMEOUT: u64 = 600;
+
+/// For the replicas.
+const REPLICATION: u64 = 200;
+
+/// Longer than any test: what is not given back stays.
+const LEASE: u64 = 60_000;
+
+fn wanting(replicas: u32, url: &str) -> LockClientBuilder {
+    let builder = builder(url).watchdog_lease(millis(LEASE));
+    let builder = builder.command_timeout(millis(TIMEOUT));
+    builder.min_replicas(replicas, millis(REPLICATION))
+}
+
+fn has(server: &Server, key: &str) -> bool {
+    server.ask(redis::cmd("EXISTS").arg(key))
+}
+
+/// The replicas that confirmed, of so many; after a look at what the error says.
+#[track_caller]
+fn confirmed<T: std::fmt::Debug>(result: leasehold::Result<T>, of: u32, master: &Server) -> u32 {
+    let error = result.expect_err("too few confirm it");
+    let text = error.to_string();
+    let Error::TooFewReplicas {
+        lock,
+        node,
+        wanted,
+        confirmed,
+    } = error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!((lock.as_str(), wanted), ("lock", of));
+    assert_eq!(node, master.address());
+    for part in [lock, node, format!("{confirmed} of {wanted}")] {
+        assert!(text.contains(&part), "{text}");
+    }
+    confirmed
+}
+
+#[test]
+fn a_lock_that_is_granted_is_on_the_replica() {
+    let deployment = Replicated::start(1);
+    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let client = client.command_timeout(SOON.get()).build().unwrap();
+    for round in 0..20 {
+        let lock = client.reentrant_lock(&format!("lock {round}"));
+        let guard = lock.acquire().unwrap();
+        assert!(has(deployment.replica(0), lock.name()), "{round}");
+        guard.unlock().unwrap();
+    }
+    assert_eq!(client.stats().unreplicated, 0);
+}
+
+#[test]
+fn a_pair_is_three_commands_and_a_nested_one_is_two() {
+    let deployment = Replicated::start(1);
+    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let lock = client.build().unwrap().reentrant_lock("lock");
+    let warm = lock.acquire().unwrap();
+    lock.acquire().unwrap().unlock().unwrap();
+    warm.unlock().unwrap();
+    let mut monitor = Monitor::of(deployment.master());
+    let guard = lock.acquire().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
+    lock.acquire().unwrap().unlock().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
+    guard.unlock().unwrap();
+    assert_eq!(monitor.commands(), ["EVALSHA"]);
+}
+
+#[test]
+fn without_replicas_every_call_says_so_in_its_time() {
+    let server = Server::start();
+    too_few(&server);
+}
+
+#[test]
+fn with_a_replica_that_hangs_every_call_says_so_in_its_time() {
+    let deployment = Replicated::start(1);
+    deployment.pause_replica(0);
+    too_few(deployment.master());
+}
+
+fn too_few(master: &Server) {
+    let client = wanting(1, &master.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let wait = millis(700);
+    let once = || lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop);
+    let wait_a_little = || lock.try_lock(wait, Lease::RENEWED).map(drop);
+    let wait_for_ever = || lock.lock();
+    let mut before = 0;
+    for (least, most, call) in [
+        (millis(REPLICATION), millis(TIMEOUT), &once),
+        (wait, wait + millis(REPLICATION), &wait_a_little),
+        (millis(TIMEOUT) * 10, millis(TIMEOUT) * 10, &wait_for_ever),
+    ]
+        as [(Duration, Duration, &dyn Fn() -> leasehold::Result<()>); 3]
+    {
+        let start = Instant::now();
+        assert_eq!(confirmed(call(), 1, master), 0);
+        let took = start.elapsed();
+        assert!(took + millis(2) >= least, "{least:?}: {took:?}");
+        assert!(took <= most + SLIP.get() * 2, "{most:?}: {took:?}");
+        assert!(!has(master, "lock"), "it was given back");
+        let unreplicated = client.stats().unreplicated;
+        assert!(unreplicated > before);
+        if before == 0 {
+            assert_eq!(unreplicated, 1);
+        }
+        before = unreplicated;
+    }
+    assert!(lock.hold_count() == 0 && client.stats().acquisitions == 0);
+    // Not a dead end: the same thread has it where fewer will do.
+    let modest = crate::support::client(&master.url());
+    let guard = modest.reentrant_lock("lock").acquire().unwrap();
+    guard.unlock().unwrap();
+}
+
+/// All wait through the same silence, and none waits longer than that.
+#[test]
+fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
+    let server = Server::start();
+    let client = wanting(1, &server.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let bound = millis(TIMEOUT) * 10 + SLIP.get() * 2;
+                let result = within(bound, "lock", || lock.lock());
+                assert_eq!(confirmed(result, 1, &server), 0);
+            });
+        }
+    });
+    assert!(!has(&server, "lock"));
+}
+
+/// However short the time for the replicas: each attempt is followed by a pause.
+#[test]
+fn a_short_time_for_replicas_is_no_storm_of_commands() {
+    let server = Server::start();
+    let client = wanting(1, &server.url()).min_replicas(1, millis(1));
+    let client = client.build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    confirmed(lock.try_lock(millis(2_000), Lease::RENEWED), 1, &server);
+    let attempts = client.stats().unreplicated;
+    assert!((2..20).contains(&attempts), "{attempts}");
+}
+
+#[test]
+fn a_replica_that_goes_on_in_time_is_enough() {
+    let deployment = Replicated::start(1);
+    let client = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let client = client.build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let calls = [
+        &|| lock.lock(),
+        &|| {
+            lock.try_lock(SOON.get(), Lease::RENEWED)
+                .map(|taken| assert!(taken))
+        },
+        &|| lock.lock_interruptibly(Lease::RENEWED, &Interrupt::new()),
+    ] as [&(dyn Fn() -> leasehold::Result<()> + Sync); 3];
+    for call in calls {
+        deployment.pause_replica(0);
+        let before = client.stats().unreplicated;
+        thread::scope(|scope| {
+            let locker = scope.spawn(|| {
+                call()?;
+                let on_both = [deployment.master(), deployment.replica(0)];
+                assert!(on_both.iter().all(|server| has(server, "lock")));
+                lock.unlock()
+            });
+            eventually("one that is given back", || {
+                client.stats().unreplicated > before
+            });
+            deployment.resume_replica(0);
+            locker.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn of_two_replicas_one_may_hang_if_one_will_do() {
+    let deployment = Replicated::start(2);
+    deployment.pause_replica(1);
+    let one = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let one = one.build().unwrap().reentrant_lock("lock");
+    one.acquire().unwrap().unlock().unwrap();
+    // Long enough for the other one's word on a busy machine.
+    let two = wanting(2, &deployment.url()).min_replicas(2, millis(1_500));
+    let two = two.command_timeout(SOON.get()).build().unwrap();
+    let two = two.reentrant_lock("lock");
+    let result = two.try_lock(Duration::ZERO, Lease::RENEWED);
+    assert_eq!(confirmed(result, 2, deployment.master()), 1);
+    assert!(!has(deployment.master(), "lock"));
+    deployment.resume_replica(1);
+    assert!(two.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    two.unlock().unwrap();
+}
+
+/// Of this client and of another, which a lock that is given back must not keep from it.
+#[test]
+fn all_who_wait_get_it_once_the_replica_goes_on() {
+    let deployment = Replicated::start(1);
+    let holder = client(&deployment.url()).reentrant_lock("lock");
+    let [ours, theirs] = [(); 2].map(|()| {
+        let builder = wanting(1, &deployment.url()).command_timeout(SOON.get());
+        builder.build().unwrap()
+    });
+    let guard = holder.acquire().unwrap();
+    thread::scope(|scope| {
+        let waiting: Vec<_> = [&ours, &ours, &theirs, &theirs]
+            .map(|client| scope.spawn(|| client.reentrant_lock("lock").acquire()?.unlock()))
+            .into();
+        deployment.pause_replica(0);
+        guard.unlock().unwrap();
+        eventually("all to fail", || {
+            [&ours, &theirs]
+                .iter()
+                .all(|client| client.stats().unreplicated > 0)
+        });
+        deployment.resume_replica(0);
+        for thread in waiting {
+            thread.join().unwrap().unwrap();
+        }
+    });
+    assert!(!has(deployment.master(), "lock"));
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_replicas() {
+    let server = Server::start();
+    let client = wanting(1, &server.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        eventually("some attempts", || client.stats().unreplicated > 1);
+        interrupt.interrupt();
+        let result = waiting.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
+    });
+    eventually("nothing is left", || !has(&server, "lock"));
+}
+
+#[test]
+fn tokens_rise_past_those_that_were_given_back() {
+    let deployment = Replicated::start(1);
+    let client = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let client = client.build().unwrap();
+    let lock = client.fenced_lock("lock");
+    let guard = lock.acquire().unwrap();
+    let first = guard.fencing_token();
+    let on_the_replica = |key: &str| has(deployment.replica(0), key);
+    assert!(on_the_replica("lock") && on_the_replica("redisson_lock_token:{lock}"));
+    guard.unlock().unwrap();
+    deployment.pause_replica(0);
+    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+    assert_eq!(confirmed(result, 1, deployment.master()), 0);
+    deployment.resume_replica(0);
+    let guard = lock.acquire().unwrap();
+    assert!(guard.fencing_token() > first);
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn of_several_names_none_is_kept() {
+    let server = Server::start();
+    let client = wanting(1, &server.url()).build().unwrap();
+    let both = client.multi_lock(["lock", "other"]);
+    confirmed(both.try_lock(Duration::ZERO, Lease::RENEWED), 1, &server);
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+#[test]
+fn the_bounds_of_the_setting_are_checked() {
+    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+    let with = |replicas, timeout| {
+        let builder = LockClient::builder("redis://127.0.0.1:1");
+        builder.min_replicas(replicas, timeout).build()
+    };
+    for (replicas, timeout) in [(1, Duration::from_millis(1)), (100, hour)] {
+        with(replicas, timeout).unwrap();
+    }
+    for (replicas, timeout, named) in [
+        (0, second, "min_replicas"),
+        (101, second, "min_replicas"),
+        (1, Duration::ZERO, "min_replicas' timeout"),
+        (1, Duration::from_micros(999), "min_replicas' timeout"),
+        (1, hour + Duration::from_millis(1), "min_replicas' timeout"),
+    ] {
+        match with(replicas, timeout) {
+            Err(Error::Config { field, .. }) => assert_eq!(field, named),
+            other => panic!("{replicas}, {timeout:?}: {other:?}"),
+        }
+    }
+}
+
+/// Nothing but an answer of the replicas' counts: somebody else's lock is waited for as ever.
+#[test]
+fn a_lock_that_is_held_is_not_asked_of_replicas() {
+    let server = Server::start();
+    let guard = client(&server.url())
+        .reentrant_lock("lock")
+        .acquire()
+        .unwrap();
+    let client = wanting(1, &server.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let taken = elsewhere(|| lock.try_lock(millis(50), Lease::RENEWED));
+    assert!(!taken.unwrap());
+    assert_eq!(client.stats().unreplicated, 0);
+    guard.unlock().unwrap();
+}

@@ -1,0 +1,128 @@
+//! The lock was taken, and what the replicas have of it is never told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock};
+
+use super::{TIMEOUT, has, wanting};
+use crate::support::client;
+use crate::support::deployment::Replicated;
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::server::Server;
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+
+/// The reply is lost, the server hangs before it reads, or the connection breaks.
+const FAULTS: [Fault; 3] = [
+    Fault::SwallowReply,
+    Fault::SwallowRequest,
+    Fault::ResetBeforeReply,
+];
+
+fn count(server: &Server) -> Vec<u32> {
+    server.ask(redis::cmd("HVALS").arg("lock"))
+}
+
+#[test]
+fn one_lost_word_is_asked_for_again() {
+    let deployment = Replicated::start(1);
+    for fault in FAULTS {
+        let proxy = Proxy::before(&deployment.master().address());
+        let client = wanting(1, &proxy.url()).min_replicas(1, millis(2_000));
+        let client = client.build().unwrap();
+        let lock = client.reentrant_lock("lock");
+        lock.acquire().unwrap().unlock().unwrap();
+        let lost = Arc::new(AtomicBool::new(false));
+        let (once, what) = (Arc::clone(&lost), fault.clone());
+        proxy.on_request(move |request| {
+            if request.command() == "WAIT" && !once.swap(true, Ordering::SeqCst) {
+                return what.clone();
+            }
+            Fault::Pass
+        });
+        let guard = lock.acquire().unwrap();
+        assert!(lost.load(Ordering::SeqCst));
+        assert_eq!(count(deployment.master()), [1], "{fault:?}");
+        let nested = lock.acquire().unwrap();
+        assert_eq!(count(deployment.master()), [2], "{fault:?}");
+        nested.unlock().unwrap();
+        guard.unlock().unwrap();
+        assert!(!has(deployment.master(), "lock"), "{fault:?}");
+    }
+}
+
+/// Long before its lease ends, and the thread has clean hands.
+#[test]
+fn what_nobody_confirms_is_taken_back() {
+    let deployment = Replicated::start(1);
+    for fault in FAULTS {
+        let proxy = Proxy::before(&deployment.master().address());
+        let client = wanting(1, &proxy.url()).build().unwrap();
+        let lock = client.reentrant_lock("lock");
+        let what = fault.clone();
+        proxy.on_request(move |request| match request.command().as_str() {
+            "WAIT" => what.clone(),
+            _ => Fault::Pass,
+        });
+        let bound = millis(TIMEOUT) + SLIP.get() * 2;
+        let error = within(bound, "try_lock", || {
+            lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
+        });
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert!(!lock.is_held_by_current_thread());
+        eventually("it is taken back", || !has(deployment.master(), "lock"));
+        proxy.calm();
+        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+        assert_eq!(count(deployment.master()), [1], "{fault:?}");
+        lock.unlock().unwrap();
+        assert!(!has(deployment.master(), "lock"), "{fault:?}");
+    }
+}
+
+#[test]
+fn where_the_user_may_not_ask_replicas_the_call_says_so_at_once() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
+    acl.arg(&["~*", "&*", "+@all", "-wait"]);
+    server.ask::<()>(&acl);
+    let url = format!("redis://worker:secret@{}", server.address());
+    let lock = wanting(1, &url).build().unwrap().reentrant_lock("lock");
+    let error = within(millis(TIMEOUT) + SLIP.get(), "lock", || {
+        lock.lock().unwrap_err()
+    });
+    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert!(error.to_string().contains("wait"), "{error}");
+    eventually("it is taken back", || !has(&server, "lock"));
+    // The same thread, by another client.
+    let other = client(&server.url()).reentrant_lock("lock");
+    other.acquire().unwrap().unlock().unwrap();
+}
+
+/// The master dies with the lock in it, before it says anything of replicas.
+#[test]
+fn a_master_that_dies_before_it_tells_is_waited_for() {
+    let deployment = Arc::new(Replicated::start(1));
+    let proxy = Proxy::before(&deployment.master().address());
+    let client = wanting(1, &proxy.url()).command_timeout(SOON.get());
+    let client = client.build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    let (died, dying) = (Arc::new(AtomicBool::new(false)), Arc::clone(&deployment));
+    let once = Arc::clone(&died);
+    proxy.on_request(move |request| {
+        if request.command() == "WAIT" && !once.swap(true, Ordering::SeqCst) {
+            dying.master().kill();
+        }
+        Fault::Pass
+    });
+    std::thread::scope(|scope| {
+        let locker = scope.spawn(|| lock.acquire()?.unlock());
+        eventually("its death", || {
+            died.load(Ordering::SeqCst) && !deployment.master().is_up()
+        });
+        deployment.master().start_again();
+        locker.join().unwrap().unwrap();
+    });
+    assert!(!has(deployment.master(), "lock"));
+}
