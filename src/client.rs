@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::error::Result;
 use crate::key::LockKey;
-use crate::lock::{self, FencedLock, MultiLock, ReentrantLock};
+use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
@@ -232,6 +232,18 @@ impl LockClient {
             return crossbeam_channel::never();
         }
         self.core.observer.events()
+    }
+}
+
+impl RedLock {
+    /// The lock of this name on the servers of all these clients. Never fails and asks nobody.
+    ///
+    /// An even number of clients, fewer than three, one client twice, and two clients of one address are an
+    /// [`Error::Config`](crate::Error::Config) of the first call, and so is a bad name. One server under two
+    /// addresses is not noticed: it grants the lock to one of its clients only.
+    #[must_use]
+    pub fn new(clients: &[LockClient], name: &str) -> Self {
+        Self::over(clients.iter().map(|client| &client.core), name)
     }
 }
 

@@ -218,7 +218,7 @@ pub use config::LockClientBuilder;
 pub use error::{Cause, Error, LostReason, Result};
 pub use interrupt::Interrupt;
 pub use lease::Lease;
-pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, ReentrantLock};
+pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock};
 pub use observe::{LockEvent, Stats};
 
 /// The README's program is compiled, too.

@@ -44,10 +44,34 @@ pub(crate) struct InVain {
     unanswered: VecDeque<Wire>,
 }
 
+impl From<Error> for NoAnswer {
+    /// Of a request that was never sent.
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            in_vain: InVain::default(),
+        }
+    }
+}
+
 impl InVain {
+    /// One copy, and where it went, if the whole of it did.
+    pub(super) fn of(wire: Option<Wire>) -> Self {
+        Self {
+            copies: 1,
+            unanswered: wire.into_iter().collect(),
+        }
+    }
+
     /// There is one.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.copies > 0
+    }
+
+    /// Takes the copies of an earlier request to these.
+    pub(crate) fn add(&mut self, earlier: Self) {
+        self.copies += earlier.copies;
+        self.unanswered.extend(earlier.unanswered);
     }
 
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it

@@ -41,7 +41,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    fn nowhere(lock: &LockKey, nowhere: Nowhere) -> Self {
+    pub(super) fn nowhere(lock: &LockKey, nowhere: Nowhere) -> Self {
         match nowhere {
             Nowhere::Yet(cause) => Self::NoServer(cause),
             Nowhere::Refused { node, cause } => Self::Final(Error::Redis {

@@ -3,11 +3,13 @@
 mod advice;
 mod answer;
 mod attempt;
+mod fanout;
 mod hint;
 mod node;
 mod pool;
 mod server;
 mod socket;
+mod suspicion;
 mod topology;
 mod volley;
 mod wire;
@@ -19,6 +21,7 @@ use redis::RedisError;
 
 pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer};
+pub(crate) use fanout::{Enough, Question, ask_all};
 pub(crate) use server::Server;
 pub(crate) use topology::Topology;
 pub(crate) use volley::Volley;
@@ -32,6 +35,7 @@ use crate::patience::Patience;
 use crate::script::Call;
 use crate::tls::UNANSWERED;
 use attempt::{Failure, Replied};
+use suspicion::Suspicion;
 
 /// Pauses between attempts: none after the first failure, then growing.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -45,6 +49,7 @@ pub(crate) struct Connections {
     connect_timeout: Duration,
     command_timeout: Duration,
     min_replicas: Option<(u32, Duration)>,
+    suspicion: Suspicion,
 }
 
 impl Connections {
@@ -55,6 +60,7 @@ impl Connections {
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
             min_replicas: config.min_replicas,
+            suspicion: Suspicion::default(),
         }
     }
 
@@ -142,6 +148,16 @@ impl Connections {
                 newer = anew().or(newer);
             }
         }
+    }
+
+    /// The server that has the lock, as far as is known: for messages, and to tell one from another.
+    pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
+        self.topology.name(lock)
+    }
+
+    /// Whether the last request that went to several had no answer here.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspicion.is_raised()
     }
 
     /// The error of a call that ran out of time for an answer.

@@ -245,11 +245,21 @@ impl Hold {
     /// Adds a level, for a request that was sent after `asked` and that Redis granted.
     pub(crate) fn push(&self, terms: Terms, asked: Moment) -> Result<LevelId> {
         self.extended(asked, terms.millis)?;
+        self.push_unanswered(terms)
+    }
+
+    /// Adds a level for a request that nobody answered: the lease stays what it was.
+    pub(crate) fn push_unanswered(&self, terms: Terms) -> Result<LevelId> {
         let mut state = self.state.lock();
         match state.end {
             None => Ok(state.tenure.push(terms)),
             Some(end) => Err(self.error(end)),
         }
+    }
+
+    /// The levels that are to be given up still, whether the hold stands or not.
+    pub(crate) fn levels(&self) -> u32 {
+        self.state.lock().tenure.count()
     }
 
     /// From here on a guard gives up this level.

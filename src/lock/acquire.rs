@@ -45,7 +45,7 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Res
 }
 
 /// Waits behind the other threads of this process.
-fn queue_up(
+pub(super) fn queue_up(
     core: &Core,
     key: &LockKey,
     thread: ThreadId,
@@ -79,7 +79,7 @@ fn queue_up(
 }
 
 /// Fails once Redis has been silent for too long, towards this thread or the one it waits for.
-fn silence(
+pub(super) fn silence(
     core: &Core,
     key: &LockKey,
     unanswered: Option<Moment>,
@@ -116,17 +116,7 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         }
         let left = match found? {
             Found::Taken(hold) => {
-                turn.keep(Arc::clone(&hold));
-                let schedule = hold.schedule();
-                core.watchdog
-                    .watch(hold.id(), Arc::clone(&hold) as _, schedule);
-                core.observer.counters.acquisitions.add(1);
-                core.observer.counters.waited(patience.waited());
-                return Ok(Some(Held {
-                    core: Arc::clone(core),
-                    hold,
-                    level: Hold::FIRST_LEVEL,
-                }));
+                return Ok(Some(begin(core, turn, hold, patience)));
             }
             Found::Held(left) => left + core.stagger(),
             Found::Unreplicated(confirmed) => {
@@ -170,6 +160,21 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
             core.observer.counters.wakeups_by_timeout.add(1);
         }
         patience.check(key.name())?;
+    }
+}
+
+/// A hold begins: its thread keeps the turn, and it is watched.
+pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, patience: &Patience) -> Held {
+    turn.keep(Arc::clone(&hold));
+    let schedule = hold.schedule();
+    core.watchdog
+        .watch(hold.id(), Arc::clone(&hold) as _, schedule);
+    core.observer.counters.acquisitions.add(1);
+    core.observer.counters.waited(patience.waited());
+    Held {
+        core: Arc::clone(core),
+        hold,
+        level: Hold::FIRST_LEVEL,
     }
 }
 
@@ -248,7 +253,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
 
 /// Takes back the copies of an acquire that got no clear answer, so that no lock is left without a
 /// holder. `owner` is no more.
-fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
+pub(super) fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
     if in_vain.is_ambiguous() {
         in_vain.follow_up(&script::release(key, &owner));
         withdraw(core, key, owner, terms);
@@ -274,7 +279,8 @@ fn give_back(
     take_back(core, key, owner, terms, in_vain);
 }
 
-fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
+/// Releases in the background what `owner`, who is no more, may hold.
+pub(super) fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
     let lease = Duration::from_millis(terms.millis);
     core.watchdog.withdraw(key.clone(), owner, lease);
 }

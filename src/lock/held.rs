@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use super::release;
+use redis::Value;
+
+use super::release::{self, Leaving};
+use crate::conn::{Enough, Question, ask_all};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
 use crate::patience::Patience;
+use crate::script::{self, Verdict};
 
 /// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.
 #[derive(Debug)]
@@ -16,16 +20,74 @@ pub(super) struct Held {
     pub(super) level: LevelId,
 }
 
-impl Held {
-    fn release(&self, patience: &Patience) -> Result<()> {
-        release::release(&self.core, &self.hold, Some(self.level), patience)
-    }
-}
-
 /// Gives all of them back, the last one first, and tries every one.
 pub(super) fn release_all(held: &[Held], needed: usize, patience: &Patience) -> Result<()> {
-    let results = held.iter().rev().map(|held| held.release(patience));
-    together(results, needed)
+    let levels = held
+        .iter()
+        .map(|held| (&held.core, &*held.hold, Some(held.level)));
+    if are_apart(held) {
+        return release_at_once(levels, needed, patience);
+    }
+    let release =
+        |(core, hold, level): (&Arc<Core>, &Hold, _)| release::release(core, hold, level, patience);
+    together(levels.rev().map(release), needed)
+}
+
+/// Several, each of a client of its own: all can be asked at once.
+fn are_apart(held: &[Held]) -> bool {
+    let is_first = |at: usize| {
+        let core = &held[at].core;
+        !held[..at]
+            .iter()
+            .any(|before| Arc::ptr_eq(&before.core, core))
+    };
+    held.len() > 1 && (1..held.len()).all(is_first)
+}
+
+/// Gives up a level of each of several holds, each of a client of its own, at the speed of those servers
+/// that answer; the others are told in the background.
+pub(super) fn release_at_once<'a>(
+    levels: impl Iterator<Item = (&'a Arc<Core>, &'a Hold, Option<LevelId>)>,
+    needed: usize,
+    patience: &Patience,
+) -> Result<()> {
+    let leaving: Vec<Result<Leaving<'_>>> = levels
+        .map(|(core, hold, level)| Leaving::begin(core, hold, level))
+        .collect();
+    let questions: Vec<Question<'_>> = leaving
+        .iter()
+        .flatten()
+        .filter_map(|leaving| {
+            Some(Question {
+                connections: &leaving.core().connections,
+                lock: leaving.key(),
+                call: leaving.call()?,
+            })
+        })
+        .collect();
+    let is_good = |reply: &Value| matches!(script::verdict(reply), Ok(Verdict::Done));
+    let enough = Enough { needed, is_good };
+    let mut answers = ask_all(&questions, enough, patience).into_iter();
+    let mut good = answers
+        .as_slice()
+        .iter()
+        .filter(|answer| answer.is_ok())
+        .count();
+    let results: Vec<Result<()>> = leaving
+        .into_iter()
+        .map(|leaving| {
+            let leaving = leaving?;
+            let mut answer = leaving.call().and_then(|_| answers.next());
+            // A connection that was cut while it was idle says nothing of its server.
+            let is_silent = leaving.core().connections.is_suspect();
+            if good < needed && !is_silent && matches!(&answer, Some(Err(_))) {
+                answer = leaving.ask_again(answer, patience);
+                good += usize::from(matches!(&answer, Some(Ok(_))));
+            }
+            leaving.finish(answer)
+        })
+        .collect();
+    together(results.into_iter(), needed)
 }
 
 /// Good if `needed` of the results are; else the first error, a loss before all others. All results

@@ -1,11 +1,14 @@
 //! The face of every lock, and what stands behind it.
 
 mod acquire;
+mod contest;
 mod fenced;
 mod guard;
 mod handle;
 mod held;
+mod majority;
 mod multi;
+mod redlock;
 mod reentrant;
 mod release;
 mod several;
@@ -17,6 +20,7 @@ use std::time::Duration;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;
+pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use super::standing;
 use crate::clock::Moment;
+use crate::conn::{Answer, NoAnswer};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
+use crate::key::LockKey;
 use crate::local::{Hold, LevelId, Popped, Written};
 use crate::observe::{LockEvent, tell};
-use crate::owner;
+use crate::owner::{self, Owner};
 use crate::patience::Patience;
-use crate::script::{self, Verdict};
+use crate::script::{self, Call, Verdict};
 
 /// Gives up one level: the newest, or the one that is named.
 pub(super) fn release(
@@ -19,51 +21,159 @@ pub(super) fn release(
     level: Option<LevelId>,
     patience: &Patience,
 ) -> Result<()> {
-    if !core.is_at_home() {
-        return Err(hold.not_held());
-    }
-    // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
-    let _ = hold.check();
-    let popped = hold.pop(level);
-    if hold.may_be_renewed_late() {
-        owner::retire();
-    }
-    match popped {
-        Popped::Nothing => Err(hold.not_held()),
-        Popped::Inner(count) => {
-            let result = standing::recount(core, hold, count, 0, patience);
-            if result.is_err() {
-                // The level is over all the same, and Redis is to know it.
-                hold.end_count(Written::Unknown);
-            }
-            core.watchdog.reschedule(hold.id(), hold.schedule());
-            result.map(drop)
+    let leaving = Leaving::begin(core, hold, level)?;
+    let result = leaving.ask(patience);
+    leaving.finish(result)
+}
+
+/// A level that is given up here, of which Redis is to be told.
+#[derive(Debug)]
+pub(super) struct Leaving<'a> {
+    core: &'a Core,
+    hold: &'a Hold,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// So many levels stay, to be written under this owner.
+    Inner(u32, Owner),
+    Last,
+    Lost {
+        reason: LostReason,
+        last: bool,
+    },
+}
+
+impl<'a> Leaving<'a> {
+    pub(super) fn begin(core: &'a Core, hold: &'a Hold, level: Option<LevelId>) -> Result<Self> {
+        if !core.is_at_home() {
+            return Err(hold.not_held());
         }
-        Popped::Last => {
-            // First of all nothing renews it any more, whatever becomes of the release.
-            core.watchdog.forget(hold.id());
-            let result = give_back(core, hold, patience);
-            core.queue.close(hold);
-            if result.is_ok() {
-                core.observer.counters.releases.add(1);
-            }
-            core.observer.counters.held(hold.held_for());
-            result
+        // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
+        let _ = hold.check();
+        let popped = hold.pop(level);
+        if hold.may_be_renewed_late() {
+            owner::retire();
         }
-        Popped::Lost { reason, last } => {
-            if last {
-                clear_away(core, hold, reason, patience);
+        let what = match popped {
+            Popped::Nothing => return Err(hold.not_held()),
+            Popped::Inner(count) => What::Inner(count, hold.begin_count()),
+            Popped::Last => {
+                // First of all nothing renews it any more, whatever becomes of the release.
+                core.watchdog.forget(hold.id());
+                What::Last
+            }
+            Popped::Lost { reason, last } => What::Lost { reason, last },
+        };
+        Ok(Self { core, hold, what })
+    }
+
+    pub(super) fn core(&self) -> &'a Core {
+        self.core
+    }
+
+    pub(super) fn key(&self) -> &'a LockKey {
+        self.hold.key()
+    }
+
+    /// What Redis is told.
+    pub(super) fn call(&self) -> Option<Call> {
+        match &self.what {
+            What::Inner(count, owner) => Some(self.recount(*count, owner)),
+            What::Last => Some(self.release()),
+            // It may still stand in Redis: nobody else should wait for it.
+            What::Lost {
+                reason: LostReason::Expired | LostReason::RenewalLimit,
+                last: true,
+            } => Some(self.release()),
+            What::Lost { .. } => None,
+        }
+    }
+
+    fn recount(&self, count: u32, owner: &Owner) -> Call {
+        script::recount(self.key(), owner, count, 0)
+    }
+
+    fn release(&self) -> Call {
+        script::release(self.key(), &self.hold.owner())
+    }
+
+    /// Tells it until there is an answer.
+    pub(super) fn ask(&self, patience: &Patience) -> Option<Result<Answer, NoAnswer>> {
+        let call = self.call()?;
+        let anew = || match &self.what {
+            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.count_again(begun))),
+            _ => None,
+        };
+        let connections = &self.core.connections;
+        Some(connections.ask_anew(self.key(), &call, anew, patience))
+    }
+
+    /// Tells it once more, after a copy of which `before` came.
+    pub(super) fn ask_again(
+        &self,
+        before: Option<Result<Answer, NoAnswer>>,
+        patience: &Patience,
+    ) -> Option<Result<Answer, NoAnswer>> {
+        let Some(Err(before)) = before else {
+            return before;
+        };
+        if matches!(self.what, What::Inner(..)) {
+            // No two copies of a count have one name: the watchdog writes it under another.
+            return Some(Err(before));
+        }
+        Some(match self.ask(patience)? {
+            Ok(mut answer) => {
+                answer.in_vain.add(before.in_vain);
+                Ok(answer)
+            }
+            Err(mut no_answer) => {
+                no_answer.in_vain.add(before.in_vain);
+                Err(no_answer)
+            }
+        })
+    }
+
+    /// Ends it with what Redis answered, if it was asked.
+    pub(super) fn finish(self, result: Option<Result<Answer, NoAnswer>>) -> Result<()> {
+        let Self { core, hold, what } = self;
+        match what {
+            What::Inner(..) => {
+                let result = result.map(|result| standing::recounted(core, hold, result));
+                if !matches!(result, Some(Ok(_))) {
+                    // The level is over all the same, and Redis is to know it.
+                    hold.end_count(Written::Unknown);
+                }
+                core.watchdog.reschedule(hold.id(), hold.schedule());
+                result.map_or(Ok(()), |result| result.map(drop))
+            }
+            What::Last => {
+                let result = result.map_or(Ok(()), |result| given_back(core, hold, result));
                 core.queue.close(hold);
+                if result.is_ok() {
+                    core.observer.counters.releases.add(1);
+                }
+                core.observer.counters.held(hold.held_for());
+                result
             }
-            Err(hold.lost_error(reason))
+            What::Lost { reason, last } => {
+                // Without an answer the lease ends it.
+                if let Some(Ok(answer)) = result {
+                    cleared_away(core, hold, &answer);
+                }
+                if last {
+                    core.queue.close(hold);
+                }
+                Err(hold.lost_error(reason))
+            }
         }
     }
 }
 
-/// Releases the lock in Redis.
-fn give_back(core: &Core, hold: &Hold, patience: &Patience) -> Result<()> {
-    let request = script::release(hold.key(), &hold.owner());
-    let answer = match core.connections.ask(hold.key(), &request, patience) {
+/// What came of the release in Redis.
+fn given_back(core: &Core, hold: &Hold, result: Result<Answer, NoAnswer>) -> Result<()> {
+    let answer = match result {
         Ok(answer) => answer,
         Err(no_answer) => return Err(not_given_back(core, hold, no_answer.error)),
     };
@@ -96,16 +206,8 @@ fn lost(hold: &Hold, reason: LostReason) -> Error {
     standing::loss(hold, reason)
 }
 
-/// A hold that is lost to us may still stand in Redis: nobody else should wait for it.
-fn clear_away(core: &Core, hold: &Hold, reason: LostReason, patience: &Patience) {
-    if !matches!(reason, LostReason::Expired | LostReason::RenewalLimit) {
-        return;
-    }
-    let request = script::release(hold.key(), &hold.owner());
-    // Without an answer the lease ends it.
-    let Ok(answer) = core.connections.ask(hold.key(), &request, patience) else {
-        return;
-    };
+/// Tells the operator of a lost hold that still stood in Redis, and had to be released.
+fn cleared_away(core: &Core, hold: &Hold, answer: &Answer) {
     let late_by = Moment::now().since(hold.expires());
     if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) && late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {

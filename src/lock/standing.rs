@@ -28,7 +28,17 @@ pub(super) fn recount(
     let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.count_again(&begun)));
     let connections = &core.connections;
-    match connections.ask_anew(hold.key(), &request(&begun), anew, patience) {
+    let result = connections.ask_anew(hold.key(), &request(&begun), anew, patience);
+    recounted(core, hold, result)
+}
+
+/// What came of writing a count that was begun.
+pub(super) fn recounted(
+    core: &Core,
+    hold: &Hold,
+    result: Result<Answer, NoAnswer>,
+) -> Result<Moment> {
+    match result {
         Ok(answer) => {
             let verdict = verdict(core, hold, &answer, script::verdict);
             hold.end_count(match verdict {

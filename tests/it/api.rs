@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leasehold::{
     Error, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockClientBuilder,
-    LockEvent, LockGuard, LockStatus, MultiLock, ReentrantLock, Stats,
+    LockEvent, LockGuard, LockStatus, MultiLock, RedLock, ReentrantLock, Stats,
 };
 
 /// Every public name. A change here is a change for every user.
@@ -23,6 +23,7 @@ const PUBLIC: &[&str] = &[
     "LockStatus",
     "LostReason",
     "MultiLock",
+    "RedLock",
     "ReentrantLock",
     "Result",
     "Stats",
@@ -61,6 +62,7 @@ fn what_is_shared_can_be_shared() {
     shared::<ReentrantLock>();
     shared::<FencedLock>();
     shared::<MultiLock>();
+    shared::<RedLock>();
     shared::<Box<dyn Lock>>();
     shared::<Interrupt>();
     shared::<Error>();
@@ -70,6 +72,7 @@ fn what_is_shared_can_be_shared() {
     cloned::<ReentrantLock>();
     cloned::<FencedLock>();
     cloned::<MultiLock>();
+    cloned::<RedLock>();
     cloned::<Interrupt>();
     cloned::<Lease>();
     cloned::<LockEvent>();

@@ -13,6 +13,7 @@ mod layers;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod redlock;
 mod replicas;
 mod support;
 mod tls;

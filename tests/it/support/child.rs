@@ -11,7 +11,9 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
-use crate::{deployments, faults, fencing, limits, multi, mutual_exclusion, tls, watchdog, wire};
+use crate::{
+    deployments, faults, fencing, limits, multi, mutual_exclusion, redlock, tls, watchdog, wire,
+};
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
@@ -31,6 +33,7 @@ const ROLES: &[(&str, Role)] = &[
     ("many_locks", watchdog::many_locks),
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),
+    ("share_majority", redlock::share_majority),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("sleep_through", faults::paused::sleep_through),
     ("sleep_a_little", faults::paused::sleep_a_little),

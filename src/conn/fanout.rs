@@ -1,0 +1,382 @@
+//! One question to several clients' servers at once, answered at the speed of those that are well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisError, RedisResult, Value};
+
+use super::advice::Advice;
+use super::attempt::Failure;
+use super::pool::Slot;
+use super::server::Server;
+use super::wire::Wire;
+use super::{Answer, Connections, InVain, NoAnswer, silence};
+use crate::clock::Moment;
+use crate::error::Cause;
+use crate::key::LockKey;
+use crate::owner;
+use crate::patience::Patience;
+use crate::script::Call;
+
+/// What those who are late are given at least, once the answers that are there are enough.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// How long a reply is waited for before the next server's is looked at.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_millis(16);
+
+/// What opening a connection may take while enough other requests are under way.
+const OPEN_BRIEFLY: Duration = Duration::from_millis(100);
+
+/// What is asked of one client's server.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) connections: &'a Connections,
+    pub(crate) lock: &'a LockKey,
+    pub(crate) call: Call,
+}
+
+/// How many answers of which kind make the others unnecessary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    pub(crate) needed: usize,
+    pub(crate) is_good: fn(&Value) -> bool,
+}
+
+/// Asks all of them on this thread, each once: everything is sent before the first reply is read, first
+/// where a connection is open. As soon as it is settled whether enough answers are good, the others are
+/// waited for no longer than those were. A server that does not answer is left out for a while, as long as
+/// there are enough others.
+///
+/// As with [`Connections::ask`], the thread's owner name is retired if a copy may still be under way.
+pub(crate) fn ask_all(
+    questions: &[Question<'_>],
+    enough: Enough,
+    patience: &Patience,
+) -> Vec<Result<Answer, NoAnswer>> {
+    let longest = questions
+        .iter()
+        .map(|q| q.connections.command_timeout)
+        .max();
+    let now = Moment::now();
+    let time = longest.unwrap_or_default().min(patience.answer_by().left());
+    let mut fanout = Fanout {
+        questions,
+        enough,
+        patience,
+        began: now,
+        until: now.after(time),
+        outcomes: questions.iter().map(|_| None).collect(),
+    };
+    let servers = fanout.servers();
+    let mut open = fanout.send_all(&servers);
+    fanout.receive_all(&mut open);
+    let outcomes = fanout.finish(open);
+    if outcomes
+        .iter()
+        .any(|outcome| in_vain(outcome).is_ambiguous())
+    {
+        owner::retire();
+    }
+    outcomes
+}
+
+fn in_vain(outcome: &Result<Answer, NoAnswer>) -> &InVain {
+    match outcome {
+        Ok(answer) => &answer.in_vain,
+        Err(no_answer) => &no_answer.in_vain,
+    }
+}
+
+struct Fanout<'q> {
+    questions: &'q [Question<'q>],
+    enough: Enough,
+    patience: &'q Patience,
+    began: Moment,
+    until: Moment,
+    outcomes: Vec<Option<Result<Answer, NoAnswer>>>,
+}
+
+/// A request that is under way.
+struct Exchange<'s> {
+    place: usize,
+    server: &'s Server,
+    slot: Slot<'s>,
+    wire: Wire,
+    asked: Moment,
+    by_source: bool,
+}
+
+impl<'q> Fanout<'q> {
+    /// Who is to be asked; the others are settled.
+    fn servers(&mut self) -> Vec<(usize, Arc<Server>)> {
+        let left_out: Vec<bool> = self
+            .questions
+            .iter()
+            .map(|question| question.connections.suspicion.leaves_out())
+            .collect();
+        let can_spare = self.questions.len().saturating_sub(self.enough.needed);
+        let spare = left_out.iter().filter(|&&out| out).count() <= can_spare;
+        let mut servers = Vec::with_capacity(self.questions.len());
+        for (place, question) in self.questions.iter().enumerate() {
+            if spare && left_out[place] {
+                self.fail(
+                    place,
+                    "it did not answer lately, and is left out for a while".into(),
+                );
+                continue;
+            }
+            let connections = question.connections;
+            let time = connections.connect_timeout.min(self.until.left());
+            match connections.topology.server(question.lock, time) {
+                Ok(server) => servers.push((place, server)),
+                Err(nowhere) => match Failure::nowhere(question.lock, nowhere) {
+                    Failure::Final(error) => self.settle(place, Err(error.into())),
+                    Failure::NoServer(cause) => self.fail(place, cause),
+                    _ => self.fail(place, "no server is known that has the lock".into()),
+                },
+            }
+        }
+        servers
+    }
+
+    /// Sends to each, first to those with a connection that is open.
+    fn send_all<'s>(&mut self, servers: &'s [(usize, Arc<Server>)]) -> Vec<Exchange<'s>> {
+        let mut sent = Vec::with_capacity(servers.len());
+        let mut unopened = Vec::new();
+        for (place, server) in servers {
+            let slot = server.pool.slot(Duration::ZERO).ok();
+            let (slot, wire) = match slot {
+                Some(mut slot) => match slot.take() {
+                    Some(wire) => (slot, wire),
+                    None => {
+                        unopened.push((*place, &**server, Some(slot)));
+                        continue;
+                    }
+                },
+                None => {
+                    unopened.push((*place, &**server, None));
+                    continue;
+                }
+            };
+            sent.extend(self.send(*place, server, slot, wire));
+        }
+        for (place, server, slot) in unopened {
+            let connections = self.questions[place].connections;
+            let mut time = connections.connect_timeout.min(self.until.left());
+            if sent.len() >= self.enough.needed {
+                time = time.min(OPEN_BRIEFLY);
+            }
+            let slot = match slot {
+                Some(slot) => Ok(slot),
+                None => server.pool.slot(connections.pool_timeout.min(time)),
+            };
+            let Ok(slot) = slot else {
+                self.fail(place, "all connections of the pool are in use".into());
+                continue;
+            };
+            match server.node.open(time) {
+                Ok(wire) => sent.extend(self.send(place, server, slot, wire)),
+                Err(error) => {
+                    connections.suspicion.unanswered();
+                    self.failed(place, server, error, InVain::default());
+                }
+            }
+        }
+        sent
+    }
+
+    fn send<'s>(
+        &mut self,
+        place: usize,
+        server: &'s Server,
+        slot: Slot<'s>,
+        mut wire: Wire,
+    ) -> Option<Exchange<'s>> {
+        let packed = self.questions[place].call.by_hash(wire.publish());
+        let asked = Moment::now();
+        wire.give(self.until.left());
+        if let Err(error) = wire.send(&packed) {
+            // What follows half a request would be taken for the rest of it.
+            self.failed(place, server, error, InVain::of(None));
+            return None;
+        }
+        Some(Exchange {
+            place,
+            server,
+            slot,
+            wire,
+            asked,
+            by_source: false,
+        })
+    }
+
+    /// Reads what comes until all have answered, or enough have and the others had their time, or it is
+    /// over for all.
+    fn receive_all(&mut self, open: &mut Vec<Exchange<'_>>) {
+        let mut look = FIRST_LOOK;
+        let mut late = Moment::NEVER;
+        while !open.is_empty() {
+            let mut still_open = Vec::with_capacity(open.len());
+            for mut exchange in open.drain(..) {
+                match exchange.receive(&self.questions[exchange.place].call, look) {
+                    Some(reply) => self.replied(exchange, reply),
+                    None => still_open.push(exchange),
+                }
+            }
+            *open = still_open;
+            if late == Moment::NEVER && self.is_settled() {
+                let now = Moment::now();
+                late = now.after(now.since(self.began).max(GRACE));
+            }
+            if self.until.min(late).is_past() {
+                return;
+            }
+            look = (look * 2).min(LONGEST_LOOK);
+        }
+    }
+
+    /// Whether it is known by now if enough answers are good.
+    fn is_settled(&self) -> bool {
+        let Enough { needed, is_good } = self.enough;
+        let (mut good, mut bad) = (0, 0);
+        for outcome in self.outcomes.iter().flatten() {
+            match outcome {
+                Ok(answer) if is_good(&answer.reply) => good += 1,
+                _ => bad += 1,
+            }
+        }
+        good >= needed || bad + needed > self.questions.len()
+    }
+
+    fn replied(&mut self, exchange: Exchange<'_>, reply: RedisResult<Value>) {
+        let Exchange {
+            place,
+            server,
+            mut slot,
+            wire,
+            asked,
+            ..
+        } = exchange;
+        let question = &self.questions[place];
+        let error = match reply {
+            Ok(reply) => {
+                slot.put(wire);
+                question.connections.suspicion.answered();
+                self.outcomes[place] = Some(Ok(Answer {
+                    reply,
+                    asked,
+                    unreplicated: None,
+                    in_vain: InVain::default(),
+                }));
+                return;
+            }
+            Err(error) => error,
+        };
+        if !Advice::is_reply(&error) {
+            let wire = Some(wire).filter(|wire| !wire.is_answered());
+            self.failed(place, server, error, InVain::of(wire));
+            return;
+        }
+        question.connections.suspicion.answered();
+        let advice = Advice::on(&error);
+        if advice.keeps_connection() {
+            slot.put(wire);
+        }
+        if advice == Advice::Redirect {
+            // For the next time.
+            let topology = &question.connections.topology;
+            drop(topology.redirect(question.lock, server, &error));
+        }
+        self.failed(place, server, error, InVain::default());
+    }
+
+    /// No clear answer, and what the failure says of its server.
+    fn failed(&mut self, place: usize, server: &Server, error: RedisError, in_vain: InVain) {
+        server.failed(&error);
+        let Question {
+            connections, lock, ..
+        } = &self.questions[place];
+        let error = match Advice::on(&error) {
+            Advice::Reconnect | Advice::Wait | Advice::Crowded | Advice::Redirect => {
+                let cause: Cause = if error.is_timeout() {
+                    silence(&error).into()
+                } else {
+                    Box::new(error)
+                };
+                connections.unavailable(lock, self.patience, cause)
+            }
+            _ => connections.refusal(lock, error),
+        };
+        self.settle(place, Err(NoAnswer { error, in_vain }));
+    }
+
+    /// Not asked at all.
+    fn fail(&mut self, place: usize, cause: Cause) {
+        let Question {
+            connections, lock, ..
+        } = &self.questions[place];
+        let error = connections.unavailable(lock, self.patience, cause);
+        self.settle(place, Err(error.into()));
+    }
+
+    fn settle(&mut self, place: usize, outcome: Result<Answer, NoAnswer>) {
+        self.outcomes[place] = Some(outcome);
+    }
+
+    /// What is open still is in vain.
+    fn finish(mut self, open: Vec<Exchange<'_>>) -> Vec<Result<Answer, NoAnswer>> {
+        for Exchange { place, wire, .. } in open {
+            let Question {
+                connections, lock, ..
+            } = &self.questions[place];
+            connections.suspicion.unanswered();
+            let error = connections.unavailable(lock, self.patience, "no reply in time".into());
+            let in_vain = InVain::of(Some(wire).filter(|wire| !wire.is_answered()));
+            self.settle(place, Err(NoAnswer { error, in_vain }));
+        }
+        let unasked = "it was not asked";
+        let questions = self.questions;
+        let patience = self.patience;
+        let outcomes = self.outcomes.into_iter().zip(questions);
+        outcomes
+            .map(
+                |(
+                    outcome,
+                    Question {
+                        connections, lock, ..
+                    },
+                )| {
+                    outcome.unwrap_or_else(|| {
+                        Err(connections
+                            .unavailable(lock, patience, unasked.into())
+                            .into())
+                    })
+                },
+            )
+            .collect()
+    }
+}
+
+impl Exchange<'_> {
+    /// The reply, if it is there in `time`. A server that does not know the script is sent it.
+    fn receive(&mut self, call: &Call, time: Duration) -> Option<RedisResult<Value>> {
+        self.wire.give(time);
+        let error = match self.wire.receive() {
+            Err(error) => error,
+            reply => return Some(reply),
+        };
+        if error.is_timeout() {
+            return None;
+        }
+        if Advice::on(&error) != Advice::SendSource || self.by_source {
+            return Some(Err(error));
+        }
+        self.by_source = true;
+        self.wire.give(LONGEST_LOOK);
+        match self.wire.send(&call.by_source(self.wire.publish())) {
+            Ok(()) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Servers that did not answer lately are left alone for a while by those who can do without them.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Moment;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// Whether a client's server is worth asking where others can be asked instead.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion(Mutex<State>);
+
+/// Its mutex protects: of all threads that come when a pause is over, one asks.
+#[derive(Debug)]
+struct State {
+    /// Zero: the last request was answered.
+    pause: Duration,
+    until: Moment,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            pause: Duration::ZERO,
+            until: Moment::ZERO,
+        }
+    }
+}
+
+impl Suspicion {
+    /// It did not answer lately.
+    pub(super) fn is_raised(&self) -> bool {
+        !self.0.lock().pause.is_zero()
+    }
+
+    /// It is to be left out this time. After a pause the first who comes asks, and settles it for all.
+    pub(super) fn leaves_out(&self) -> bool {
+        let mut state = self.0.lock();
+        if state.pause.is_zero() {
+            return false;
+        }
+        let now = Moment::now();
+        if now < state.until {
+            return true;
+        }
+        state.until = now.after(state.pause);
+        false
+    }
+
+    pub(super) fn answered(&self) {
+        self.0.lock().pause = Duration::ZERO;
+    }
+
+    pub(super) fn unanswered(&self) {
+        let mut state = self.0.lock();
+        state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        state.until = Moment::now().after(state.pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_asks_after_each_pause_until_there_is_an_answer() {
+        let suspicion = Suspicion::default();
+        assert!(!suspicion.leaves_out() && !suspicion.is_raised());
+        suspicion.unanswered();
+        assert!(suspicion.leaves_out() && suspicion.is_raised());
+        suspicion.0.lock().until = Moment::ZERO;
+        assert!(!suspicion.leaves_out(), "the first after the pause");
+        assert!(suspicion.leaves_out(), "the second");
+        suspicion.answered();
+        assert!(!suspicion.leaves_out() && !suspicion.is_raised());
+    }
+
+    #[test]
+    fn pauses_grow() {
+        let suspicion = Suspicion::default();
+        let pauses: Vec<Duration> = (0..8)
+            .map(|_| {
+                suspicion.unanswered();
+                suspicion.0.lock().pause
+            })
+            .collect();
+        assert_eq!(pauses[0], FIRST_PAUSE);
+        assert!(pauses.is_sorted() && pauses[7] == LONGEST_PAUSE);
+    }
+}

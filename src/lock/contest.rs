@@ -1,0 +1,333 @@
+//! The way to a majority: ask all servers at once, keep what a majority grants, else give all of it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use uuid::Uuid;
+
+use super::acquire::{begin, queue_up, silence, take_back, withdraw};
+use super::handle::Handle;
+use super::held::Held;
+use super::majority::{Majority, joined};
+use crate::clock::Moment;
+use crate::conn::{Enough, NoAnswer, Question, ask_all};
+use crate::error::{Error, Result};
+use crate::lease::{Terms, drift};
+use crate::local::{Grant, Hold, Place, Turn};
+use crate::owner::{self, Owner, ThreadId};
+use crate::patience::Patience;
+use crate::script::{self, Attempt};
+use crate::wait::Listener;
+
+/// Between attempts while Redis does not answer; none before the second.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+
+/// Between attempts of which each got a part of the servers: short, and by chance, so that one of those who
+/// share them comes before the others.
+const FIRST_STEP_BACK: Duration = Duration::from_millis(4);
+const LONGEST_STEP_BACK: Duration = Duration::from_millis(50);
+
+/// Between tries where no message can tell of a release.
+const POLL: Duration = Duration::from_millis(250);
+
+/// One thread's way to one lock.
+pub(super) struct Contest<'a> {
+    lock: &'a Majority,
+    terms: &'a [Terms],
+    patience: &'a Patience,
+    /// At each server, whether this thread speaks for its process there.
+    turns: Vec<Option<Turn>>,
+    listeners: Vec<Option<Listener>>,
+}
+
+/// What one attempt found.
+enum Found {
+    Taken(Vec<Held>),
+    /// Some servers were had, which others need as well.
+    Shared,
+    /// Others have it, for so long at least.
+    Held(Duration),
+    /// Too few answered.
+    Silence(Error),
+}
+
+/// What all servers said.
+#[derive(Default)]
+struct Said {
+    granted: Vec<(usize, Grant)>,
+    /// For how long others hold it.
+    held: Vec<Duration>,
+    failures: Vec<Error>,
+}
+
+impl<'a> Contest<'a> {
+    pub(super) fn new(lock: &'a Majority, terms: &'a [Terms], patience: &'a Patience) -> Self {
+        Self {
+            lock,
+            terms,
+            patience,
+            turns: lock.locks.iter().map(|_| None).collect(),
+            listeners: lock.locks.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// Takes the lock; `None` if the patience ends before. Whatever way this ends without the lock, the
+    /// turns go to those who wait for them.
+    pub(super) fn enter(mut self) -> Result<Option<Vec<Held>>> {
+        let first = &self.lock.locks[0];
+        let thread = ThreadId::current();
+        self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
+            Place::Turn(turn) => Some(turn),
+            _ => queue_up(&first.core, &first.key, thread, self.patience)?,
+        };
+        if self.turns[0].is_none() {
+            return Ok(None);
+        }
+        self.compete()
+    }
+
+    fn compete(&mut self) -> Result<Option<Vec<Held>>> {
+        let patience = self.patience;
+        let first = &self.lock.locks[0];
+        let (mut pause, mut step_back) = (Duration::ZERO, FIRST_STEP_BACK);
+        // Of all attempts that nobody answers together.
+        let mut answer_by = None;
+        loop {
+            let unanswered = self.turns[0].as_ref().map(Turn::ask);
+            patience.silent_since(unanswered);
+            silence(&first.core, &first.key, unanswered, patience)?;
+            let end = *answer_by.get_or_insert_with(|| patience.answer_by());
+            let found = self.attempt()?;
+            self.turns[1..].fill_with(|| None);
+            if let (false, Some(turn)) = (matches!(found, Found::Silence(_)), &self.turns[0]) {
+                turn.answered();
+                answer_by = None;
+            }
+            match found {
+                Found::Taken(held) => return Ok(Some(held)),
+                Found::Silence(error) => {
+                    patience.pause(pause.min(end.left()));
+                    if end.is_past() && !patience.is_interrupted() {
+                        return Err(error);
+                    }
+                    pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                }
+                _ if patience.is_over() => return Ok(None),
+                Found::Shared => {
+                    self.step_back(by_chance(step_back));
+                    step_back = (step_back * 2).min(LONGEST_STEP_BACK);
+                }
+                Found::Held(left) => {
+                    self.listen();
+                    let nap = if self.hears_a_majority() {
+                        left + first.core.stagger()
+                    } else {
+                        left.min(POLL)
+                    };
+                    let counters = &first.core.observer.counters;
+                    if patience.sleep(nap) {
+                        counters.wakeups_by_message.add(1);
+                    } else {
+                        counters.wakeups_by_timeout.add(1);
+                    }
+                    step_back = FIRST_STEP_BACK;
+                }
+            }
+            patience.check(self.lock.name())?;
+        }
+    }
+
+    /// Sleeps so long whatever messages come: those of what was just given back are among them.
+    fn step_back(&self, nap: Duration) {
+        let end = Moment::now().after(nap);
+        while !end.is_past() && !self.patience.is_over() && !self.patience.is_interrupted() {
+            self.patience.sleep(end.left());
+        }
+    }
+
+    /// Listens wherever somebody answers.
+    fn listen(&mut self) {
+        for (lock, listener) in self.lock.locks.iter().zip(&mut self.listeners) {
+            let subscriber = &lock.core.subscriber;
+            if listener
+                .as_ref()
+                .is_some_and(|l| !subscriber.is_in_place(l, &lock.key))
+            {
+                *listener = None;
+            }
+            if listener.is_none() && !lock.core.connections.is_suspect() {
+                let (waker, left) = (self.patience.waker(), self.patience.left());
+                *listener = Some(subscriber.listen(&lock.key, waker, left));
+            }
+        }
+    }
+
+    /// Whoever gives the lock back is heard: two majorities have a server in common.
+    fn hears_a_majority(&self) -> bool {
+        let live = self
+            .listeners
+            .iter()
+            .flatten()
+            .filter(|listener| listener.is_live());
+        live.count() >= self.lock.needed()
+    }
+
+    /// One attempt at all servers at once.
+    fn attempt(&mut self) -> Result<Found> {
+        let said = self.ask();
+        let (needed, servers) = (self.lock.needed(), self.lock.locks.len());
+        let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
+        if said.failures.iter().filter(refusals).count() + needed > servers {
+            self.undo(said.granted);
+            return Err(joined(self.lock.name(), said.failures, self.patience));
+        }
+        let answered = said.granted.len() + said.held.len();
+        if said.granted.len() >= needed {
+            return Ok(self.keep(said.granted));
+        }
+        let missing = needed - said.granted.len();
+        let is_shared = !said.granted.is_empty();
+        self.undo(said.granted);
+        if answered < needed {
+            return Ok(Found::Silence(joined(
+                self.lock.name(),
+                said.failures,
+                self.patience,
+            )));
+        }
+        if is_shared {
+            return Ok(Found::Shared);
+        }
+        let mut held = said.held;
+        held.sort_unstable();
+        Ok(Found::Held(held.get(missing - 1).copied().unwrap_or(POLL)))
+    }
+
+    fn ask(&mut self) -> Said {
+        let thread = ThreadId::current();
+        let mut said = Said::default();
+        let mut asked = Vec::with_capacity(self.turns.len());
+        for (at, lock) in self.lock.locks.iter().enumerate() {
+            if self.turns[at].is_none() {
+                match lock.core.queue.enter(lock.key.key(), thread) {
+                    Place::Turn(turn) => self.turns[at] = Some(turn),
+                    // Another thread of this process has the server by a lock over other servers.
+                    _ => {
+                        said.held.push(POLL);
+                        continue;
+                    }
+                }
+            }
+            asked.push((at, Owner::current(&lock.core.id)));
+        }
+        let question = |(at, owner): &(usize, Owner)| {
+            let lock = &self.lock.locks[*at];
+            Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::acquire(&lock.key, owner, self.terms[*at].millis),
+            }
+        };
+        if asked.len() < self.lock.needed() {
+            return said;
+        }
+        let questions: Vec<Question<'_>> = asked.iter().map(question).collect();
+        let enough = Enough {
+            needed: self.lock.needed(),
+            is_good: |reply| matches!(reply, Value::Nil),
+        };
+        let answers = ask_all(&questions, enough, self.patience);
+        for ((at, owner), answer) in asked.into_iter().zip(answers) {
+            let lock = &self.lock.locks[at];
+            let terms = self.terms[at];
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(NoAnswer { error, in_vain }) => {
+                    take_back(&lock.core, &lock.key, owner, terms, in_vain);
+                    said.failures.push(error);
+                    continue;
+                }
+            };
+            match script::attempt(&answer.reply) {
+                Ok(Attempt::Taken(token)) => said.granted.push((
+                    at,
+                    Grant {
+                        owner,
+                        asked: answer.asked,
+                        terms,
+                        token,
+                    },
+                )),
+                Ok(Attempt::Held(millis)) => {
+                    said.held.push(millis.map_or(POLL, Duration::from_millis));
+                }
+                Err(error) => {
+                    let refusal = lock.core.connections.refusal(&lock.key, error);
+                    said.failures.push(refusal);
+                }
+            }
+        }
+        said
+    }
+
+    /// Holds what was granted, if that is a majority still.
+    fn keep(&mut self, granted: Vec<(usize, Grant)>) -> Found {
+        let now = Moment::now();
+        let lives = |(_, grant): &&(usize, Grant)| {
+            let lease = Duration::from_millis(grant.terms.millis);
+            now < grant.asked.after(lease - drift(lease))
+        };
+        if granted.iter().filter(lives).count() < self.lock.needed() {
+            let cause = "the answers came after the end of the leases that they granted";
+            let first = &self.lock.locks[0];
+            let connections = &first.core.connections;
+            let error = connections.unavailable(&first.key, self.patience, cause.into());
+            self.undo(granted);
+            return Found::Silence(error);
+        }
+        let mut held = Vec::with_capacity(granted.len());
+        for (at, grant) in granted {
+            let Handle { core, key, .. } = &self.lock.locks[at];
+            let observer = Arc::clone(&core.observer);
+            let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
+            // It has the turn, or would not have asked.
+            if let Some(turn) = self.turns[at].take() {
+                held.push(begin(core, turn, hold, self.patience));
+            }
+        }
+        Found::Taken(held)
+    }
+
+    /// Gives back what a minority granted, here or in the background.
+    fn undo(&self, granted: Vec<(usize, Grant)>) {
+        let question = |(at, grant): &(usize, Grant)| {
+            let lock = &self.lock.locks[*at];
+            Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::release(&lock.key, &grant.owner),
+            }
+        };
+        let questions: Vec<Question<'_>> = granted.iter().map(question).collect();
+        let enough = Enough {
+            needed: questions.len(),
+            is_good: |_| true,
+        };
+        let answers = ask_all(&questions, enough, self.patience);
+        for ((at, grant), answer) in granted.into_iter().zip(answers) {
+            if answer.is_err() {
+                let lock = &self.lock.locks[at];
+                owner::retire();
+                withdraw(&lock.core, &lock.key, grant.owner, grant.terms);
+            }
+        }
+    }
+}
+
+/// Between half of `time` and one and a half.
+fn by_chance(time: Duration) -> Duration {
+    let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
+    time / 2 + time * share / 1000
+}

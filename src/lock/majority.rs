@@ -1,0 +1,293 @@
+//! One lock on several independent servers, of which a majority counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::LockGuard;
+use super::contest::Contest;
+use super::handle::Handle;
+use super::held::{Held, release_at_once, slowest};
+use super::standing;
+use crate::conn::{Enough, Question, ask_all};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::lease::{Lease, Terms};
+use crate::local::{Hold, Written};
+use crate::patience::Patience;
+use crate::script::{self, Inspected, Verdict};
+
+/// The lock of one name at each of several servers.
+#[derive(Clone, Debug)]
+pub(super) struct Majority {
+    name: Arc<str>,
+    /// In the order of their clients: whoever is first in line at the first of them asks for this process.
+    pub(super) locks: Arc<[Handle]>,
+}
+
+impl Majority {
+    pub(super) fn new(name: &str, mut locks: Vec<Handle>) -> Self {
+        locks.sort_by_key(|lock| lock.core.id);
+        Self {
+            name: name.into(),
+            locks: locks.into(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many of the servers must agree.
+    pub(super) fn needed(&self) -> usize {
+        self.locks.len() / 2 + 1
+    }
+
+    /// The client by whose time-outs a call is measured, if these servers can have a majority.
+    fn check(&self) -> Result<&Arc<Core>> {
+        let refused = |value, rule: &str| Error::Config {
+            field: "clients",
+            value,
+            rule: rule.into(),
+        };
+        let servers = self.locks.len();
+        let cores = || self.locks.iter().map(|lock| &lock.core);
+        let (Some(core), true) = (slowest(cores()), servers >= 3 && servers % 2 == 1) else {
+            let rule = "a majority needs an odd number of servers, three at least";
+            return Err(refused(format!("{servers} servers"), rule));
+        };
+        for lock in self.locks.iter() {
+            lock.key.check()?;
+            lock.core.check_process(&self.name)?;
+        }
+        let names: Vec<Arc<str>> = self
+            .locks
+            .iter()
+            .map(|lock| lock.core.connections.name(&lock.key))
+            .collect();
+        let twice = (1..servers).find(|&at| names[..at].contains(&names[at]));
+        match twice {
+            Some(at) => {
+                let rule = "each server counts once";
+                Err(refused(format!("{}, more than once", names[at]), rule))
+            }
+            None => Ok(core),
+        }
+    }
+
+    pub(super) fn lock_with(&self, lease: Lease) -> Result<Vec<Held>> {
+        self.wait_for(lease, &self.check()?.patience_to_lock())
+    }
+
+    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Vec<Held>>> {
+        let patience = Patience::at_most(wait, self.check()?.command_timeout);
+        self.take(lease, &patience)
+    }
+
+    pub(super) fn lock_interruptibly(
+        &self,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Held>> {
+        self.check()?;
+        self.wait_for(lease, &Patience::until_interrupted(interrupt))
+    }
+
+    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Vec<Held>> {
+        loop {
+            if let Some(held) = self.take(lease, patience)? {
+                return Ok(held);
+            }
+        }
+    }
+
+    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
+        let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
+        let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
+        patience.check(&self.name)?;
+        if self.holds().next().is_some() {
+            return self.reenter(&terms, patience).map(Some);
+        }
+        Contest::new(self, &terms, patience).enter()
+    }
+
+    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
+        LockGuard::new(Arc::clone(&self.name), held, self.needed())
+    }
+
+    /// What this thread has, lost or not, and has not unlocked; and where.
+    fn holds(&self) -> impl Iterator<Item = (usize, Arc<Hold>)> {
+        let locks = self.locks.iter().enumerate();
+        locks.filter_map(|(at, lock)| Some((at, lock.hold()?)))
+    }
+
+    /// A further level wherever this thread holds the lock. Where nobody answers, the level counts here,
+    /// and the watchdog writes it; the hold stands if a majority says so.
+    fn reenter(&self, terms: &[Terms], patience: &Patience) -> Result<Vec<Held>> {
+        let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
+        if holds.len() < self.needed() {
+            return Err(Error::Config {
+                field: "name",
+                value: format!("{:?}", self.name),
+                rule: "this thread holds it by a lock of one server; use one kind of lock for one name".into(),
+            });
+        }
+        let (standing, lost): (Vec<_>, Vec<_>) = holds
+            .into_iter()
+            .partition(|(_, hold)| hold.check().is_ok());
+        if standing.len() < self.needed() {
+            return Err(self.lost(lost.iter().chain(&standing).map(|(_, hold)| hold)));
+        }
+        let question = |(at, hold): &(usize, Arc<Hold>)| {
+            let lock = &self.locks[*at];
+            let (owner, count) = (hold.begin_count(), hold.count() + 1);
+            Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::recount(&lock.key, &owner, count, terms[*at].millis),
+            }
+        };
+        let questions: Vec<Question<'_>> = standing.iter().map(question).collect();
+        let answers = ask_all(&questions, self.enough(is_done), patience);
+        let (mut held, mut confirmed, mut failure) = (Vec::new(), 0, None);
+        for ((at, hold), answer) in standing.iter().zip(answers) {
+            let core = &self.locks[*at].core;
+            let is_answered = answer.is_ok();
+            let level = match standing::recounted(core, hold, answer) {
+                Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
+                Err(error) if is_answered => Err(error),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    hold.end_count(Written::Unknown);
+                    hold.push_unanswered(terms[*at])
+                }
+            };
+            core.watchdog.reschedule(hold.id(), hold.schedule());
+            if let Ok(level) = level {
+                core.observer.counters.reentries.add(1);
+                held.push(Held {
+                    core: Arc::clone(core),
+                    hold: Arc::clone(hold),
+                    level,
+                });
+            }
+        }
+        if confirmed >= self.needed() {
+            return Ok(held);
+        }
+        let levels = held
+            .iter()
+            .map(|held| (&held.core, &*held.hold, Some(held.level)));
+        let _ = release_at_once(levels, held.len(), patience);
+        Err(failure.unwrap_or_else(|| self.lost(standing.iter().map(|(_, hold)| hold))))
+    }
+
+    /// The error of a hold that fewer servers have than are needed.
+    fn lost<'a>(&self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Error {
+        let mut errors = holds.filter_map(|hold| hold.check().err());
+        errors.next().unwrap_or_else(|| Error::NotHeld {
+            lock: self.name().into(),
+        })
+    }
+
+    fn enough(&self, is_good: fn(&Value) -> bool) -> Enough {
+        Enough {
+            needed: self.needed(),
+            is_good,
+        }
+    }
+
+    pub(super) fn unlock(&self) -> Result<()> {
+        let patience = self.check()?.patience_to_unlock();
+        let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
+        if holds.len() < self.needed() {
+            return Err(Error::NotHeld {
+                lock: self.name().into(),
+            });
+        }
+        // All parts of a level come and go together; a lost one missed the levels that came later.
+        let newest = holds.iter().map(|(_, hold)| hold.levels()).max();
+        let levels = holds
+            .iter()
+            .filter(|(_, hold)| Some(hold.levels()) == newest)
+            .map(|(at, hold)| (&self.locks[*at].core, &**hold, None));
+        release_at_once(levels, self.needed(), &patience)
+    }
+
+    pub(super) fn hold_count(&self) -> u32 {
+        let mut counts: Vec<u32> = self.locks.iter().map(Handle::hold_count).collect();
+        counts.sort_unstable();
+        // A majority has so many, or more.
+        counts.get(counts.len() / 2).copied().unwrap_or(0)
+    }
+
+    pub(super) fn is_locked(&self) -> Result<bool> {
+        Ok(self.remaining_lease()?.is_some())
+    }
+
+    pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
+        let patience = self.check()?.patience_for_an_answer();
+        let questions: Vec<Question<'_>> = self
+            .locks
+            .iter()
+            .map(|lock| Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::inspect(&lock.key),
+            })
+            .collect();
+        let (mut lefts, mut failures) = (Vec::new(), Vec::new());
+        let answers = ask_all(&questions, self.enough(|_| true), &patience);
+        for (lock, answer) in self.locks.iter().zip(answers) {
+            let found = answer
+                .map_err(|no_answer| no_answer.error)
+                .and_then(|answer| {
+                    let found = script::inspected(answer.reply);
+                    found.map_err(|error| lock.core.connections.refusal(&lock.key, error))
+                });
+            match found {
+                Ok(found) => lefts.push(found.as_ref().map(left)),
+                Err(error) => failures.push(error),
+            }
+        }
+        if lefts.len() < self.needed() {
+            return Err(joined(&self.name, failures, &patience));
+        }
+        lefts.sort_unstable();
+        // A majority of the servers has it for so long, or longer.
+        let needed = lefts.len().checked_sub(self.needed());
+        Ok(needed.and_then(|at| lefts.get(at).copied().flatten()))
+    }
+}
+
+fn is_done(reply: &Value) -> bool {
+    matches!(script::verdict(reply), Ok(Verdict::Done))
+}
+
+fn left(hold: &Inspected) -> Duration {
+    hold.millis_left
+        .map_or(Duration::MAX, Duration::from_millis)
+}
+
+/// What kept a majority from answering, as one error: a refusal, which means it, or else all servers that
+/// gave no answer.
+pub(super) fn joined(lock: &str, failures: Vec<Error>, patience: &Patience) -> Error {
+    let (mut nodes, mut last) = (Vec::new(), None);
+    for failure in failures {
+        match failure {
+            Error::Unavailable { node, cause, .. } => {
+                nodes.push(node);
+                last = Some(cause);
+            }
+            refusal => return refusal,
+        }
+    }
+    Error::Unavailable {
+        lock: lock.into(),
+        node: nodes.join(", "),
+        waited: patience.waited(),
+        cause: last.unwrap_or_else(|| "no majority of the servers answered".into()),
+    }
+}

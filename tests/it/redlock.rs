@@ -1,0 +1,188 @@
+//! One lock on several independent servers.
+
+mod faults;
+mod hold;
+mod sharing;
+
+pub use sharing::share_majority;
+
+use std::time::Duration;
+
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient, RedLock};
+
+use crate::support::server::{Port, Server};
+use crate::support::timing::{A_WHILE, SOON, millis};
+use crate::support::{builder, client};
+
+const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const NAME: &str = "lock";
+
+/// What one command may take where servers hang.
+const COMMAND: u64 = 300;
+
+/// Servers that know nothing of each other.
+struct Servers(Vec<Server>);
+
+impl Servers {
+    fn start(count: usize) -> Self {
+        let options = (0..count).map(|_| Server::options()).collect();
+        Self(Server::start_all(options))
+    }
+
+    fn clients(&self) -> Vec<LockClient> {
+        self.0.iter().map(|server| client(&server.url())).collect()
+    }
+
+    /// Of a client of its own, as another process would have it.
+    fn lock(&self) -> RedLock {
+        RedLock::new(&self.clients(), NAME)
+    }
+
+    /// The same, with a short command time-out.
+    fn impatient_lock(&self) -> RedLock {
+        let impatient = |server: &Server| builder(&server.url()).command_timeout(millis(COMMAND));
+        let clients = self
+            .0
+            .iter()
+            .map(|server| impatient(server).build().unwrap());
+        RedLock::new(&clients.collect::<Vec<_>>(), NAME)
+    }
+
+    /// How often the lock is held on each of them.
+    fn counts(&self) -> Vec<u32> {
+        let count = |server: &Server| {
+            let held: Vec<(String, u32)> = server.ask(redis::cmd("HGETALL").arg(NAME));
+            held.iter().map(|(_, count)| count).sum()
+        };
+        self.0.iter().map(count).collect()
+    }
+
+    fn held(&self) -> usize {
+        self.counts().iter().filter(|&&count| count > 0).count()
+    }
+
+    fn delete(&self, servers: std::ops::Range<usize>) {
+        for server in &self.0[servers] {
+            server.ask::<()>(redis::cmd("DEL").arg(NAME));
+        }
+    }
+
+    /// Somebody else holds the lock there.
+    fn occupy(&self, servers: std::ops::Range<usize>) {
+        for server in &self.0[servers] {
+            server.ask::<()>(redis::cmd("HSET").arg(NAME).arg(STRANGER).arg(1));
+            let lease = u64::try_from(SOON.get().as_millis()).unwrap() * 6;
+            server.ask::<()>(redis::cmd("PEXPIRE").arg(NAME).arg(lease));
+        }
+    }
+}
+
+#[test]
+fn a_majority_is_enough_and_less_is_nothing() {
+    for count in [3, 5] {
+        let servers = Servers::start(count);
+        let lock = servers.lock();
+        let minority = count / 2;
+        servers.occupy(0..minority);
+        assert!(!lock.is_locked().unwrap(), "{minority} of {count}");
+        lock.lock().unwrap();
+        assert!(lock.is_locked().unwrap() && lock.is_held_by_current_thread());
+        lock.unlock().unwrap();
+        assert_eq!(servers.held(), minority, "what was others' stays theirs");
+
+        servers.occupy(minority..minority + 1);
+        assert!(lock.is_locked().unwrap());
+        assert!(lock.remaining_lease().unwrap() > Some(SOON.get()));
+        for wait in [Duration::ZERO, A_WHILE.get()] {
+            assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
+            assert_eq!(
+                servers.held(),
+                minority + 1,
+                "what was granted is given back"
+            );
+        }
+        assert_eq!(lock.hold_count(), 0);
+        assert!(matches!(lock.unlock(), Err(Error::NotHeld { lock }) if lock == NAME));
+    }
+}
+
+#[test]
+fn servers_that_make_no_majority_are_refused_by_the_first_call() {
+    let servers = Servers::start(3);
+    let clients = servers.clients();
+    let twin = client(&servers.0[0].url());
+    let of = |clients: &[&LockClient], name: &str| {
+        let clients: Vec<LockClient> = clients.iter().map(|&client| client.clone()).collect();
+        RedLock::new(&clients, name)
+    };
+    let [one, two, three] = [&clients[0], &clients[1], &clients[2]];
+    for (lock, named, said) in [
+        (of(&[], NAME), "clients", "0 servers"),
+        (of(&[one], NAME), "clients", "1 servers"),
+        (of(&[one, two], NAME), "clients", "2 servers"),
+        (of(&[one, two, three, &twin], NAME), "clients", "4 servers"),
+        (
+            of(&[one, two, one], NAME),
+            "clients",
+            &servers.0[0].address(),
+        ),
+        (
+            of(&[one, two, &twin], NAME),
+            "clients",
+            &servers.0[0].address(),
+        ),
+        (of(&[one, two, three], ""), "name", "0 bytes"),
+    ] {
+        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
+        for result in [
+            lock.lock(),
+            lock.try_lock(wait, lease).map(drop),
+            lock.lock_interruptibly(lease, &Interrupt::new()),
+            lock.acquire().map(drop),
+            lock.try_acquire(wait, lease).map(drop),
+            lock.unlock(),
+            lock.is_locked().map(drop),
+            lock.remaining_lease().map(drop),
+        ] {
+            let Err(Error::Config { field, value, .. }) = &result else {
+                panic!("{result:?}")
+            };
+            assert!(*field == named && value.contains(said), "{result:?}");
+        }
+        assert_eq!(lock.hold_count(), 0);
+    }
+    assert_eq!(servers.held(), 0);
+}
+
+/// One that is refused at all servers is told so, and one that is refused at a few is not stopped.
+#[test]
+fn a_key_of_another_type_counts_as_a_refusal() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    servers.0[0].ask::<()>(redis::cmd("SET").arg(NAME).arg("no lock"));
+    lock.acquire().unwrap().unlock().unwrap();
+    servers.0[1].ask::<()>(redis::cmd("SET").arg(NAME).arg("no lock"));
+    let refused = lock.lock();
+    assert!(
+        matches!(refused, Err(Error::WrongType { .. })),
+        "{refused:?}"
+    );
+    let left: bool = servers.0[2].ask(redis::cmd("EXISTS").arg(NAME));
+    assert!(!left);
+}
+
+/// A server of which nobody knows whether it is there costs nothing but its vote.
+#[test]
+fn a_server_that_never_was_is_none_of_the_majority() {
+    let servers = Servers::start(2);
+    let nobodys = Port::reserve();
+    let mut clients = servers.clients();
+    clients.push(client(&format!("redis://127.0.0.1:{}", nobodys.number())));
+    let lock = RedLock::new(&clients, NAME);
+    for _ in 0..3 {
+        lock.lock().unwrap();
+        assert_eq!(servers.counts(), [1, 1]);
+        lock.unlock().unwrap();
+        assert_eq!(servers.counts(), [0, 0]);
+    }
+}

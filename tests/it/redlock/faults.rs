@@ -1,0 +1,192 @@
+//! Servers that are dead or hang.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Interrupt, Lease, Lock};
+
+use super::{COMMAND, NAME, Servers};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+
+/// Pairs go on at the speed of the others: none waits for a time-out once the first has.
+#[test]
+fn a_minority_that_is_dead_or_hangs_holds_up_nobody() {
+    for (count, gone) in [(3, 1), (5, 2)] {
+        for fault in [Server::pause, Server::kill] {
+            let servers = Servers::start(count);
+            let lock = servers.impatient_lock();
+            lock.acquire().unwrap().unlock().unwrap();
+            servers.0[..gone].iter().for_each(fault);
+            let mut times: Vec<Duration> = (0..30)
+                .map(|_| {
+                    let start = Instant::now();
+                    let guard = lock.acquire().unwrap();
+                    guard.check().unwrap();
+                    guard.unlock().unwrap();
+                    start.elapsed()
+                })
+                .collect();
+            times.sort_unstable();
+            let median = times[15];
+            assert!(
+                median < millis(COMMAND) / 2,
+                "{median:?} with {gone} of {count} gone"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_majority_that_is_dead_or_hangs_is_told_in_time() {
+    for fault in [Server::pause, Server::kill] {
+        let servers = Servers::start(5);
+        let lock = servers.impatient_lock();
+        lock.acquire().unwrap().unlock().unwrap();
+        servers.0[..3].iter().for_each(fault);
+        let command = millis(COMMAND);
+        for (budget, call) in [
+            (
+                command * 3,
+                &(|| lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)) as &dyn Fn() -> _,
+            ),
+            (command * 12, &|| lock.lock()),
+            (command * 3, &|| lock.is_locked().map(drop)),
+        ] {
+            let result = within(budget + SLIP.get() * 4, "the call", call);
+            let Err(Error::Unavailable { lock, node, .. }) = &result else {
+                panic!("{result:?}")
+            };
+            assert_eq!(lock, NAME);
+            for server in &servers.0[..3] {
+                assert!(node.contains(&server.address()), "{node}");
+            }
+        }
+        for server in &servers.0[3..] {
+            eventually("it to be given back", || {
+                !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME))
+            });
+        }
+    }
+}
+
+/// What was under way to a server that hung is taken back there, too.
+#[test]
+fn nothing_stays_behind_when_servers_come_back() {
+    let servers = Servers::start(3);
+    let lock = servers.impatient_lock();
+    lock.acquire().unwrap().unlock().unwrap();
+    servers.0[..2].iter().for_each(Server::pause);
+    let failed = lock.try_lock(A_WHILE.get(), Lease::fixed(SOON.get() * 6));
+    assert!(
+        matches!(failed, Err(Error::Unavailable { .. })),
+        "{failed:?}"
+    );
+    servers.0[..2].iter().for_each(Server::resume);
+    eventually("all of it to be taken back", || servers.held() == 0);
+    eventually("the lock", || {
+        lock.try_lock(A_WHILE.get(), Lease::RENEWED)
+            .unwrap_or(false)
+    });
+    lock.unlock().unwrap();
+}
+
+/// An unlock does not wait for them either, and they are told when they are back.
+#[test]
+fn a_release_is_for_the_living_first() {
+    let servers = Servers::start(5);
+    let lock = servers.impatient_lock();
+    // As long as a test, so that it is no lease that frees it.
+    let lease = Lease::fixed(SOON.get() * 6);
+    eventually("all of them to have it", || {
+        lock.lock_with(lease).unwrap();
+        let all = servers.held() == 5;
+        if !all {
+            lock.unlock().unwrap();
+        }
+        all
+    });
+    servers.0[..2].iter().for_each(Server::pause);
+    let unlocked = within(millis(COMMAND) + SLIP.get() * 2, "the unlock", || {
+        lock.unlock()
+    });
+    unlocked.unwrap();
+    let held = |server: &Server| server.ask::<bool>(redis::cmd("EXISTS").arg(NAME));
+    assert!(!servers.0[2..].iter().any(held));
+    servers.0[..2].iter().for_each(Server::resume);
+    eventually("the release in the background", || servers.held() == 0);
+}
+
+/// A level more is a level more everywhere, in the end.
+#[test]
+fn a_nested_hold_needs_no_more_than_a_majority() {
+    let servers = Servers::start(3);
+    let lock = servers.impatient_lock();
+    eventually("all of them to have it", || {
+        lock.lock().unwrap();
+        let all = servers.held() == 3;
+        if !all {
+            lock.unlock().unwrap();
+        }
+        all
+    });
+    servers.0[0].pause();
+    let guard = within(
+        millis(COMMAND) * 2 + SLIP.get() * 2,
+        "the nested call",
+        || lock.acquire(),
+    );
+    let guard = guard.unwrap();
+    assert_eq!(lock.hold_count(), 2);
+    servers.0[0].resume();
+    eventually("the count there", || servers.counts() == [2, 2, 2]);
+    guard.unlock().unwrap();
+    eventually("the count everywhere", || servers.counts() == [1, 1, 1]);
+    lock.unlock().unwrap();
+    eventually("it to be free", || servers.held() == 0);
+}
+
+/// Connections that were cut while nobody used them cost nobody the lock.
+#[test]
+fn a_restart_of_all_servers_is_no_more_than_a_restart() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    lock.acquire().unwrap().unlock().unwrap();
+    servers.0.iter().for_each(Server::restart_empty);
+    lock.acquire().unwrap().unlock().unwrap();
+    // And between the two calls of a pair, where the connections are cut but the locks stand.
+    lock.lock().unwrap();
+    for server in &servers.0 {
+        server.ask::<()>(
+            redis::cmd("CLIENT")
+                .arg("KILL")
+                .arg("TYPE")
+                .arg("normal")
+                .arg("SKIPME")
+                .arg("yes"),
+        );
+    }
+    lock.unlock().unwrap();
+    eventually("it to be free", || servers.held() == 0);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_and_leaves_nothing() {
+    let servers = Servers::start(3);
+    let lock = servers.impatient_lock();
+    servers.occupy(0..2);
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        thread::sleep(A_WHILE.get());
+        let result = within(SLIP.get() * 4, "the interrupt", || {
+            interrupt.interrupt();
+            waiter.join().unwrap()
+        });
+        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == NAME));
+    });
+    eventually("what was granted", || servers.held() == 2);
+    servers.delete(0..2);
+    assert!(lock.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
+    lock.unlock().unwrap();
+}

@@ -1,0 +1,142 @@
+//! What a hold of a majority is: its levels, its lease, its loss.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LostReason};
+
+use super::Servers;
+use crate::support::elsewhere;
+use crate::support::timing::{LEASE, SOON, eventually, throughout};
+
+#[test]
+fn levels_come_and_go_on_all_servers_together() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    lock.lock().unwrap();
+    let guard = lock.acquire().unwrap();
+    assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    assert_eq!(lock.hold_count(), 3);
+    eventually("the count", || {
+        servers
+            .counts()
+            .iter()
+            .all(|&count| count == 3 || count == 0)
+    });
+    lock.unlock().unwrap();
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(lock.hold_count(), 1);
+    elsewhere(|| assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
+    let other = servers.lock();
+    assert!(!other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    lock.unlock().unwrap();
+    assert_eq!(lock.hold_count(), 0);
+    eventually("it to be free everywhere", || servers.held() == 0);
+    assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    other.unlock().unwrap();
+}
+
+#[test]
+fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
+    let servers = Servers::start(5);
+    let lock = servers.lock();
+    let guard = lock.acquire().unwrap();
+    assert!(guard.lost().is_empty());
+    eventually("all of them to have it", || servers.held() >= 3);
+    // Those that did not answer in time are not part of it.
+    let held: Vec<usize> = (0..5).filter(|&at| servers.counts()[at] > 0).collect();
+    let spare = held.len() - 3;
+    for &at in &held[..spare] {
+        servers.delete(at..at + 1);
+    }
+    throughout(LEASE.get() * 2, "the majority", || {
+        guard.check().is_ok() && guard.lost().is_empty() && lock.hold_count() == 1
+    });
+    servers.delete(held[spare]..held[spare] + 1);
+    assert_eq!(
+        guard.lost().recv_timeout(SOON.get()),
+        Ok(LostReason::Deleted)
+    );
+    assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
+    assert_eq!(lock.hold_count(), 0);
+    // Nothing is taken anew silently while a part of the program believes to hold it.
+    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    eventually("what was left of it", || servers.held() == 0);
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+#[test]
+fn it_is_renewed_while_a_majority_lives() {
+    let servers = Servers::start(5);
+    let lock = servers.lock();
+    let guard = lock.acquire().unwrap();
+    throughout(LEASE.get(), "all servers", || guard.check().is_ok());
+    servers.0[0].kill();
+    servers.0[1].pause();
+    throughout(LEASE.get() * 3, "three of five", || {
+        guard.check().is_ok() && guard.remaining() > Duration::ZERO
+    });
+    servers.0[1].resume();
+    guard.unlock().unwrap();
+    eventually("it to be free", || {
+        servers.0[1..]
+            .iter()
+            .all(|server| !server.ask::<bool>(redis::cmd("EXISTS").arg(super::NAME)))
+    });
+}
+
+/// What it counts for itself is the last server's end that it needs.
+#[test]
+fn a_fixed_lease_ends_and_can_be_extended() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    let (short, long) = (LEASE.get(), LEASE.get() * 20);
+    let guard = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(short))
+        .unwrap();
+    let guard = guard.expect("it is free");
+    assert!(guard.remaining() <= short);
+    guard.extend(long).unwrap();
+    assert!(guard.remaining() > long / 2 && guard.remaining() <= long);
+    throughout(short * 3 / 2, "beyond its first lease", || {
+        guard.check().is_ok()
+    });
+    guard.unlock().unwrap();
+
+    lock.lock_with(Lease::fixed(short)).unwrap();
+    eventually("its end", || !lock.is_held_by_current_thread());
+    let told = lock.unlock();
+    let is_expired = matches!(
+        told,
+        Err(Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        })
+    );
+    assert!(is_expired, "{told:?}");
+    let other = servers.lock();
+    assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    other.unlock().unwrap();
+}
+
+/// A server that comes back without its data counts again for the next hold, not for this one.
+#[test]
+fn a_server_that_comes_back_empty_is_not_rejoined() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    let guard = lock.acquire().unwrap();
+    eventually("all of them to have it", || servers.held() >= 2);
+    servers.0[0].restart_empty();
+    throughout(LEASE.get() * 2, "two of three", || {
+        let count: bool = servers.0[0].ask(redis::cmd("EXISTS").arg(super::NAME));
+        !count
+    });
+    let _ = guard.unlock();
+    eventually("the next hold to have it", || {
+        lock.lock().unwrap();
+        let all = servers.held() == 3;
+        lock.unlock().unwrap();
+        all
+    });
+}
