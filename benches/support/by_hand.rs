@@ -65,9 +65,36 @@ impl ByHand {
     }
 
     pub fn release(&mut self, key: &str) {
+        let call = self.release_call(key);
+        self.must(&call);
+    }
+
+    fn release_call(&self, key: &str) -> Cmd {
         let mut call = call(&self.release, &[key]);
         call.arg(&self.owner).arg(channel(key)).arg("publish");
-        self.must(&call);
+        call
+    }
+
+    /// Sends an acquire, whose reply is read by [`end`](Self::end).
+    pub fn begin_acquire(&mut self, key: &str, millis: u64) {
+        let mut call = call(&self.acquire, &[key]);
+        call.arg(&self.owner).arg(millis);
+        self.begin(&call);
+    }
+
+    pub fn begin_release(&mut self, key: &str) {
+        let call = self.release_call(key);
+        self.begin(&call);
+    }
+
+    fn begin(&mut self, call: &Cmd) {
+        let packed = call.get_packed_command();
+        let sent = self.connection.send_packed_command(&packed);
+        sent.expect("the server is up");
+    }
+
+    pub fn end(&mut self) {
+        self.connection.recv_response().expect("a reply");
     }
 
     /// Renews all locks in pipelined batches.

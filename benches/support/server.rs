@@ -15,8 +15,8 @@ use tempfile::TempDir;
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-const SERVER_CORE: &str = "0";
-const CLIENT_CORE: &str = "1";
+pub const SERVER_CORE: &str = "0";
+pub const CLIENT_CORE: &str = "1";
 
 /// Keeps this process, and what it starts from here on, to one core; the server has the other.
 pub fn pin_clients() {
@@ -50,19 +50,24 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
+        Self::start_on(SERVER_CORE)
+    }
+
+    /// On another core: servers that are to work at the same time need several.
+    pub fn start_on(core: &str) -> Self {
         // Another program can take the free port first, though hardly three times.
-        let server = (0..3).find_map(|_| Self::try_start());
+        let server = (0..3).find_map(|_| Self::try_start(core));
         server.expect("redis-server is not to be found or does not start")
     }
 
-    fn try_start() -> Option<Self> {
+    fn try_start(core: &str) -> Option<Self> {
         let port = free_port()?;
         let directory = tempfile::tempdir().ok()?;
         let process = PROGRAMS.iter().find_map(|program| {
             let mut command = Command::new(program);
             if pins() {
                 command = Command::new("taskset");
-                command.args(["-c", SERVER_CORE, program]);
+                command.args(["-c", core, program]);
             }
             command
                 .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
@@ -88,6 +93,13 @@ impl Server {
             thread::sleep(Duration::from_millis(10));
         }
         None
+    }
+
+    /// `STOP` or `CONT`.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -s {name}");
     }
 
     pub fn url(&self) -> String {
