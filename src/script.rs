@@ -51,7 +51,7 @@ pub(crate) enum Publish {
 }
 
 impl Publish {
-    fn command(self) -> &'static str {
+    pub(crate) fn command(self) -> &'static str {
         match self {
             Self::ToAll => "publish",
             Self::ToShard => "spublish",
@@ -102,6 +102,11 @@ impl Call {
     /// Whether it has just taken a lock, by this reply.
     pub(crate) fn has_taken(&self, reply: &Value) -> bool {
         self.acquires && !matches!(reply, Value::Int(_))
+    }
+
+    /// Whether it has just released a lock, by this reply.
+    pub(crate) fn has_released(&self, reply: &Value) -> bool {
+        self.publishes && *reply == Value::Int(1)
     }
 
     /// Announces the release of the lock.

@@ -60,6 +60,9 @@ impl Advice {
         if text.contains("max number of clients") {
             return Self::Crowded;
         }
+        if text.contains("replica instances") {
+            return Self::Reconnect;
+        }
         let wrapped = text.starts_with("Error running script");
         let code = ["WRONGTYPE", "READONLY", "NOREPLICAS"]
             .into_iter()
@@ -76,6 +79,8 @@ impl Advice {
             Some("WRONGTYPE") => Self::WrongType,
             // BUSY: a script of somebody else runs too long.
             Some("BUSY" | "NOREPLICAS") => Self::Wait,
+            // A command that waited was ended, because the server became a replica.
+            Some("UNBLOCKED") => Self::Reconnect,
             Some("NOAUTH" | "WRONGPASS") => Self::Forget,
             _ => Self::Refuse,
         }
@@ -162,6 +167,11 @@ mod tests {
             ("NOREPLICAS", Advice::Wait),
             ("ERR max number of clients reached", Advice::Crowded),
             ("ERR", Advice::Refuse),
+            ("UNBLOCKED", Advice::Reconnect),
+            (
+                "ERR WAIT cannot be used with replica instances",
+                Advice::Reconnect,
+            ),
             ("SOMETHINGNEW", Advice::Refuse),
         ] {
             assert_eq!(on(code), advice, "{code}");

@@ -1,5 +1,6 @@
 //! One attempt at an answer: on one connection, to the server that has the lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
@@ -20,6 +21,9 @@ use crate::script::Call;
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
 /// a slot is must not be asked without a pause.
 const REDIRECTIONS: usize = 5;
+
+/// What a hint may take that nobody waits for.
+const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What one attempt brought.
 #[derive(Debug)]
@@ -75,13 +79,27 @@ impl Connections {
             server: server.map_err(|nowhere| Failure::nowhere(lock, nowhere))?,
             asking: false,
         };
+        let mut sent_on_by: Option<Arc<Server>> = None;
         for _ in 0..REDIRECTIONS {
             let error = match self.attempt_at(&to, call, answer_by, in_vain) {
                 Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
-                result => return result,
+                result => {
+                    if let (Ok(replied), Some(from)) = (&result, &sent_on_by)
+                        && to.asking
+                        && call.has_released(&replied.reply)
+                    {
+                        // Those who wait listen at the server that the lock is about to leave.
+                        let time = HINT_TIMEOUT.min(answer_by.left());
+                        let _ = self.publish_at(from, lock.channel(), "0", time);
+                    }
+                    return result;
+                }
             };
             to = match self.topology.redirect(lock, &to.server, &error) {
-                Some(redirect) => redirect,
+                Some(redirect) => {
+                    sent_on_by = Some(to.server);
+                    redirect
+                }
                 // Of a cluster that was taken for one server.
                 None => return Err(Failure::Final(self.refusal(lock, error))),
             };
@@ -103,6 +121,7 @@ impl Connections {
         let time = || self.command_timeout.min(answer_by.left());
         let error = match wire.run(call, to.asking, time) {
             Ok(reply) => {
+                to.server.answered();
                 let replicated = match self.min_replicas {
                     Some(wanted) if call.has_taken(&reply) => {
                         self.replicate(&mut wire, wanted, answer_by)
@@ -136,7 +155,7 @@ impl Connections {
                 error
             }
             // What follows half a request would be taken for the rest of it.
-            Err(Broken::Sending(error)) => {
+            Err(Broken::Sending(error) | Broken::OutOfStep(error)) => {
                 in_vain.sent_in_vain(None);
                 error
             }
@@ -160,18 +179,42 @@ impl Connections {
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
-    /// Publishes an empty hint at one server, once and within `time`.
+    /// Publishes an empty hint, once and within `time`, to whoever listens to a channel of this client's
+    /// at the server.
     pub(crate) fn publish(
         &self,
         server: &Server,
         channel: &str,
         time: Duration,
     ) -> Result<(), Failure> {
+        self.publish_by("PUBLISH", server, channel, "", time)
+    }
+
+    /// Publishes as a release does.
+    fn publish_at(
+        &self,
+        server: &Server,
+        channel: &str,
+        text: &str,
+        time: Duration,
+    ) -> Result<(), Failure> {
+        let command = server.node.publish().command();
+        self.publish_by(command, server, channel, text, time)
+    }
+
+    fn publish_by(
+        &self,
+        command: &str,
+        server: &Server,
+        channel: &str,
+        text: &str,
+        time: Duration,
+    ) -> Result<(), Failure> {
         let answer_by = Moment::now().after(time);
         let (mut slot, mut wire) = self.checkout(server, answer_by, true)?;
-        let hint = redis::cmd("PUBLISH")
+        let hint = redis::cmd(command)
             .arg(channel)
-            .arg("")
+            .arg(text)
             .get_packed_command();
         wire.give(self.command_timeout.min(answer_by.left()));
         wire.send(&hint).and_then(|()| wire.receive())?;

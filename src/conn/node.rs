@@ -92,6 +92,11 @@ impl Node {
         &self.name
     }
 
+    /// How releases are announced there.
+    pub(crate) fn publish(&self) -> Publish {
+        self.entry.publish()
+    }
+
     /// The host, where there is one.
     pub(crate) fn host(&self) -> &str {
         match &self.address {

@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) pool: Pool,
     /// Something failed there: perhaps another server has its locks by now.
     doubted: AtomicBool,
+    /// The last that was asked of it got no answer.
+    silent: AtomicBool,
 }
 
 impl Server {
@@ -24,6 +26,17 @@ impl Server {
 
     pub(crate) fn is_doubted(&self) -> bool {
         self.doubted.load(Ordering::Acquire)
+    }
+
+    /// Whether it is better asked after the others.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn answered(&self) {
+        if self.is_silent() {
+            self.silent.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Whoever was asked where the locks are says that they are here.
@@ -37,6 +50,8 @@ impl Server {
         if advice.condemns_all() && !error.is_timeout() {
             self.pool.distrust();
         }
+        self.silent
+            .store(!Advice::is_reply(error), Ordering::Relaxed);
         if advice.doubts_server(error) {
             self.doubted.store(true, Ordering::Release);
         }
@@ -56,6 +71,7 @@ impl Servers {
             node: Node::new(address, Arc::clone(&self.entry)),
             pool: self.pools.pool(),
             doubted: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
         })
     }
 }

@@ -86,7 +86,7 @@ impl Wire {
         self.send(&if asking { self::asking(packed) } else { packed })
             .map_err(Broken::Sending)?;
         if asking {
-            self.receive().map_err(Broken::Receiving)?;
+            self.receive().map_err(Broken::OutOfStep)?;
         }
         self.receive().map_err(Broken::Receiving)
     }
@@ -132,5 +132,8 @@ pub(super) fn asking(request: Vec<u8>) -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) enum Broken {
     Sending(RedisError),
+    /// The first of two replies was an error; the second is still to come, and would be taken for that to
+    /// the next request.
+    OutOfStep(RedisError),
     Receiving(RedisError),
 }

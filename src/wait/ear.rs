@@ -75,9 +75,13 @@ impl Ear {
         self.shared.state.lock().registry.is_live(channel)
     }
 
-    /// Whether somebody listens to the channel here, or nobody any more because it has moved away.
-    pub(super) fn has(&self, channel: &str) -> bool {
-        self.shared.state.lock().registry.has(channel)
+    /// Whether this listener is told of messages here: not any more once the channel has moved away.
+    pub(super) fn has(&self, channel: &str, waker: &Waker) -> bool {
+        self.shared.state.lock().registry.has(channel, waker)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.shared.state.lock().running
     }
 
     /// Adds the listener if its channel is subscribed already.

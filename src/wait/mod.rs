@@ -99,7 +99,9 @@ impl Subscriber {
     /// Whether it listens at the server that has the lock, as far as is known.
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
         match (self.topology.known(key), &listener.ear) {
-            (Some(server), Some(ear)) => ear.is_on(&server) && ear.has(&listener.channel),
+            (Some(server), Some(ear)) => {
+                ear.is_on(&server) && ear.has(&listener.channel, &listener.waker)
+            }
             (Some(_), None) => false,
             (None, _) => true,
         }
@@ -110,9 +112,14 @@ impl Subscriber {
         if let Some(ear) = ears.iter().find(|ear| ear.is_on(&server)) {
             return Arc::clone(ear);
         }
+        // Those of servers that are gone. One that anybody else has may be about to start again.
+        let is_over = |ear: &mut Arc<Ear>| Arc::get_mut(ear).is_some_and(|ear| ear.is_idle());
+        let over: Vec<Arc<Ear>> = ears.extract_if(.., is_over).collect();
         let ear = Arc::new(Ear::new(server, Arc::clone(&self.means)));
         ears.push(Arc::clone(&ear));
         self.started.store(true, Ordering::Release);
+        drop(ears);
+        over.iter().for_each(|ear| ear.join());
         ear
     }
 }

@@ -105,8 +105,10 @@ impl Registry {
         entry.map_or(Vec::new(), |entry| entry.listeners)
     }
 
-    pub(crate) fn has(&self, channel: &str) -> bool {
-        self.channels.contains_key(channel)
+    /// Whether this listener is (still) told of messages on the channel.
+    pub(crate) fn has(&self, channel: &str, listener: &Waker) -> bool {
+        let entry = self.channels.get(channel);
+        entry.is_some_and(|entry| entry.listeners.iter().any(|l| l.same_as(listener)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -254,7 +256,7 @@ mod tests {
         registry.confirmed("channel");
         registry.moved("channel").iter().for_each(Waker::wake);
         assert!(woken(&sleeper));
-        assert!(registry.is_empty() && !registry.has("channel"));
+        assert!(registry.is_empty() && !registry.has("channel", &one));
         registry.remove("channel", &one, Moment::ZERO);
         assert!(registry.add(&channel(), one), "it may come back");
     }

@@ -220,7 +220,11 @@ impl Worker {
             Publish::ToAll => "UNSUBSCRIBE",
             Publish::ToShard => "SUNSUBSCRIBE",
         };
-        self.exchange(wire, command, channel)
+        match self.exchange(wire, command, channel) {
+            // There is no such subscription any more.
+            Err(error) if Advice::on(&error) == Advice::Redirect => Ok(()),
+            result => result,
+        }
     }
 
     /// Sends one command and waits for its reply; messages that come before it are delivered.

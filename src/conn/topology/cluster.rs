@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
 use super::Nowhere;
-use super::lookout::Lookout;
+use super::lookout::{Found, Lookout, ask_in_turn};
 use super::slots::{self, Range};
 use crate::clock::Moment;
 use crate::config::Config;
@@ -45,10 +45,10 @@ impl Map {
         self.servers.get(usize::from(place))
     }
 
-    fn assign(&mut self, slot: u16, server: Arc<Server>) {
+    fn assign(&mut self, slot: u16, server: &Arc<Server>) {
         let place = self.servers.iter().position(|s| s.name() == server.name());
         let place = place.unwrap_or_else(|| {
-            self.servers.push(server);
+            self.servers.push(Arc::clone(server));
             self.servers.len() - 1
         });
         self.owners.resize(usize::from(SLOTS), None);
@@ -88,90 +88,64 @@ impl Cluster {
     }
 
     /// A slot has another primary.
-    pub(super) fn moved(&self, slot: u16, to: Arc<Server>) {
+    pub(super) fn moved(&self, slot: u16, to: &Arc<Server>) {
         self.map.write().assign(slot, to);
     }
 
-    /// Asks one server after the other which slots they have: those that are known and not in doubt, then
-    /// the seeds, then the others.
-    pub(super) fn look(
-        &self,
-        servers: &Servers,
-        slot: u16,
-        deadline: Moment,
-    ) -> Result<(), Nowhere> {
+    /// Asks one server after the other which slots they have: those that are known, then the seeds, and
+    /// last those that did not answer last time.
+    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), Nowhere> {
         let Some(_turn) = self.lookout.turn(deadline) else {
             return Ok(());
         };
-        let known = self.map.read().servers.clone();
-        let (doubted, trusted): (Vec<_>, Vec<_>) =
-            known.iter().partition(|server| server.is_doubted());
-        let mut trusted: Vec<&Node> = trusted.into_iter().map(|server| &server.node).collect();
+        let all = self.map.read().servers.clone();
+        let (silent, mut known): (Vec<_>, Vec<_>) =
+            all.iter().partition(|server| server.is_silent());
         let first = self.first.fetch_add(1, Ordering::Relaxed);
-        if !trusted.is_empty() {
-            let middle = first % trusted.len();
-            trusted.rotate_left(middle);
-        }
+        let middle = first % known.len().max(1);
+        known.rotate_left(middle);
         let mut seeds: Vec<&Node> = self.seeds.iter().collect();
         seeds.rotate_left(first % self.seeds.len());
-        let doubted = doubted.into_iter().map(|server| &server.node);
-        let mut asked: Vec<&str> = Vec::new();
-        let mut failure = "no time is left".to_owned();
-        let mut refused = None;
-        for node in trusted.into_iter().chain(seeds).chain(doubted) {
-            if asked.contains(&&**node.name()) {
-                continue;
-            }
-            asked.push(node.name());
-            let time = deadline.left().min(self.patience);
-            if time.is_zero() {
-                // Those who were not asked might have told.
-                refused = None;
-                break;
-            }
-            match ask(node, time) {
-                Ok((ranges, publish)) if !ranges.is_empty() => {
-                    servers.entry.announce(publish);
-                    self.found(servers, node, ranges, slot);
-                    return Ok(());
-                }
-                Ok(_) => failure = format!("{}: no slot is assigned", node.name()),
-                Err(error) if Advice::on(&error).is_final() => {
-                    refused.get_or_insert_with(|| Nowhere::Refused {
-                        node: Arc::clone(node.name()),
-                        cause: Role::OfCluster.explain(error),
-                    });
-                }
-                Err(error) => failure = format!("{}: {error}", node.name()),
+        seeds.retain(|seed| silent.iter().all(|server| server.name() != seed.name()));
+        let known = known.into_iter().map(|server| &server.node);
+        let silent = silent.into_iter().map(|server| &server.node);
+        let mut candidates: Vec<&Node> = Vec::new();
+        for node in known.chain(seeds).chain(silent) {
+            if candidates.iter().all(|named| named.name() != node.name()) {
+                candidates.push(node);
             }
         }
-        Err(refused.unwrap_or_else(|| {
-            Nowhere::Yet(
-                format!("no server of the cluster told where its slots are ({failure})").into(),
-            )
-        }))
+        let mut teller = None;
+        let found = ask_in_turn(
+            &candidates,
+            Role::OfCluster,
+            self.patience,
+            deadline,
+            |node, time| {
+                teller = Some(node.host().to_owned());
+                ask(node, time)
+            },
+        );
+        match (found?, teller) {
+            (Found::Answer((ranges, publish)), Some(host)) => {
+                servers.entry.announce(publish);
+                self.found(servers, &host, ranges);
+                Ok(())
+            }
+            _ => Err(Nowhere::Yet("no slot of the cluster is assigned".into())),
+        }
     }
 
-    /// The map as `teller` has it. The primary of `slot` is to be tried again, even if it was in doubt.
-    fn found(&self, servers: &Servers, teller: &Node, ranges: Vec<Range>, slot: u16) {
-        let mut map = Map {
-            servers: Vec::new(),
-            owners: vec![None; usize::from(SLOTS)],
-        };
+    /// The map as the server on `host` has it. It is news of all its primaries: none is in doubt.
+    fn found(&self, servers: &Servers, host: &str, ranges: Vec<Range>) {
+        let mut map = Map::default();
         for range in ranges {
-            let host = range.host.unwrap_or_else(|| teller.host().into());
-            let server = self.server_at(servers, teller.beside(host, range.port));
-            let place = map.servers.iter().position(|s| s.name() == server.name());
-            let place = place.unwrap_or_else(|| {
-                map.servers.push(server);
-                map.servers.len() - 1
-            });
+            let host = range.host.unwrap_or_else(|| host.into());
+            let server = self.server_at(servers, ConnectionAddr::Tcp(host, range.port));
+            server.trust();
             for slot in range.first..=range.last {
-                map.owners[usize::from(slot)] = u16::try_from(place).ok();
+                map.assign(slot, &server);
             }
-        }
-        if let Some(primary) = map.primary(slot) {
-            primary.trust();
         }
         let outdated = std::mem::replace(&mut *self.map.write(), map);
         drop(outdated);
@@ -179,7 +153,7 @@ impl Cluster {
 }
 
 /// Which slots the servers have, and whether they know shard channels.
-fn ask(node: &Node, time: Duration) -> RedisResult<(Vec<Range>, Publish)> {
+fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>> {
     let deadline = Moment::now().after(time);
     let mut wire = node.open(time)?;
     let questions = redis::pipe()
@@ -196,5 +170,5 @@ fn ask(node: &Node, time: Duration) -> RedisResult<(Vec<Range>, Publish)> {
         Err(error) if Advice::is_reply(&error) => Publish::ToAll,
         Err(error) => return Err(error),
     };
-    Ok((ranges, publish))
+    Ok((!ranges.is_empty()).then_some((ranges, publish)))
 }

@@ -1,14 +1,74 @@
 //! One thread looks for the servers, and the others wait for what it finds.
 
-use parking_lot::{Condvar, Mutex};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
+use redis::{RedisError, RedisResult};
+
+use super::Nowhere;
 use crate::clock::Moment;
+use crate::conn::advice::Advice;
+use crate::conn::hint::Role;
+use crate::conn::node::Node;
 
 #[derive(Debug, Default)]
 pub(super) struct Lookout {
     /// Protects: at most one thread looks at a time.
     looking: Mutex<bool>,
     done: Condvar,
+}
+
+/// What was found by asking several.
+pub(super) enum Found<T> {
+    Answer(T),
+    /// Everybody was asked and answered, and knows of nothing.
+    Unknown,
+}
+
+/// Asks one after the other, taken for `role`, until somebody answers what is asked. Each has an equal
+/// share of the time, and no more than `patience`, so that one that is silent leaves time for the next. What
+/// some of them do not know, or refuse to tell, another may tell the next time.
+pub(super) fn ask_in_turn<T>(
+    candidates: &[&Node],
+    role: Role,
+    patience: Duration,
+    deadline: Moment,
+    mut ask: impl FnMut(&Node, Duration) -> RedisResult<Option<T>>,
+) -> Result<Found<T>, Nowhere> {
+    let mut failures: Vec<(Arc<str>, RedisError)> = Vec::new();
+    let mut unknown = 0;
+    for (place, &node) in candidates.iter().enumerate() {
+        let left = deadline.left();
+        if left.is_zero() {
+            break;
+        }
+        let untried = u32::try_from(candidates.len() - place).unwrap_or(u32::MAX);
+        match ask(node, (left / untried).min(patience)) {
+            Ok(Some(answer)) => return Ok(Found::Answer(answer)),
+            Ok(None) => unknown += 1,
+            Err(error) => failures.push((Arc::clone(node.name()), error)),
+        }
+    }
+    if unknown == candidates.len() {
+        return Ok(Found::Unknown);
+    }
+    let refusals = failures
+        .iter()
+        .filter(|(_, error)| Advice::on(error).is_final());
+    if refusals.count() == candidates.len() {
+        let (node, error) = failures.swap_remove(0);
+        return Err(Nowhere::Refused {
+            node,
+            cause: role.explain(error),
+        });
+    }
+    let mut cause = "nobody told where it is".to_owned();
+    for (node, error) in failures {
+        let _ = write!(cause, "; {node}: {error}");
+    }
+    Err(Nowhere::Yet(cause.into()))
 }
 
 /// The thread that has it looks.

@@ -97,7 +97,8 @@ impl Topology {
         (one || !server.is_doubted()).then_some(server)
     }
 
-    fn last_known(&self, key: &LockKey) -> Option<Arc<Server>> {
+    /// As [`known`](Self::known), in doubt or not.
+    pub(crate) fn last_known(&self, key: &LockKey) -> Option<Arc<Server>> {
         match &self.kind {
             Kind::One(server) => Some(Arc::clone(server)),
             Kind::Sentinel(sentinel) => sentinel.master(),
@@ -117,7 +118,7 @@ impl Topology {
         match &self.kind {
             Kind::One(server) => return Ok(Arc::clone(server)),
             Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline)?,
-            Kind::Cluster(cluster) => cluster.look(&self.servers, key.slot(), deadline)?,
+            Kind::Cluster(cluster) => cluster.look(&self.servers, deadline)?,
         }
         self.last_known(key)
             .ok_or_else(|| Nowhere::Yet("no server is known that has it".into()))
@@ -146,7 +147,7 @@ impl Topology {
         let asking = error.kind() == redis::ErrorKind::Server(ServerErrorKind::Ask);
         if !asking {
             server.trust();
-            cluster.moved(key.slot(), Arc::clone(&server));
+            cluster.moved(key.slot(), &server);
         }
         Some(Redirect { server, asking })
     }

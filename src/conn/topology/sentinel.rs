@@ -1,6 +1,5 @@
 //! The master that the sentinels name, and the next one after a failover.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,10 +8,9 @@ use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
 use super::Nowhere;
-use super::lookout::Lookout;
+use super::lookout::{Found, Lookout, ask_in_turn};
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::conn::advice::Advice;
 use crate::conn::hint::Role;
 use crate::conn::node::{Entry, Node};
 use crate::conn::server::{Server, Servers};
@@ -71,43 +69,28 @@ impl Sentinel {
         let Some(_turn) = self.lookout.turn(deadline) else {
             return Ok(());
         };
+        let mut candidates: Vec<&Node> = self.sentinels.iter().collect();
         let first = self.first.fetch_add(1, Ordering::Relaxed);
-        let mut unknown = false;
-        let mut refused = None;
-        let mut failures = String::new();
-        for place in 0..self.sentinels.len() {
-            let sentinel = &self.sentinels[(first + place) % self.sentinels.len()];
-            let time = deadline.left().min(self.patience);
-            if time.is_zero() {
-                break;
+        candidates.rotate_left(first % self.sentinels.len());
+        let found = ask_in_turn(
+            &candidates,
+            Role::Sentinel,
+            self.patience,
+            deadline,
+            |sentinel, time| self.ask(sentinel, time),
+        );
+        match found? {
+            Found::Answer(address) => {
+                self.found(servers, address);
+                Ok(())
             }
-            match self.ask(sentinel, time) {
-                Ok(Some(address)) => {
-                    self.found(servers, address);
-                    return Ok(());
-                }
-                Ok(None) => unknown = true,
-                Err(error) if Advice::on(&error).is_final() => {
-                    refused.get_or_insert_with(|| Nowhere::Refused {
-                        node: Arc::clone(sentinel.name()),
-                        cause: Role::Sentinel.explain(error),
-                    });
-                }
-                Err(error) => {
-                    let _ = write!(failures, "; {}: {error}", sentinel.name());
-                }
-            }
-        }
-        if unknown {
-            return Err(Nowhere::Ever(Error::Config {
+            Found::Unknown => Err(Nowhere::Ever(Error::Config {
                 field: "master",
                 value: format!("{:?}", self.service),
                 rule: "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them"
                     .into(),
-            }));
+            })),
         }
-        Err(refused
-            .unwrap_or_else(|| Nowhere::Yet(format!("no sentinel answered{failures}").into())))
     }
 
     fn ask(&self, sentinel: &Node, time: Duration) -> RedisResult<Option<ConnectionAddr>> {

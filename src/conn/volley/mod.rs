@@ -1,10 +1,13 @@
 //! Many requests at once: each is sent to the server that has its lock before the first reply is read.
 
+mod receive;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::advice::Advice;
 use super::server::Server;
 use super::topology::{Nowhere, Redirect, Topology};
 use super::wire::{Wire, asking};
@@ -47,8 +50,11 @@ struct Open {
 /// Requests that went out to one server.
 struct Sent {
     server: Arc<Server>,
-    requests: Vec<Open>,
+    /// In the order in which they were sent; those that are answered are gone.
+    requests: VecDeque<Open>,
     wire: RedisResult<Wire>,
+    /// The first of the two replies to the first request is there.
+    acknowledged: bool,
     asked: Moment,
 }
 
@@ -91,14 +97,11 @@ impl Volley {
             })
             .collect();
         for _ in 0..ROUNDS {
-            if open.is_empty() {
+            if open.is_empty() || until.is_past() {
                 break;
             }
             let sent = self.send_all(requests, open, until, &mut replies);
-            open = Vec::new();
-            for sent in sent {
-                open.extend(self.receive_all(requests, sent, until, &mut replies));
-            }
+            open = self.receive_all(requests, sent, until, &mut replies);
         }
         // Of servers that have no lock of ours any more.
         self.lines
@@ -122,40 +125,68 @@ impl Volley {
         self.topology.name(key)
     }
 
-    /// Sends everything: first to servers that are known and were reached last, then to the others.
+    /// Sends everything, to servers that did not answer last time at the end.
     fn send_all(
         &mut self,
         requests: &[(&LockKey, Call)],
         open: Vec<Open>,
         until: Moment,
         replies: &mut [Replied],
-    ) -> Vec<Sent> {
+    ) -> VecDeque<Sent> {
         let (known, unknown): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|open| {
             open.redirect.is_some() || self.topology.known(requests[open.place].0).is_some()
         });
-        let mut sent = Vec::new();
-        for open in [known, unknown] {
-            let mut groups: Vec<(Arc<Server>, Vec<Open>)> = Vec::new();
-            for open in open {
-                let server = match &open.redirect {
-                    Some(redirect) => Arc::clone(&redirect.server),
-                    None => match self.topology.server(requests[open.place].0, until.left()) {
-                        Ok(server) => server,
-                        Err(nowhere) => {
-                            replies[open.place].0 = Err(not_found(&nowhere));
-                            continue;
-                        }
-                    },
-                };
-                match groups.iter_mut().find(|(to, _)| to.name() == server.name()) {
-                    Some((_, group)) => group.push(open),
-                    None => groups.push((server, vec![open])),
-                }
+        let mut sent = self.send_groups(
+            requests,
+            grouped(known, |open| self.home(requests, open)),
+            until,
+        );
+        // One look is news of all servers. A second one, after one in vain, would cost the others their time.
+        let mut in_vain: Option<RedisError> = None;
+        let mut found = Vec::new();
+        for open in unknown {
+            let key = requests[open.place].0;
+            if in_vain.is_none() {
+                in_vain = self.topology.server(key, until.left()).err().map(not_found);
             }
-            groups.sort_by_key(|(server, _)| self.line(server).is_none_or(|line| line.cut_off));
-            for (server, group) in groups {
-                sent.push(self.send(requests, server, group, until));
+            match &in_vain {
+                Some(error) => replies[open.place].0 = Err(error.clone()),
+                None => found.push(open),
             }
+        }
+        sent.extend(self.send_groups(
+            requests,
+            grouped(found, |open| self.home(requests, open)),
+            until,
+        ));
+        sent
+    }
+
+    /// Where a request goes.
+    fn home(&self, requests: &[(&LockKey, Call)], open: &Open) -> Option<Arc<Server>> {
+        match &open.redirect {
+            Some(redirect) => Some(Arc::clone(&redirect.server)),
+            None => self.topology.last_known(requests[open.place].0),
+        }
+    }
+
+    fn send_groups(
+        &mut self,
+        requests: &[(&LockKey, Call)],
+        mut groups: Vec<(Arc<Server>, VecDeque<Open>)>,
+        until: Moment,
+    ) -> VecDeque<Sent> {
+        groups.sort_by_key(|(server, _)| server.is_silent());
+        let count = groups.len();
+        let mut sent = VecDeque::with_capacity(count);
+        for (place, (server, group)) in groups.into_iter().enumerate() {
+            // What one server may take is what it leaves to each of the others.
+            let time = until.left() / u32::try_from(count - place).unwrap_or(u32::MAX);
+            if time.is_zero() {
+                // Nothing is to be learned of it in no time.
+                continue;
+            }
+            sent.push_back(self.send(requests, server, group, time));
         }
         sent
     }
@@ -164,14 +195,14 @@ impl Volley {
         &mut self,
         requests: &[(&LockKey, Call)],
         server: Arc<Server>,
-        group: Vec<Open>,
-        until: Moment,
+        group: VecDeque<Open>,
+        time: Duration,
     ) -> Sent {
         let kept = self.lines.iter_mut().find(|line| line.is_to(&server));
         let kept = kept.and_then(|line| line.wire.take());
         let wire = match kept.filter(Wire::is_fresh) {
             Some(wire) => Ok(wire),
-            None => server.node.open(until.left()),
+            None => server.node.open(time),
         };
         let asked = Moment::now();
         let wire = wire.and_then(|mut wire| {
@@ -183,10 +214,13 @@ impl Volley {
                 } else {
                     call.by_hash(wire.publish())
                 };
-                let is_asking = open.redirect.as_ref().is_some_and(|r| r.asking);
-                packed.extend(if is_asking { asking(request) } else { request });
+                packed.extend(if open.is_asking() {
+                    asking(request)
+                } else {
+                    request
+                });
             }
-            wire.give(until.left());
+            wire.give(time);
             wire.send(&packed)?;
             Ok(wire)
         });
@@ -194,67 +228,14 @@ impl Volley {
             server,
             requests: group,
             wire,
+            acknowledged: false,
             asked,
         }
-    }
-
-    /// Reads the replies of one server; what comes back is to be sent again.
-    fn receive_all(
-        &mut self,
-        requests: &[(&LockKey, Call)],
-        sent: Sent,
-        until: Moment,
-        replies: &mut [Replied],
-    ) -> Vec<Open> {
-        let Sent {
-            server,
-            requests: group,
-            mut wire,
-            asked,
-        } = sent;
-        let mut again = Vec::new();
-        if let Ok(wire) = &mut wire {
-            // What has arrived while others were read is read even when the time is over.
-            wire.give(until.left());
-        }
-        for mut open in group {
-            let place = open.place;
-            let is_asking = open.redirect.as_ref().is_some_and(|r| r.asking);
-            let reply = match &mut wire {
-                Ok(wire) if is_asking => wire.receive().and_then(|_| wire.receive()),
-                Ok(wire) => wire.receive(),
-                // The replies after a broken one cannot be told apart any more.
-                Err(error) => Err(error.clone()),
-            };
-            let error = match reply {
-                Ok(reply) => {
-                    replies[place] = (Ok(reply), asked);
-                    continue;
-                }
-                Err(error) => error,
-            };
-            match Advice::on(&error) {
-                Advice::SendSource => {
-                    open.by_source = true;
-                    again.push(open);
-                }
-                Advice::Redirect => {
-                    if let Some(to) = self.topology.redirect(requests[place].0, &server, &error) {
-                        open.redirect = Some(to);
-                        again.push(open);
-                    }
-                }
-                advice if !advice.keeps_connection() || is_asking => wire = Err(error.clone()),
-                _ => {}
-            }
-            replies[place] = (Err(error), asked);
-        }
-        self.keep(server, wire);
-        again
     }
 
     /// Keeps a connection on which everything was answered.
-    fn keep(&mut self, server: Arc<Server>, wire: RedisResult<Wire>) {
+    fn keep(&mut self, sent: Sent) {
+        let Sent { server, wire, .. } = sent;
         let line = self.lines.iter().position(|line| line.is_to(&server));
         let line = line.unwrap_or_else(|| {
             self.lines.push(Line {
@@ -268,6 +249,7 @@ impl Volley {
         line.server = server;
         match wire {
             Ok(wire) => {
+                line.server.answered();
                 line.wire = Some(wire);
                 if std::mem::take(&mut line.cut_off) {
                     self.observer.reconnected(line.server.name());
@@ -279,10 +261,28 @@ impl Volley {
             }
         }
     }
+}
 
-    fn line(&self, server: &Server) -> Option<&Line> {
-        self.lines.iter().find(|line| line.is_to(server))
+impl Open {
+    fn is_asking(&self) -> bool {
+        self.redirect.as_ref().is_some_and(|to| to.asking)
     }
+}
+
+/// By the server that each goes to.
+fn grouped(
+    open: Vec<Open>,
+    home: impl Fn(&Open) -> Option<Arc<Server>>,
+) -> Vec<(Arc<Server>, VecDeque<Open>)> {
+    let mut groups: Vec<(Arc<Server>, VecDeque<Open>)> = Vec::new();
+    for open in open {
+        let Some(server) = home(&open) else { continue };
+        match groups.iter_mut().find(|(to, _)| to.name() == server.name()) {
+            Some((_, group)) => group.push_back(open),
+            None => groups.push((server, VecDeque::from([open]))),
+        }
+    }
+    groups
 }
 
 impl Line {
@@ -291,7 +291,7 @@ impl Line {
     }
 }
 
-fn not_found(nowhere: &Nowhere) -> RedisError {
+fn not_found(nowhere: Nowhere) -> RedisError {
     (ErrorKind::Io, "no server to ask", nowhere.to_string()).into()
 }
 

@@ -1,0 +1,129 @@
+//! The replies to what was sent to many servers at once.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Open, Replied, Sent, Volley};
+use crate::clock::Moment;
+use crate::conn::advice::Advice;
+use crate::key::LockKey;
+use crate::script::Call;
+
+/// How long one server is listened to while others may have answered.
+const FIRST_SLICE: Duration = Duration::from_millis(1);
+const LONGEST_SLICE: Duration = Duration::from_millis(16);
+
+impl Volley {
+    /// Reads all replies, from each server in turn as long as one may come from another: none is waited
+    /// for at the expense of what has arrived from the others. What comes back is to be sent again.
+    pub(super) fn receive_all(
+        &mut self,
+        requests: &[(&LockKey, Call)],
+        mut pending: VecDeque<Sent>,
+        until: Moment,
+        replies: &mut [Replied],
+    ) -> Vec<Open> {
+        let mut again = Vec::new();
+        let mut slice = FIRST_SLICE;
+        let mut turn = 0;
+        while let Some(mut sent) = pending.pop_front() {
+            let last = until.is_past();
+            let time = if last {
+                // What has arrived is read, however late.
+                LONGEST_SLICE
+            } else if pending.is_empty() {
+                until.left()
+            } else {
+                slice.min(until.left())
+            };
+            let end = self.receive(requests, &mut sent, time, last, replies, &mut again);
+            if end {
+                self.keep(sent);
+            } else {
+                pending.push_back(sent);
+                turn += 1;
+                if turn >= pending.len() {
+                    turn = 0;
+                    slice = (slice * 2).min(LONGEST_SLICE);
+                }
+            }
+        }
+        again
+    }
+
+    /// Reads the replies of one server, as they come within `time`; true if that is all, or if it is the
+    /// last chance.
+    fn receive(
+        &self,
+        requests: &[(&LockKey, Call)],
+        sent: &mut Sent,
+        time: Duration,
+        last: bool,
+        replies: &mut [Replied],
+        again: &mut Vec<Open>,
+    ) -> bool {
+        if let Ok(wire) = &mut sent.wire {
+            wire.give(time);
+        }
+        while let Some(open) = sent.requests.front() {
+            let place = open.place;
+            let (reply, in_step) = match &mut sent.wire {
+                Ok(wire) if open.is_asking() && !sent.acknowledged => {
+                    let acknowledged = wire.receive();
+                    (acknowledged, false)
+                }
+                Ok(wire) => (wire.receive(), true),
+                // The replies after a broken one cannot be told apart any more.
+                Err(error) => (Err(error.clone()), true),
+            };
+            let error = match reply {
+                Ok(_) if !in_step => {
+                    sent.acknowledged = true;
+                    continue;
+                }
+                Ok(reply) => {
+                    replies[place] = (Ok(reply), sent.asked);
+                    sent.answered();
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if error.is_timeout() && sent.wire.is_ok() && !last {
+                return false;
+            }
+            let Some(mut open) = sent.answered() else {
+                break;
+            };
+            match Advice::on(&error) {
+                _ if sent.wire.is_err() => {}
+                Advice::SendSource if in_step => {
+                    open.by_source = true;
+                    again.push(open);
+                }
+                Advice::Redirect if in_step => {
+                    if let Some(to) =
+                        self.topology
+                            .redirect(requests[place].0, &sent.server, &error)
+                    {
+                        open.redirect = Some(to);
+                        again.push(open);
+                    }
+                }
+                advice if !advice.keeps_connection() || !in_step => {
+                    sent.wire = Err(error.clone());
+                }
+                _ => {}
+            }
+            replies[place] = (Err(error), sent.asked);
+        }
+        true
+    }
+}
+
+impl Sent {
+    /// Takes out the request that has its reply.
+    fn answered(&mut self) -> Option<Open> {
+        self.acknowledged = false;
+        self.requests.pop_front()
+    }
+}
