@@ -66,7 +66,7 @@ pub(super) fn ask_in_turn<T>(
     }
     let mut cause = "nobody told where it is".to_owned();
     for (node, error) in failures {
-        let _ = write!(cause, "; {node}: {error}");
+        let _ = write!(cause, "; {node}: {}", role.explain(error));
     }
     Err(Nowhere::Yet(cause.into()))
 }
