@@ -16,7 +16,8 @@ use crate::observe::{LockEvent, Stats};
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
 ///
 /// It has three threads: `leasehold-watchdog` renews, `leasehold-subscriber` (from the first wait
-/// on, one for each server with a lock that was waited for) listens for releases, `leasehold-pool` keeps the pool's books. It opens up to
+/// on, one for each server with a lock that was waited for) listens for releases, `leasehold-pool`
+/// keeps the pool's books. To each server that has its locks it opens up to
 /// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them, and
 /// one for each of the first two threads; while a server hangs, up to three more for each call whose
 /// request it has not answered. When the last client, lock and guard are gone, the threads end and
