@@ -1,8 +1,10 @@
 //! What a Redis user must be allowed, and that log-in and database of the URL are used.
 
+mod many_servers;
+
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease, Lock, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
@@ -46,8 +48,8 @@ fn with_user(server: &Server, rules: &[&str]) -> String {
 }
 
 /// Everything that the library does, by a user who may do nothing else.
-fn uses_everything(url: &str) -> leasehold::Result<()> {
-    let clients = [builder(url).build()?, builder(url).build()?];
+fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
+    let clients = [builder.clone().build()?, builder.clone().build()?];
     let [lock, other] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
     let guard = lock.acquire()?;
     lock.lock()?;
@@ -92,10 +94,10 @@ fn refused(server: &Server) -> Vec<String> {
 fn the_acl_line_is_enough() {
     let server = Server::start();
     let url = with_user(&server, ACL);
-    uses_everything(&url).unwrap();
+    uses_everything(&builder(&url)).unwrap();
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
-    uses_everything(&database).unwrap();
+    uses_everything(&builder(&database)).unwrap();
 }
 
 /// Every part of it: without it, something is refused.

@@ -1,0 +1,192 @@
+//! What a user must be allowed beside that where there are many servers: the words of the README.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+
+use super::{ACL, refused, uses_everything, with_user};
+use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
+use crate::support::elsewhere;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SOON, eventually, millis, within};
+
+const IN_A_CLUSTER: [&str; 6] = [
+    "+cluster|slots",
+    "+pubsub|shardnumsub",
+    "+asking",
+    "+spublish",
+    "+ssubscribe",
+    "+sunsubscribe",
+];
+
+const OF_SENTINELS: [&str; 2] = ["-@all", "+sentinel|get-master-addr-by-name"];
+
+fn and(more: &[&'static str]) -> Vec<&'static str> {
+    [ACL, more].concat()
+}
+
+/// A user of all nodes who is allowed this.
+fn in_cluster(cluster: &ClusterDeployment, rules: &[&str]) -> LockClientBuilder {
+    let urls: Vec<String> = cluster
+        .nodes()
+        .iter()
+        .map(|node| {
+            node.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
+            node.ask::<i64>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
+            with_user(node, rules)
+        })
+        .collect();
+    LockClient::builder_cluster(urls).watchdog_lease(LEASE.get())
+}
+
+fn refused_by<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
+    servers.into_iter().flat_map(refused).collect()
+}
+
+/// A user of the master, and one of the sentinels, who are allowed this.
+fn behind_sentinels(
+    deployment: &SentinelDeployment,
+    of_sentinels: &[&str],
+    of_master: &[&str],
+) -> LockClientBuilder {
+    let user = |server: &Server, rules: &[&str]| {
+        server.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
+        server.ask::<i64>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
+        with_user(server, rules)
+    };
+    user(deployment.master(), of_master);
+    let sentinels = deployment.sentinels().iter();
+    let urls: Vec<String> = sentinels.map(|one| user(one, of_sentinels)).collect();
+    LockClient::builder_sentinel(urls, deployment.master_name())
+        .credentials(Some("worker"), "secret")
+        .watchdog_lease(LEASE.get())
+}
+
+#[test]
+fn the_words_are_those_of_the_readme() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in ["README.md", "src/deployments.md"] {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let words: Vec<&str> = text
+            .split(|c: char| c.is_whitespace() || "`;,.".contains(c))
+            .collect();
+        for rule in IN_A_CLUSTER.iter().chain(&["+role", "+wait"]) {
+            assert!(words.contains(rule), "{rule} in {file}");
+        }
+        let rule = OF_SENTINELS[1];
+        assert!(words.contains(&rule), "{rule} in {file}");
+    }
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let line = readme
+        .lines()
+        .find(|line| line.starts_with("ACL SETUSER"))
+        .unwrap();
+    assert!(line.ends_with(&ACL.iter().skip(3).copied().collect::<Vec<_>>().join(" ")));
+}
+
+/// Also while a slot moves.
+#[test]
+fn the_words_for_a_cluster_are_enough() {
+    let cluster = ClusterDeployment::start();
+    let builder = in_cluster(&cluster, &and(&IN_A_CLUSTER));
+    uses_everything(&builder).unwrap();
+    let client = builder.watchdog_lease(SOON.get() * 6).build().unwrap();
+    let lock = client.reentrant_lock("moving");
+    let guard = lock.acquire().unwrap();
+    let slot = cluster.slot_of("moving");
+    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+    migration.move_keys();
+    lock.acquire().unwrap().unlock().unwrap();
+    migration.end();
+    guard.unlock().unwrap();
+    assert_eq!(refused_by(cluster.nodes()), [""; 0]);
+}
+
+#[test]
+fn the_words_for_a_cluster_are_needed() {
+    let cluster = ClusterDeployment::start();
+    // SUNSUBSCRIBE comes only after a channel has lingered.
+    for spared in IN_A_CLUSTER.iter().filter(|rule| **rule != "+sunsubscribe") {
+        let others = IN_A_CLUSTER.iter().filter(|rule| *rule != spared);
+        let others: Vec<&str> = others.copied().collect();
+        let builder = in_cluster(&cluster, &and(&others));
+        let [ours, theirs] = [(); 2].map(|()| builder.clone().build().unwrap());
+        let (lock, other) = (ours.reentrant_lock("lock"), theirs.reentrant_lock("lock"));
+        let used = || -> leasehold::Result<()> {
+            let guard = lock.acquire()?;
+            let slot = cluster.slot_of("lock");
+            if *spared == "+asking" {
+                let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+                migration.move_keys();
+                let nested = lock.acquire().map(drop);
+                migration.end();
+                nested?;
+            }
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| {
+                    assert!(other.try_lock(SOON.get(), Lease::RENEWED)?, "{spared}");
+                    other.unlock()
+                });
+                eventually("it waits", || {
+                    let stats = theirs.stats();
+                    stats.wakeups_by_message + stats.wakeups_by_timeout > 0
+                });
+                guard.unlock()?;
+                waiter.join().expect("no panic")
+            })
+        };
+        let used = used();
+        let refused = refused_by(cluster.nodes());
+        assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
+        // Messages are done without, or go to all.
+        match *spared {
+            "+cluster|slots" | "+asking" => {
+                assert!(
+                    matches!(used, Err(Error::Redis { .. })),
+                    "{spared}: {used:?}"
+                );
+            }
+            _ => used.unwrap_or_else(|error| panic!("{spared}: {error}")),
+        }
+    }
+}
+
+#[test]
+fn the_words_for_sentinels_are_enough() {
+    let deployment = SentinelDeployment::start();
+    let builder = behind_sentinels(&deployment, &OF_SENTINELS, &and(&["+role"]));
+    uses_everything(&builder).unwrap();
+    let all = deployment.sentinels().iter().chain(deployment.servers());
+    assert_eq!(refused_by(all), [""; 0]);
+
+    // A sentinel that may not tell is as good as none, and says so at once.
+    let builder = behind_sentinels(&deployment, &OF_SENTINELS[..1], &and(&["+role"]));
+    let lock = builder.build().unwrap().reentrant_lock("lock");
+    let error = within(millis(2_000), "the refusal", || lock.lock().unwrap_err());
+    let Error::Redis { node, .. } = &error else {
+        panic!("{error:?}")
+    };
+    let mut sentinels = deployment.sentinels().iter();
+    assert!(sentinels.any(|sentinel| sentinel.address() == *node));
+
+    // A master that may not say that it is one is believed.
+    let builder = behind_sentinels(&deployment, &OF_SENTINELS, ACL);
+    let lock = builder.build().unwrap().reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+    assert!(!refused(deployment.master()).is_empty());
+}
+
+#[test]
+fn the_word_for_replicas_is_enough() {
+    let deployment = Replicated::start(1);
+    let url = with_user(deployment.master(), &and(&["+wait"]));
+    let builder = crate::support::builder(&url).min_replicas(1, SOON.get());
+    let builder = builder.command_timeout(SOON.get());
+    uses_everything(&builder).unwrap();
+    assert_eq!(refused(deployment.master()), [""; 0]);
+    let url = with_user(deployment.master(), &["-wait"]);
+    let lock = crate::support::builder(&url).min_replicas(1, SOON.get());
+    let lock = lock.build().unwrap().reentrant_lock("lock");
+    let result = elsewhere(|| lock.try_lock(Duration::ZERO, Lease::RENEWED));
+    assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+}
