@@ -83,9 +83,11 @@ impl LockClient {
     /// # }
     /// ```
     ///
-    /// If of the sentinels that answer one says that it does not know `master`, and none knows it, calls fail
-    /// with [`Error::Config`](crate::Error::Config); if they refuse to tell (a wrong password, or
-    /// no sentinels), with [`Error::Redis`](crate::Error::Redis). Both at once.
+    /// If every sentinel says that it does not know `master`, calls fail with
+    /// [`Error::Config`](crate::Error::Config); if every one refuses to tell (a wrong password, or no
+    /// sentinel at all), with [`Error::Redis`](crate::Error::Redis). Both at once. One that does not answer
+    /// may tell later, so calls then go on asking, and fail with
+    /// [`Error::Unavailable`](crate::Error::Unavailable).
     pub fn builder_sentinel<S: Into<String>>(
         sentinels: impl IntoIterator<Item = S>,
         master: &str,
@@ -104,7 +106,7 @@ impl LockClient {
     /// announced to the shard (`SPUBLISH`, Redis 7) where the cluster knows that, as Redisson does.
     ///
     /// All that belongs to a lock is in one slot. For names that make that impossible, such as `a}b`,
-    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config). If all servers that answer
+    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config). If all servers
     /// refuse to tell where the slots are, because of the log-in or because there is no cluster, calls
     /// fail with [`Error::Redis`](crate::Error::Redis) at once.
     ///
