@@ -1,0 +1,180 @@
+//! A batch of work: threads that add to sums, each time under the lock of the sum.
+
+use std::{
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use leasehold::{Error, FencedLock, Lease, LockClient};
+use parking_lot::Mutex;
+
+use crate::{store::Store, timeline::Timeline};
+
+/// How long one addition takes, between its look at the sum and its write.
+const WORK: Duration = Duration::from_millis(5);
+/// How long one waits for a lock.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_secs(1);
+
+/// Some sums and the threads that work on them, whichever is drawn.
+pub struct Crew {
+    pub label: String,
+    pub names: Vec<String>,
+    pub threads: usize,
+}
+
+/// Works until it is ended or dropped.
+pub struct Batch {
+    crews: Arc<[Working]>,
+    threads: Vec<JoinHandle<()>>,
+    /// The threads end when it is gone.
+    going_on: Option<Sender<()>>,
+}
+
+struct Working {
+    label: String,
+    sums: Vec<(FencedLock, Store)>,
+    /// What its threads report.
+    tally: Mutex<Tally>,
+}
+
+/// What came of it.
+#[derive(Clone)]
+pub struct Tally {
+    pub done: u64,
+    /// Told by the lock that it is held no longer.
+    pub lost: u64,
+    /// Refused by the sum: a later holder was there.
+    pub refused: u64,
+    /// Calls that had no answer in their time.
+    pub unanswered: u64,
+    /// The longest time in which nothing was done.
+    pub idle: Duration,
+    /// An error of a kind that nobody expects.
+    pub failure: Option<String>,
+    last: Instant,
+}
+
+impl Batch {
+    pub fn start(client: &LockClient, timeline: Timeline, crews: Vec<Crew>) -> Self {
+        let sum = |name: &String| (client.fenced_lock(name), Store::default());
+        let sizes: Vec<usize> = crews.iter().map(|crew| crew.threads).collect();
+        let crews: Arc<[Working]> = crews
+            .into_iter()
+            .map(|crew| Working {
+                label: crew.label,
+                sums: crew.names.iter().map(sum).collect(),
+                tally: Mutex::new(Tally::new()),
+            })
+            .collect();
+        let (going_on, ended) = bounded::<()>(0);
+        let members = sizes.iter().enumerate();
+        let mut threads: Vec<_> = members
+            .flat_map(|(index, &size)| std::iter::repeat_n(index, size))
+            .map(|index| {
+                let (crews, ended) = (Arc::clone(&crews), ended.clone());
+                thread::spawn(move || crews[index].work(&ended))
+            })
+            .collect();
+        let told = Arc::clone(&crews);
+        threads.push(thread::spawn(move || tell(&told, timeline, &ended)));
+        Self {
+            crews,
+            threads,
+            going_on: Some(going_on),
+        }
+    }
+
+    /// Ends the work, and says of each crew what it did and what its sums say.
+    pub fn end(mut self) -> Vec<(String, Tally, u64)> {
+        self.stop();
+        let crews = self.crews.iter().map(|crew| {
+            let sum = crew.sums.iter().map(|(_, store)| store.sum()).sum();
+            (crew.label.clone(), crew.tally.lock().clone(), sum)
+        });
+        crews.collect()
+    }
+
+    fn stop(&mut self) {
+        self.going_on = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Working {
+    fn work(&self, ended: &Receiver<()>) {
+        while ended.try_recv() == Err(TryRecvError::Empty) {
+            let (lock, store) = &self.sums[fastrand::usize(..self.sums.len())];
+            if let Err(error) = self.add_one(lock, store) {
+                self.tally.lock().note(&error);
+            }
+        }
+    }
+
+    fn add_one(&self, lock: &FencedLock, store: &Store) -> leasehold::Result<()> {
+        let Some(guard) = lock.try_acquire(PATIENCE, Lease::RENEWED)? else {
+            return Ok(());
+        };
+        let token = guard.fencing_token();
+        let before = store.read(token);
+        thread::sleep(WORK);
+        guard.check()?;
+        match before.is_some_and(|sum| store.write(token, sum + 1)) {
+            true => self.tally.lock().note_done(),
+            false => self.tally.lock().refused += 1,
+        }
+        guard.unlock()
+    }
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            done: 0,
+            lost: 0,
+            refused: 0,
+            unanswered: 0,
+            idle: Duration::ZERO,
+            failure: None,
+            last: Instant::now(),
+        }
+    }
+
+    fn note_done(&mut self) {
+        self.done += 1;
+        self.idle = self.idle.max(self.last.elapsed());
+        self.last = Instant::now();
+    }
+
+    fn note(&mut self, error: &Error) {
+        match error {
+            Error::Lost { .. } => self.lost += 1,
+            Error::Unavailable { .. } => self.unanswered += 1,
+            error => self.failure = Some(error.to_string()),
+        }
+    }
+}
+
+/// Says every second what was done in it.
+fn tell(crews: &[Working], timeline: Timeline, ended: &Receiver<()>) {
+    let mut before = vec![0; crews.len()];
+    while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        let counts = crews.iter().zip(&mut before).map(|(crew, before)| {
+            let done = crew.tally.lock().done;
+            let new = done - std::mem::replace(before, done);
+            format!("{} {new:3}", crew.label)
+        });
+        let counts: Vec<_> = counts.collect();
+        timeline.tell(format_args!("done in a second: {}", counts.join("  ")));
+    }
+}
