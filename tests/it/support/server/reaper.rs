@@ -11,11 +11,15 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Knows the servers that run, by process id, and the directories to remove with each.
+/// Knows the servers that run, by process id, and the directories of all that ever did: one that was killed
+/// has kept its own for its next life.
 const PROGRAM: &str = r#"
-    /^runs/ { left[$2] = substr($0, length($1 $2) + 3) }
+    /^runs/ { left[$2]; made[substr($0, length($1 $2) + 3)] }
     /^ended/ { delete left[$2] }
-    END { for (pid in left) system("kill -9 " pid "; rm -rf " left[pid]) }
+    END {
+        for (pid in left) system("kill -9 " pid)
+        for (directories in made) print directories | "xargs rm -rf"
+    }
 "#;
 
 /// Locked while a line is written.
@@ -35,7 +39,6 @@ pub fn runs(pid: u32, directories: &[&Path]) {
     tell(&format!("runs {pid} {}", directories.join(" ")));
 }
 
-/// Its directories are gone, or kept for its next life.
 pub fn ended(pid: u32) {
     tell(&format!("ended {pid}"));
 }
