@@ -23,6 +23,7 @@ use leasehold::{Lock, LockClient, ReentrantLock};
 use crate::{
     batch::{Batch, Crew},
     deployments::{ClusterDeployment, Server},
+    store::Fenced,
     support::Result,
     timeline::Timeline,
 };
@@ -64,23 +65,28 @@ each. {THREADS} threads for the locks of each primary. What to see:
     let client = LockClient::builder_cluster(cluster.urls())
         .watchdog_lease(LEASE)
         .build()?;
-    let crews = crews(&cluster);
-    let c = cluster.primary_of(cluster.slot_of(&crews[2].names[0]));
-    let (in_a, in_b) = (crews[0].names[0].clone(), crews[1].names[0].clone());
+    let names = names(&cluster);
+    let [in_a, in_b, in_c] = [0, 1, 2].map(|shard| cluster.slot_of(&names[shard][0]));
 
     let timeline = Timeline::begin();
     let end = Duration::from_secs(args.seconds);
-    for crew in &crews {
-        timeline.tell(format_args!("{}: {} locks", crew.label, crew.names.len()));
-    }
-    let batch = Batch::start(&client, timeline, crews);
+    let crews = ["a", "b", "c"].into_iter().zip(&names);
+    let crews = crews.map(|(label, names)| {
+        timeline.tell(format_args!("{label}: {} locks", names.len()));
+        let sum = |name: &String| Fenced::under(client.fenced_lock(name));
+        Crew {
+            label: label.into(),
+            sums: names.iter().map(sum).collect(),
+            threads: THREADS,
+        }
+    });
+    let batch = Batch::start(timeline, crews.collect());
 
     timeline.wait_until(end / 5);
     let killed = Instant::now();
-    let slot = cluster.slot_of(&in_a);
-    cluster.kill_primary(slot);
+    cluster.kill_primary(in_a);
     timeline.tell("a is killed");
-    let new = cluster.await_failover(slot).address();
+    let new = cluster.await_failover(in_a).address();
     let after = killed.elapsed().as_secs_f64();
     timeline.tell(format_args!(
         "its replica, {new}, has its place, after {after:.2} s"
@@ -88,30 +94,23 @@ each. {THREADS} threads for the locks of each primary. What to see:
 
     timeline.wait_until(end / 5 * 3);
     // In the slot of that name, but of one key.
-    let plain = client.reentrant_lock(&format!("{{{in_b}}}:plain"));
-    move_slot(&cluster, cluster.slot_of(&in_b), c, &plain, timeline)?;
+    let plain = client.reentrant_lock(&format!("{{{}}}:plain", names[1][0]));
+    move_slot(&cluster, in_b, cluster.primary_of(in_c), &plain, timeline)?;
     std::thread::sleep(AFTERWARDS);
     timeline.wait_until(end);
     report(batch)
 }
 
-/// Those who work on the sums of the first primary, of the second, and of the third.
-fn crews(cluster: &ClusterDeployment) -> Vec<Crew> {
-    let names = (0..NAMES).map(|number| format!("sum:{number}"));
-    let names: Vec<(u16, String)> = names
-        .map(|name| (cluster.primary_of(cluster.slot_of(&name)).port(), name))
-        .collect();
-    let crews = ["a", "b", "c"].into_iter().zip(cluster.primaries());
-    crews
-        .map(|(label, primary)| {
-            let of_it = names.iter().filter(|(port, _)| *port == primary.port());
-            Crew {
-                label: label.into(),
-                names: of_it.map(|(_, name)| name.clone()).collect(),
-                threads: THREADS,
-            }
-        })
-        .collect()
+/// Those that are in the first primary, in the second, and in the third.
+fn names(cluster: &ClusterDeployment) -> [Vec<String>; 3] {
+    let ports: Vec<u16> = cluster.primaries().iter().map(|one| one.port()).collect();
+    let mut names = [const { Vec::new() }; 3];
+    for name in (0..NAMES).map(|number| format!("sum:{number}")) {
+        let port = cluster.primary_of(cluster.slot_of(&name)).port();
+        let shard = ports.iter().position(|other| *other == port);
+        names[shard.expect("all are up")].push(name);
+    }
+    names
 }
 
 /// With a lock in it that is held when that begins, and taken again and again on the way.

@@ -24,6 +24,7 @@ use leasehold::{Lock, LockClient};
 use crate::{
     batch::{Batch, Crew},
     deployments::{SentinelDeployment, Server},
+    store::Fenced,
     support::Result,
     timeline::Timeline,
 };
@@ -71,11 +72,10 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
         deployment.master().address()
     ));
     let batch = Batch::start(
-        &client,
         timeline,
         vec![Crew {
             label: "batch".into(),
-            names: vec!["batch".into()],
+            sums: vec![Fenced::under(client.fenced_lock("batch"))],
             threads: THREADS,
         }],
     );

@@ -7,21 +7,29 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use leasehold::{Error, FencedLock, Lease, LockClient};
+use leasehold::Error;
 use parking_lot::Mutex;
 
-use crate::{store::Store, timeline::Timeline};
+use crate::timeline::Timeline;
 
 /// How long one addition takes, between its look at the sum and its write.
-const WORK: Duration = Duration::from_millis(5);
+pub const WORK: Duration = Duration::from_millis(5);
 /// How long one waits for a lock.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
+
+/// What a lock protects.
+pub trait Sum: Send + Sync {
+    /// Adds one under the lock, and notes whether that was done.
+    fn add_one(&self, tally: &Mutex<Tally>) -> leasehold::Result<()>;
+
+    fn value(&self) -> u64;
+}
 
 /// Some sums and the threads that work on them, whichever is drawn.
 pub struct Crew {
     pub label: String,
-    pub names: Vec<String>,
+    pub sums: Vec<Box<dyn Sum>>,
     pub threads: usize,
 }
 
@@ -35,7 +43,7 @@ pub struct Batch {
 
 struct Working {
     label: String,
-    sums: Vec<(FencedLock, Store)>,
+    sums: Vec<Box<dyn Sum>>,
     /// What its threads report.
     tally: Mutex<Tally>,
 }
@@ -58,14 +66,13 @@ pub struct Tally {
 }
 
 impl Batch {
-    pub fn start(client: &LockClient, timeline: Timeline, crews: Vec<Crew>) -> Self {
-        let sum = |name: &String| (client.fenced_lock(name), Store::default());
+    pub fn start(timeline: Timeline, crews: Vec<Crew>) -> Self {
         let sizes: Vec<usize> = crews.iter().map(|crew| crew.threads).collect();
         let crews: Arc<[Working]> = crews
             .into_iter()
             .map(|crew| Working {
                 label: crew.label,
-                sums: crew.names.iter().map(sum).collect(),
+                sums: crew.sums,
                 tally: Mutex::new(Tally::new()),
             })
             .collect();
@@ -91,7 +98,7 @@ impl Batch {
     pub fn end(mut self) -> Vec<(String, Tally, u64)> {
         self.stop();
         let crews = self.crews.iter().map(|crew| {
-            let sum = crew.sums.iter().map(|(_, store)| store.sum()).sum();
+            let sum = crew.sums.iter().map(|sum| sum.value()).sum();
             (crew.label.clone(), crew.tally.lock().clone(), sum)
         });
         crews.collect()
@@ -114,26 +121,11 @@ impl Drop for Batch {
 impl Working {
     fn work(&self, ended: &Receiver<()>) {
         while ended.try_recv() == Err(TryRecvError::Empty) {
-            let (lock, store) = &self.sums[fastrand::usize(..self.sums.len())];
-            if let Err(error) = self.add_one(lock, store) {
+            let sum = &self.sums[fastrand::usize(..self.sums.len())];
+            if let Err(error) = sum.add_one(&self.tally) {
                 self.tally.lock().note(&error);
             }
         }
-    }
-
-    fn add_one(&self, lock: &FencedLock, store: &Store) -> leasehold::Result<()> {
-        let Some(guard) = lock.try_acquire(PATIENCE, Lease::RENEWED)? else {
-            return Ok(());
-        };
-        let token = guard.fencing_token();
-        let before = store.read(token);
-        thread::sleep(WORK);
-        guard.check()?;
-        match before.is_some_and(|sum| store.write(token, sum + 1)) {
-            true => self.tally.lock().note_done(),
-            false => self.tally.lock().refused += 1,
-        }
-        guard.unlock()
     }
 }
 
@@ -150,7 +142,7 @@ impl Tally {
         }
     }
 
-    fn note_done(&mut self) {
+    pub fn note_done(&mut self) {
         self.done += 1;
         self.idle = self.idle.max(self.last.elapsed());
         self.last = Instant::now();
