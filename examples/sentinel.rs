@@ -105,7 +105,7 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
     ));
     thread::sleep(AFTERWARDS);
     timeline.wait_until(end);
-    report(batch)
+    batch.end()
 }
 
 /// From here on the replicas hear nothing: they are stopped, and their connections cut.
@@ -116,25 +116,4 @@ fn lose_touch(deployment: &SentinelDeployment) {
         replica.pause();
     }
     master.ask::<()>(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica"));
-}
-
-fn report(batch: Batch) -> Result<()> {
-    let (_, tally, sum) = batch.end().remove(0);
-    println!(
-        "\nNothing was done under the lock for {:.2} s at most. {} holders of it were told that it was lost,
-{} writes came late and were refused, {} calls had no answer in their time.
-{} additions, and the sum is {sum}.",
-        tally.idle.as_secs_f64(),
-        tally.lost,
-        tally.refused,
-        tally.unanswered,
-        tally.done,
-    );
-    if let Some(failure) = tally.failure {
-        return Err(failure.into());
-    }
-    if sum != tally.done {
-        return Err("the sum is not exact".into());
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A batch of work: threads that add to sums, each time under the lock of the sum.
 
 use std::{
+    fmt,
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -10,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use leasehold::Error;
 use parking_lot::Mutex;
 
-use crate::timeline::Timeline;
+use crate::{support::Result, timeline::Timeline};
 
 /// How long one addition takes, between its look at the sum and its write.
 pub const WORK: Duration = Duration::from_millis(5);
@@ -51,17 +52,17 @@ struct Working {
 /// What came of it.
 #[derive(Clone)]
 pub struct Tally {
-    pub done: u64,
+    done: u64,
     /// Told by the lock that it is held no longer.
-    pub lost: u64,
+    lost: u64,
     /// Refused by the sum: a later holder was there.
-    pub refused: u64,
+    refused: u64,
     /// Calls that had no answer in their time.
-    pub unanswered: u64,
+    unanswered: u64,
     /// The longest time in which nothing was done.
-    pub idle: Duration,
+    idle: Duration,
     /// An error of a kind that nobody expects.
-    pub failure: Option<String>,
+    failure: Option<String>,
     last: Instant,
 }
 
@@ -94,14 +95,22 @@ impl Batch {
         }
     }
 
-    /// Ends the work, and says of each crew what it did and what its sums say.
-    pub fn end(mut self) -> Vec<(String, Tally, u64)> {
+    /// Ends the work, says what came of it, and fails if a sum is not exact.
+    pub fn end(mut self) -> Result<()> {
         self.stop();
-        let crews = self.crews.iter().map(|crew| {
-            let sum = crew.sums.iter().map(|sum| sum.value()).sum();
-            (crew.label.clone(), crew.tally.lock().clone(), sum)
-        });
-        crews.collect()
+        println!();
+        for crew in self.crews.iter() {
+            let tally = crew.tally.lock().clone();
+            let sum: u64 = crew.sums.iter().map(|sum| sum.value()).sum();
+            println!("{}: {tally}, and the sum is {sum}", crew.label);
+            if let Some(failure) = tally.failure {
+                return Err(failure.into());
+            }
+            if sum != tally.done || tally.done == 0 {
+                return Err(format!("the sum of {} is not exact", crew.label).into());
+            }
+        }
+        Ok(())
     }
 
     fn stop(&mut self) {
@@ -142,6 +151,12 @@ impl Tally {
         }
     }
 
+    /// A write came late.
+    #[allow(dead_code, reason = "not every kind of sum can tell")]
+    pub fn note_refused(&mut self) {
+        self.refused += 1;
+    }
+
     pub fn note_done(&mut self) {
         self.done += 1;
         self.idle = self.idle.max(self.last.elapsed());
@@ -154,6 +169,18 @@ impl Tally {
             Error::Unavailable { .. } => self.unanswered += 1,
             error => self.failure = Some(error.to_string()),
         }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let idle = self.idle.as_secs_f64();
+        write!(
+            f,
+            "for {idle:.2} s at most nothing was done; {} holders were told of a loss, {} late writes refused,
+   {} calls had no answer in their time; {} additions",
+            self.lost, self.refused, self.unanswered, self.done
+        )
     }
 }
 

@@ -31,7 +31,7 @@ impl Sum for Fenced {
         guard.check()?;
         match before.is_some_and(|sum| self.store.write(token, sum + 1)) {
             true => tally.lock().note_done(),
-            false => tally.lock().refused += 1,
+            false => tally.lock().note_refused(),
         }
         guard.unlock()
     }
