@@ -1,4 +1,4 @@
-//! The server hangs: it takes bytes and answers nothing. Every call ends in its time, and a holder
+//! The servers hang: they take bytes and answer nothing. Every call ends in its time, and a holder
 //! whose lease runs out meanwhile knows it before anybody else can have the lock.
 
 use std::sync::Barrier;
@@ -9,12 +9,18 @@ use crossbeam_channel::Receiver;
 
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
-use crate::support::server::Server;
+use super::place::Place;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{builder, unique};
+use crate::support::unique;
 
 /// The documentation allows a call so much more than its time-outs.
 const GRACE: Duration = Duration::from_millis(250);
+
+everywhere! {
+    a_hang_of_half_a_lease_costs_nothing
+    a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock
+    a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock
+}
 
 /// Time-outs that are short beside the lease, and such that an attempt to renew is under way when a
 /// lease ends.
@@ -22,8 +28,9 @@ fn timeout(lease: Duration) -> Duration {
     lease * 27 / 200
 }
 
-fn client(server: &Server, lease: Duration) -> LockClient {
-    builder(&server.url())
+fn client(place: &Place, lease: Duration) -> LockClient {
+    place
+        .builder()
         .watchdog_lease(lease)
         .command_timeout(timeout(lease))
         .connect_timeout(timeout(lease))
@@ -41,8 +48,8 @@ struct Held {
 }
 
 impl Held {
-    fn of(server: &Server, lease: Duration, fixed_lease: Duration) -> Self {
-        let client = client(server, lease);
+    fn of(place: &Place, lease: Duration, fixed_lease: Duration) -> Self {
+        let client = client(place, lease);
         let [renewed, outer] = ["renewed", "nested"].map(|kind| {
             let lock = client.reentrant_lock(&unique(kind));
             lock.acquire().expect("it is free")
@@ -193,10 +200,9 @@ fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
 }
 
 /// The server hangs for `time`, from the moment at which a lease begins.
-fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
-    let server = Server::start();
-    let (callers, rivals) = (client(&server, lease), client(&server, lease));
-    let held = Held::of(&server, lease, lease);
+fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Duration) {
+    let (callers, rivals) = (client(place, lease), client(place, lease));
+    let held = Held::of(place, lease, lease);
     let events = held.client.events();
     let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
     thread::scope(|scope| {
@@ -217,10 +223,10 @@ fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
         });
         hang[0].wait();
         held.are_renewed();
-        server.pause();
+        place.pause();
         hang[1].wait();
         thread::sleep(time);
-        server.resume();
+        place.resume();
         for (rival, guard) in rivals.into_iter().zip(held.guards()) {
             let seen = rival.join().expect("no panic").expect("the lock");
             assert!(seen.rung && seen.checked, "{}: {seen:?}", guard.name());
@@ -239,25 +245,21 @@ fn is_told_before_anybody_else_has_it(lease: Duration, time: Duration) {
     }
 }
 
-#[test]
-fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock() {
+fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock(place: &Place) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(lease, lease + millis(50));
+    is_told_before_anybody_else_has_it(place, lease, lease + millis(50));
 }
 
-#[test]
-fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock() {
+fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock(place: &Place) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(lease, lease * 3);
+    is_told_before_anybody_else_has_it(place, lease, lease * 3);
 }
 
 /// A renewal that fails is no loss as long as there is time for another.
-#[test]
-fn a_hang_of_half_a_lease_costs_nothing() {
+fn a_hang_of_half_a_lease_costs_nothing(place: &Place) {
     let lease = LEASE.get() * 4;
-    let server = Server::start();
-    let (callers, rivals) = (client(&server, lease), client(&server, lease));
-    let held = Held::of(&server, lease, lease * 4);
+    let (callers, rivals) = (client(place, lease), client(place, lease));
+    let held = Held::of(place, lease, lease * 4);
     let (client, names) = (held.client.clone(), held.names());
     let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
     thread::scope(|scope| {
@@ -274,11 +276,11 @@ fn a_hang_of_half_a_lease_costs_nothing() {
         // The next renewal falls into the hang.
         thread::sleep(lease * 3 / 10);
         let before = client.stats();
-        server.pause();
+        place.pause();
         hang[1].wait();
         let stands = || held.guards().iter().all(|guard| guard.check().is_ok());
         throughout(lease / 2, "held", stands);
-        server.resume();
+        place.resume();
         eventually("both to be renewed", || {
             client.stats().renewals >= before.renewals + 2
         });

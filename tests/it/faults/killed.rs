@@ -5,22 +5,33 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Lock, LockClient};
 
+use super::place::{self, Place};
 use super::seen;
 use crate::support::child::{self, Process};
-use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{client, unique};
+use crate::support::unique;
 
 const QUEUE: usize = 4;
 
+everywhere! {
+    a_killed_holder_frees_its_lock_within_a_lease
+    a_killed_holder_of_three_levels_frees_them_all_within_a_lease
+    a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease
+    a_killed_waiter_blocks_nobody_else
+    a_killed_head_of_a_queue_blocks_nobody_else
+    a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease
+}
+
 /// The role: a thread that takes the lock so many times, and threads that queue up for it.
 pub fn hold_and_queue(arguments: &[&str]) {
-    let &[url, name, levels, queue] = arguments else {
+    let &[target, name, levels, queue] = arguments else {
         panic!("{arguments:?}")
     };
     let levels: u32 = levels.parse().expect("a number of levels");
     let queue: usize = queue.parse().expect("a number of threads");
-    let client = client(url);
+    let client = place::builder_of(target)
+        .build()
+        .expect("the settings are good");
     let lock = client.reentrant_lock(name);
     for _ in 0..levels {
         lock.lock().expect("it is free");
@@ -45,8 +56,13 @@ pub fn hold_and_queue(arguments: &[&str]) {
     });
 }
 
-fn start(server: &Server, name: &str, levels: u32, queue: usize) -> Process {
-    let arguments = [&server.url(), name, &levels.to_string(), &queue.to_string()];
+fn start(place: &Place, name: &str, levels: u32, queue: usize) -> Process {
+    let arguments = [
+        &place.target(),
+        name,
+        &levels.to_string(),
+        &queue.to_string(),
+    ];
     let process = Process::start("hold_and_queue", &arguments);
     if levels > 0 {
         assert_eq!(process.hear(), "held");
@@ -59,32 +75,32 @@ fn start(server: &Server, name: &str, levels: u32, queue: usize) -> Process {
 
 /// Threads of two other processes wait for the lock of the one that is killed: the first of them has
 /// it when its lease is over, and no sooner, and the others have it right after.
-fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
-    let server = Server::start();
+fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
     let name = unique("killed");
-    let mut holder = start(&server, &name, levels, queue);
-    let owner = seen::holders(&server, &name);
+    let server = place.home(&name);
+    let mut holder = start(place, &name, levels, queue);
+    let owner = seen::holders(server, &name);
     assert_eq!(owner[0].1, levels);
-    let clients = [client(&server.url()), client(&server.url())];
+    let clients = [place.client(), place.client()];
     thread::scope(|scope| {
         let waiters = clients.each_ref().map(|client| {
             scope.spawn(|| {
                 let lock = client.reentrant_lock(&name);
                 let guard = lock.acquire().expect("Redis answers");
                 let taken = Instant::now();
-                let seen = seen::holders(&server, &name);
+                let seen = seen::holders(server, &name);
                 guard.unlock().expect("it is held");
                 (taken, seen)
             })
         });
-        eventually("all to listen", || seen::listeners(&server, &name) >= 2);
+        eventually("all to listen", || seen::listeners(server, &name) >= 2);
         throughout(LEASE.get() * 3 / 2, "held by a process that lives", || {
-            seen::holders(&server, &name) == owner
+            seen::holders(server, &name) == owner
         });
         // Stopped first, so that what is left is what is left when it dies.
         holder.pause();
         let stopped = Instant::now();
-        let left = seen::time_to_live(&server, &name);
+        let left = seen::time_to_live(server, &name);
         holder.kill();
         let mut taken = Vec::new();
         for waiter in waiters {
@@ -107,49 +123,46 @@ fn a_killed_holder_frees_its_lock(levels: u32, queue: usize) {
             "{left:?} were left, and it took {taken:?}"
         );
     });
-    assert!(seen::is_free(&server, &name));
+    assert!(seen::is_free(server, &name));
 }
 
-#[test]
-fn a_killed_holder_frees_its_lock_within_a_lease() {
-    a_killed_holder_frees_its_lock(1, 0);
+fn a_killed_holder_frees_its_lock_within_a_lease(place: &Place) {
+    a_killed_holder_frees_its_lock(place, 1, 0);
 }
 
-#[test]
-fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease() {
-    a_killed_holder_frees_its_lock(3, 0);
+fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease(place: &Place) {
+    a_killed_holder_frees_its_lock(place, 3, 0);
 }
 
 /// The threads that queue up behind the holder at home die with it, and no message is sent to them.
-#[test]
-fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease() {
-    a_killed_holder_frees_its_lock(1, QUEUE);
+fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease(place: &Place) {
+    a_killed_holder_frees_its_lock(place, 1, QUEUE);
 }
 
 /// A process is killed while it waits for the lock that this one holds; whoever waits behind it has
 /// the lock at its release, and not after a lease.
-fn a_killed_waiter_blocks_nobody(queue: usize) {
-    let server = Server::start();
+fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
     let name = unique("killed");
-    let ours = client(&server.url());
+    let server = place.home(&name);
+    let ours = place.client();
     let held = ours.reentrant_lock(&name);
     // So long that nobody gets it by its end.
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
-    let mut killed = start(&server, &name, 0, queue);
-    eventually("it to listen", || seen::listeners(&server, &name) == 1);
-    let others = client(&server.url());
+    let mut killed = start(place, &name, 0, queue);
+    eventually("it to listen", || seen::listeners(server, &name) == 1);
+    let others = place.client();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| takes(&others, &name));
-        eventually("both to listen", || seen::listeners(&server, &name) == 2);
+        eventually("both to listen", || seen::listeners(server, &name) == 2);
         killed.kill();
-        eventually("one to be gone", || seen::listeners(&server, &name) == 1);
+        eventually("one to be gone", || seen::listeners(server, &name) == 1);
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter.join().expect("it has the lock");
         });
     });
-    assert!(seen::is_free(&server, &name));
+    assert!(seen::is_free(server, &name));
     assert!(takes(&ours, &name) <= SLIP.get());
 }
 
@@ -163,30 +176,27 @@ fn takes(client: &LockClient, name: &str) -> Duration {
     took
 }
 
-#[test]
-fn a_killed_waiter_blocks_nobody_else() {
-    a_killed_waiter_blocks_nobody(1);
+fn a_killed_waiter_blocks_nobody_else(place: &Place) {
+    a_killed_waiter_blocks_nobody(place, 1);
 }
 
-#[test]
-fn a_killed_head_of_a_queue_blocks_nobody_else() {
-    a_killed_waiter_blocks_nobody(QUEUE);
+fn a_killed_head_of_a_queue_blocks_nobody_else(place: &Place) {
+    a_killed_waiter_blocks_nobody(place, QUEUE);
 }
 
 /// It is killed at any moment of its asking, being told, taking and giving back.
-#[test]
-fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease() {
-    let server = Server::start();
+fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(place: &Place) {
     let name = unique("killed");
-    let ours = client(&server.url());
+    let server = place.home(&name);
+    let ours = place.client();
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..8 {
         let held = ours.reentrant_lock(&name);
         held.lock().expect("it is free");
-        let mut killed = start(&server, &name, 0, QUEUE);
-        eventually("it to listen", || seen::listeners(&server, &name) == 1);
+        let mut killed = start(place, &name, 0, QUEUE);
+        eventually("it to listen", || seen::listeners(server, &name) == 1);
         held.unlock().expect("it is held");
         thread::sleep(Duration::from_micros(random.u64(0..3_000)));
         killed.kill();

@@ -1,5 +1,8 @@
 //! What is promised, on the worst day: one module for each kind of fault.
 
+#[macro_use]
+mod place;
+
 pub mod abandoned;
 mod bench;
 mod broken_connections;

@@ -9,11 +9,17 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock, Result};
 
+use super::place::{Place, builder_of};
 use super::seen;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, unique};
+use crate::support::unique;
+
+everywhere! {
+    a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once
+    a_pause_that_is_shorter_than_the_lease_costs_no_lock
+}
 
 /// Long enough that a busy machine renews in time.
 fn lease() -> Duration {
@@ -117,10 +123,10 @@ fn come_late(work: impl Fn() -> Said) -> Said {
 
 /// The role: every thread holds a lock as the process is stopped.
 pub fn sleep_through(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
+    let &[target, prefix] = arguments else {
         panic!("{arguments:?}")
     };
-    let client = builder(url).watchdog_lease(lease());
+    let client = builder_of(target).watchdog_lease(lease());
     let client = client.build().expect("the settings are good");
     thread::scope(|scope| {
         let client = &client;
@@ -185,11 +191,9 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     assert!(!taken.expect("Redis answers"), "{name}: the rival has it");
 }
 
-#[test]
-fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
-    let server = Server::start();
+fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: &Place) {
     let prefix = unique("paused");
-    let mut sleeper = Process::start("sleep_through", &[&server.url(), &prefix]);
+    let mut sleeper = Process::start("sleep_through", &[&place.target(), &prefix]);
     let names: Vec<String> = BUSY
         .iter()
         .chain(FIRST)
@@ -200,7 +204,8 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
     }
     sleeper.pause();
     let paused = Instant::now();
-    let rival = client(&server.url());
+    let rival = place.client();
+    let homes: Vec<_> = names.iter().map(|name| place.home(name)).collect();
     let locks: Vec<ReentrantLock> = names
         .iter()
         .map(|name| rival.reentrant_lock(name))
@@ -210,14 +215,13 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
         assert!(taken.expect("Redis answers"), "its lease is over");
     }
     let rivals = || -> Vec<_> {
+        let of_one = |(name, home): (&String, &Server)| {
+            (seen::holders(home, name), seen::end_of_lease(home, name))
+        };
         names
             .iter()
-            .map(|name| {
-                (
-                    seen::holders(&server, name),
-                    seen::end_of_lease(&server, name),
-                )
-            })
+            .zip(homes.iter().copied())
+            .map(of_one)
             .collect()
     };
     let before = rivals();
@@ -230,8 +234,8 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
     }
     sleeper.say("free again");
     assert_eq!(sleeper.hear(), "taken anew");
-    for ((name, before), _) in names.iter().zip(&before).zip(&locks) {
-        let now = seen::holders(&server, name);
+    for ((name, before), home) in names.iter().zip(&before).zip(&homes) {
+        let now = seen::holders(home, name);
         assert_eq!(
             (now.len(), now[0].1),
             (1, 1),
@@ -245,10 +249,10 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once() {
 
 /// The role: holds a lock through a pause that its lease outlasts.
 pub fn sleep_a_little(arguments: &[&str]) {
-    let &[url, name] = arguments else {
+    let &[target, name] = arguments else {
         panic!("{arguments:?}")
     };
-    let client = builder(url)
+    let client = builder_of(target)
         .watchdog_lease(lease() * 2)
         .build()
         .expect("the settings are good");
@@ -271,19 +275,18 @@ pub fn sleep_a_little(arguments: &[&str]) {
     child::say("unlocked");
 }
 
-#[test]
-fn a_pause_that_is_shorter_than_the_lease_costs_no_lock() {
-    let server = Server::start();
+fn a_pause_that_is_shorter_than_the_lease_costs_no_lock(place: &Place) {
     let name = unique("paused");
-    let sleeper = Process::start("sleep_a_little", &[&server.url(), &name]);
+    let server = place.home(&name);
+    let sleeper = Process::start("sleep_a_little", &[&place.target(), &name]);
     assert_eq!(sleeper.hear(), "held");
-    let owner = seen::holders(&server, &name);
+    let owner = seen::holders(server, &name);
     sleeper.pause();
     // Beyond the time of its renewal.
     thread::sleep(lease() * 3 / 2);
-    assert_eq!(seen::holders(&server, &name), owner);
+    assert_eq!(seen::holders(server, &name), owner);
     sleeper.resume();
     assert_eq!(sleeper.hear(), "unlocked");
-    assert!(seen::is_free(&server, &name));
+    assert!(seen::is_free(server, &name));
     sleeper.finish();
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
+use super::place::Place;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
@@ -38,11 +39,14 @@ fn shortest_left(redis: &mut Connection, keys: &[String]) -> Duration {
     Duration::from_millis(u64::try_from(shortest).expect("all are there, and expire"))
 }
 
-#[test]
-fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
-    let server = Server::start();
+everywhere! {
+    of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed
+}
+
+fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place: &Place) {
     let lease = LEASE.get() * 2;
-    let client = builder(&server.url())
+    let client = place
+        .builder()
         .watchdog_lease(lease)
         .build()
         .expect("the settings are good");
@@ -53,23 +57,23 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
     });
 
     let start = Instant::now();
-    let mut redis = server.connection();
+    place.ask::<()>("DEL", &names[7]);
+    let name = &names[500];
+    let another_type = redis::cmd("SET").arg(name).arg("another type").clone();
+    place.home(name).ask::<()>(&another_type);
+    let name = &names[993];
     redis::pipe()
+        .atomic()
         .cmd("DEL")
-        .arg(&names[7])
-        .cmd("SET")
-        .arg(&names[500])
-        .arg("another type")
-        .cmd("DEL")
-        .arg(&names[993])
+        .arg(name)
         .cmd("HSET")
-        .arg(&names[993])
+        .arg(name)
         .arg(STRANGER)
         .arg(1)
         .cmd("PEXPIRE")
-        .arg(&names[993])
+        .arg(name)
         .arg(60_000)
-        .exec(&mut redis)
+        .exec(&mut place.home(name).connection())
         .expect("the server answers");
     let expected = [
         (993, LostReason::Taken),
@@ -89,9 +93,17 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
         );
     }
     // A lock that is renewed in time has a third of its lease left when it is.
+    let homes = place.by_home(&names);
+    let mut homes: Vec<_> = homes
+        .into_iter()
+        .map(|(s, names)| (s.connection(), names))
+        .collect();
     throughout(lease * 3, "renewed in time", || {
         thread::sleep(millis(20));
-        shortest_left(&mut redis, &names) > lease / 6
+        let in_time = |(redis, names): &mut (Connection, Vec<String>)| {
+            shortest_left(redis, names) > lease / 6
+        };
+        homes.iter_mut().all(in_time)
             && guards
                 .iter()
                 .all(|guard| guard.check().is_ok() && guard.remaining() > lease / 6)
@@ -104,7 +116,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed() {
             matches!(unlocked, Err(Error::Lost { reason: told, .. }) if told == reason),
             "{unlocked:?}"
         );
-        let left: bool = server.ask(redis::cmd("EXISTS").arg(&name));
+        let left: bool = place.ask("EXISTS", &name);
         assert_eq!(left, reason == LostReason::Taken, "what is another's stays");
     }
     for guard in guards {

@@ -5,8 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason, ReentrantLock};
+use leasehold::{
+    Error, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason,
+    ReentrantLock,
+};
 
+use super::place::Place;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, elsewhere, unique};
@@ -26,8 +30,8 @@ struct Holder {
 
 impl Holder {
     /// Of one lock that is renewed and one that is not.
-    fn of_two(server: &Server) -> Self {
-        let client = builder(&server.url())
+    fn of_two(builder: LockClientBuilder) -> Self {
+        let client = builder
             .watchdog_lease(LONG.get())
             .build()
             .expect("the settings are good");
@@ -90,7 +94,7 @@ fn owners(server: &Server, name: &str) -> Vec<String> {
 #[test]
 fn a_restart_without_the_data_is_told() {
     let server = Server::start();
-    let holder = Holder::of_two(&server);
+    let holder = Holder::of_two(builder(&server.url()));
     server.restart_empty();
     holder.assert_told(LostReason::Deleted);
 }
@@ -98,7 +102,7 @@ fn a_restart_without_the_data_is_told() {
 #[test]
 fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
     let server = Server::start();
-    let holder = Holder::of_two(&server);
+    let holder = Holder::of_two(builder(&server.url()));
     let names = holder.names();
     server.restart_empty();
     let rival = client(&server.url());
@@ -116,57 +120,61 @@ fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
     }
 }
 
-#[test]
-fn a_deleted_key_is_told() {
-    let server = Server::start();
-    let holder = Holder::of_two(&server);
-    server.ask::<()>(redis::cmd("DEL").arg(holder.names()));
+everywhere! {
+    a_deleted_key_is_told
+    a_key_that_another_took_over_is_told
+    a_key_that_became_something_else_is_told
+    a_hundred_holders_are_told_of_a_flush
+    a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed
+}
+
+fn a_deleted_key_is_told(place: &Place) {
+    let holder = Holder::of_two(place.builder());
+    for name in holder.names() {
+        place.ask::<()>("DEL", &name);
+    }
     holder.assert_told(LostReason::Deleted);
 }
 
-#[test]
-fn a_key_that_another_took_over_is_told() {
-    let server = Server::start();
-    let holder = Holder::of_two(&server);
+fn a_key_that_another_took_over_is_told(place: &Place) {
+    let holder = Holder::of_two(place.builder());
     let names = holder.names();
     for name in &names {
         redis::pipe()
             .atomic()
             .del(name)
             .hset(name, STRANGER, 1)
-            .exec(&mut server.connection())
+            .exec(&mut place.home(name).connection())
             .expect("the server answers");
     }
     holder.assert_told(LostReason::Taken);
     for name in &names {
-        assert_eq!(owners(&server, name), [STRANGER]);
+        assert_eq!(owners(place.home(name), name), [STRANGER]);
     }
 }
 
-#[test]
-fn a_key_that_became_something_else_is_told() {
-    let server = Server::start();
-    let holder = Holder::of_two(&server);
+fn a_key_that_became_something_else_is_told(place: &Place) {
+    let holder = Holder::of_two(place.builder());
     let names = holder.names();
     for name in &names {
-        server.ask::<()>(redis::cmd("SET").arg(name).arg("mine"));
+        let set = redis::cmd("SET").arg(name).arg("mine").clone();
+        place.home(name).ask::<()>(&set);
     }
     holder.assert_told(LostReason::Taken);
     for name in &names {
-        let kept: String = server.ask(redis::cmd("GET").arg(name));
-        assert_eq!(kept, "mine");
+        assert_eq!(place.ask::<String>("GET", name), "mine");
     }
 }
 
-#[test]
-fn a_hundred_holders_are_told_of_a_flush() {
-    let server = Server::start();
-    let mut holder = Holder::of_two(&server);
+fn a_hundred_holders_are_told_of_a_flush(place: &Place) {
+    let mut holder = Holder::of_two(place.builder());
     holder.guards.extend((0..98).map(|_| {
         let lock = holder.client.reentrant_lock(&unique("held"));
         lock.acquire().expect("it is free")
     }));
-    server.ask::<()>(&redis::cmd("FLUSHALL"));
+    for server in place.servers() {
+        server.ask::<()>(&redis::cmd("FLUSHALL"));
+    }
     holder.assert_told(LostReason::Deleted);
 }
 
@@ -284,12 +292,10 @@ fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold
     Ok(times)
 }
 
-#[test]
-fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed() {
-    let server = Server::start();
+fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Place) {
     // A machine that is busy with all this costs no lease.
     let clients = [0, 1].map(|_| {
-        let client = builder(&server.url()).watchdog_lease(LONG.get()).build();
+        let client = place.builder().watchdog_lease(LONG.get()).build();
         client.expect("the settings are good")
     });
     let kept = clients[0].reentrant_lock(&unique("kept"));
@@ -307,11 +313,13 @@ fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed() {
                 scope.spawn(move || work(&lock, busy, stop))
             })
             .collect();
-        let mut redis = server.connection();
+        let mut servers: Vec<_> = place.servers().iter().map(|s| s.connection()).collect();
         let end = Instant::now() + LEASE.get() * 3;
         while Instant::now() < end {
-            let flushed = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut redis);
-            flushed.expect("the server answers");
+            for redis in &mut servers {
+                let flushed = redis::cmd("SCRIPT").arg("FLUSH").exec(redis);
+                flushed.expect("the server answers");
+            }
         }
         stop.store(true, Ordering::Relaxed);
         let workers = workers.into_iter();

@@ -38,7 +38,16 @@ pub fn listeners(server: &Server, name: &str) -> u32 {
 /// As [`listeners`], where there is only a connection.
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
     let channel = format!("redisson_lock__channel:{{{name}}}");
-    let count = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).query(redis);
-    let (_, count): (String, u32) = count.expect("the server answers");
-    count
+    let of_all = redis::cmd("PUBSUB")
+        .arg("NUMSUB")
+        .arg(&channel)
+        .query(redis);
+    let (_, of_all): (String, u32) = of_all.expect("the server answers");
+    // A server that does not know shards has nobody who listens to one.
+    let of_shard = redis::cmd("PUBSUB")
+        .arg("SHARDNUMSUB")
+        .arg(&channel)
+        .query(redis);
+    let (_, of_shard): (String, u32) = of_shard.unwrap_or_default();
+    of_all + of_shard
 }

@@ -77,7 +77,7 @@ pub fn reset(server: &Server) {
 }
 
 /// Commands that clients sent since [`reset`]: the scripts, and what goes with waiting. What scripts
-/// call themselves is left out, but for PUBLISH, of which each of `releases` called one.
+/// call themselves is left out, but for the message that each of `releases` published.
 pub fn sent(server: &Server, releases: u64) -> u64 {
     let calls = calls(server);
     let sent = [
@@ -85,9 +85,19 @@ pub fn sent(server: &Server, releases: u64) -> u64 {
         "eval",
         "subscribe",
         "unsubscribe",
+        "ssubscribe",
+        "sunsubscribe",
         "ping",
         "publish",
+        "spublish",
     ];
     let sent: u64 = sent.iter().filter_map(|name| calls.get(*name)).sum();
     sent - releases
+}
+
+/// How many scripts clients sent since [`reset`].
+pub fn scripts(server: &Server) -> u64 {
+    let calls = calls(server);
+    let sent = ["evalsha", "eval"].iter();
+    sent.filter_map(|name| calls.get(*name)).sum()
 }

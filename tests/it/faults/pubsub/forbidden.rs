@@ -5,24 +5,56 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Lock, LockClient};
 
-use super::commands;
-use crate::support::server::Server;
+use super::commands_in;
+use crate::faults::place::Place;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{builder, client, logs, traffic, unique};
+use crate::support::{logs, traffic, unique};
+
+everywhere! {
+    a_user_who_may_not_publish_can_unlock
+    a_user_who_may_not_subscribe_polls_and_is_told_once
+    locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once
+    a_forbidden_channel_does_not_hurt_the_others
+    a_user_who_may_no_longer_subscribe_goes_on_by_polling
+}
+
+/// Long enough for the client to try again.
+#[test]
+#[ignore = "long; run it by its name"]
+fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
+    polls_and_is_told_once(&Place::one_server(), millis(35_000));
+}
+
+const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
+const MAY_NOT: [&str; 2] = ["-subscribe", "-ssubscribe"];
 
 /// The longest pause between two looks at a lock whose release nobody announces.
 fn poll() -> Duration {
     millis(1000)
 }
 
-/// A user who may do all that a lock needs, but listen only to these channels.
-fn url_of_user(server: &Server, subscribe: &str, channels: &[&str]) -> String {
+/// A client of a user who may do all that a lock needs, but listen only to these channels.
+fn client_of_user(place: &Place, subscribe: &[&str], channels: &[&str]) -> LockClient {
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("reset");
     acl.arg("on").arg(">secret").arg("~*").arg("+@all");
     acl.arg(subscribe).arg(channels);
-    server.ask::<()>(&acl);
-    format!("redis://worker:secret@{}", server.address())
+    for server in place.all_servers() {
+        server.ask::<()>(&acl);
+    }
+    let builder = place.builder().credentials(Some("worker"), "secret");
+    builder.build().expect("the settings are good")
+}
+
+fn kill_subscribers(place: &Place) {
+    let kill = redis::cmd("CLIENT")
+        .arg("KILL")
+        .arg("TYPE")
+        .arg("pubsub")
+        .clone();
+    for server in place.servers() {
+        server.ask::<()>(&kill);
+    }
 }
 
 /// Takes many locks that another client gives back, one after the other; each is had by a poll.
@@ -50,11 +82,8 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
 }
 
 /// Such a user can take a lock and give it back: a message is a hint.
-#[test]
-fn a_user_who_may_not_publish_can_unlock() {
-    let server = Server::start();
-    let url = url_of_user(&server, "+subscribe", &["resetchannels"]);
-    let client = builder(&url).build().expect("the settings are good");
+fn a_user_who_may_not_publish_can_unlock(place: &Place) {
+    let client = client_of_user(place, &MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("mute"));
     lock.acquire()
         .expect("it is free")
@@ -66,8 +95,9 @@ fn a_user_who_may_not_publish_can_unlock() {
 }
 
 /// A lock that is held for long is asked for once a second, not more.
-fn polls_seldom(server: &Server, holder: &LockClient, waiter: &LockClient) {
+fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
     let name = unique("long");
+    let server = place.home(&name);
     let guard = holder.reentrant_lock(&name);
     let guard = guard.try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6));
     let guard = guard.expect("an answer").expect("it is free");
@@ -84,69 +114,61 @@ fn polls_seldom(server: &Server, holder: &LockClient, waiter: &LockClient) {
         });
         traffic::reset(server);
         thread::sleep(poll() * 3);
-        let sent = commands(server, 0);
+        let sent = commands_in(place, server, 0);
         assert!((2..=8).contains(&sent), "{sent} commands in three polls");
         guard.unlock().expect("it is held");
         waiting.join().expect("no panic").expect("the lock");
     });
 }
 
-#[test]
-fn a_user_who_may_not_subscribe_polls_and_is_told_once() {
-    polls_and_is_told_once(millis(0));
+fn a_user_who_may_not_subscribe_polls_and_is_told_once(place: &Place) {
+    polls_and_is_told_once(place, millis(0));
 }
 
-/// Long enough for the client to try again.
-#[test]
-#[ignore = "long; run it by its name"]
-fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
-    polls_and_is_told_once(millis(35_000));
-}
-
-fn polls_and_is_told_once(time: Duration) {
+/// Once for each server.
+fn polls_and_is_told_once(place: &Place, time: Duration) {
     logs::keep();
-    let server = Server::start();
-    let waiter = url_of_user(&server, "-subscribe", &["allchannels"]);
-    let waiter = builder(&waiter).build().expect("the settings are good");
-    let holder = client(&server.url());
+    let waiter = client_of_user(place, &MAY_NOT, &["allchannels"]);
+    let holder = place.client();
     let names: Vec<String> = (0..20).map(|_| unique("mute")).collect();
     let start = Instant::now();
     take_by_polling(&holder, &waiter, &names);
-    polls_seldom(&server, &holder, &waiter);
+    polls_seldom(place, &holder, &waiter);
     while start.elapsed() < time {
         take_by_polling(&holder, &waiter, &names[..3]);
     }
-    let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
-    assert!(!refused.is_empty(), "it did try");
-    let told = logs::warnings_about(&server.address());
-    assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(told[0].contains("polled"), "{told:?}");
+    for (server, _) in place.by_home(&names) {
+        let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+        assert!(!refused.is_empty(), "it did try");
+        let told = logs::warnings_about(&server.address());
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert!(told[0].contains("polled"), "{told:?}");
+    }
 }
 
-#[test]
-fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once() {
+fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(place: &Place) {
     logs::keep();
-    let server = Server::start();
     let prefix = unique("forbidden");
     let channels = ["resetchannels", "&redisson_lock__channel:{leasehold:*"];
-    let waiter = url_of_user(&server, "+subscribe", &channels);
-    let waiter = builder(&waiter).build().expect("the settings are good");
-    let holder = client(&server.url());
-    let names: Vec<String> = (0..10).map(|at| format!("{prefix}:{at}")).collect();
+    let waiter = client_of_user(place, &MAY, &channels);
+    let holder = place.client();
+    let names: Vec<String> = (0..30).map(|at| format!("{prefix}:{at}")).collect();
+    // Of one server, which has ten of them at least.
+    let mut homes = place.by_home(&names).into_iter();
+    let names = homes.find_map(|(_, names)| names.first_chunk::<10>().cloned());
+    let names = names.expect("there are three servers at most");
     take_by_polling(&holder, &waiter, &names);
     // A new connection says nothing new.
-    server.ask::<()>(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub"));
+    kill_subscribers(place);
     eventually("a new connection", || waiter.stats().reconnects > 0);
     take_by_polling(&holder, &waiter, &names[..3]);
-    polls_seldom(&server, &holder, &waiter);
+    polls_seldom(place, &holder, &waiter);
     let told = logs::warnings_about(&prefix);
     assert_eq!(told.len(), 1, "{told:#?}");
 }
 
 /// Of two locks one may be listened to.
-#[test]
-fn a_forbidden_channel_does_not_hurt_the_others() {
-    let server = Server::start();
+fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
     let (heard, mute) = (unique("heard"), unique("mute"));
     let allowed = format!("&redisson_lock__channel:{{{heard}}}");
     let channels = [
@@ -154,9 +176,8 @@ fn a_forbidden_channel_does_not_hurt_the_others() {
         "&redisson_lock__channel:{leasehold:*",
         &allowed,
     ];
-    let waiter = url_of_user(&server, "+subscribe", &channels);
-    let waiter = builder(&waiter).build().expect("the settings are good");
-    let holder = client(&server.url());
+    let waiter = client_of_user(place, &MAY, &channels);
+    let holder = place.client();
     let held = Lease::fixed(SOON.get() * 6);
     for name in [&mute, &heard] {
         holder
@@ -186,12 +207,9 @@ fn a_forbidden_channel_does_not_hurt_the_others() {
     });
 }
 
-#[test]
-fn a_user_who_may_no_longer_subscribe_goes_on_by_polling() {
-    let server = Server::start();
-    let waiter = url_of_user(&server, "+subscribe", &["allchannels"]);
-    let waiter = builder(&waiter).build().expect("the settings are good");
-    let holder = client(&server.url());
+fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(place: &Place) {
+    let waiter = client_of_user(place, &MAY, &["allchannels"]);
+    let holder = place.client();
     let name = unique("revoked");
     let lock = holder.reentrant_lock(&name);
     lock.lock_with(Lease::fixed(SOON.get() * 6))
@@ -204,9 +222,8 @@ fn a_user_who_may_no_longer_subscribe_goes_on_by_polling() {
         });
         eventually("it listens", || waiter.stats().wakeups_by_message > 0);
         let polls = waiter.stats().wakeups_by_timeout;
-        url_of_user(&server, "-subscribe", &["allchannels"]);
-        let mut kill = redis::cmd("CLIENT");
-        server.ask::<()>(kill.arg("KILL").arg("TYPE").arg("pubsub"));
+        client_of_user(place, &MAY_NOT, &["allchannels"]);
+        kill_subscribers(place);
         eventually("it polls", || waiter.stats().wakeups_by_timeout > polls + 2);
         lock.unlock().expect("it is held");
         within(poll() + SLIP.get(), "the poll", || {

@@ -6,31 +6,42 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Lock};
 
-use super::commands;
+use super::commands_in;
+use crate::faults::place::Place;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis};
-use crate::support::{client, traffic, unique};
+use crate::support::{traffic, unique};
+
+everywhere! {
+    killed_subscribers_do_not_spin
+    killed_subscribers_do_not_stop_a_lock_from_changing_hands
+}
 
 /// Sees to it that nobody listens for long.
-fn kill_subscribers(server: &Server, every: Duration, stop: &AtomicBool) {
-    let mut redis = server.connection();
+fn kill_subscribers(place: &Place, every: Duration, stop: &AtomicBool) {
+    let servers = place.all_servers().iter();
+    let mut servers: Vec<_> = servers.map(Server::connection).collect();
     // Not without end, so that a failure is seen at once.
     let end = Instant::now() + SOON.get() * 2;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
-        let mut kill = redis::cmd("CLIENT");
-        kill.arg("KILL").arg("TYPE").arg("pubsub");
-        kill.exec(&mut redis).expect("the server answers");
+        let kill = redis::cmd("CLIENT")
+            .arg("KILL")
+            .arg("TYPE")
+            .arg("pubsub")
+            .clone();
+        for redis in &mut servers {
+            kill.exec(redis).expect("the server answers");
+        }
         thread::sleep(every);
     }
 }
 
 /// A subscription that is cut again and again neither keeps a waiter from its lock nor makes it
 /// ask without a pause.
-#[test]
-fn killed_subscribers_do_not_spin() {
-    let server = Server::start();
-    let (holder, waiters) = (client(&server.url()), client(&server.url()));
+fn killed_subscribers_do_not_spin(place: &Place) {
+    let (holder, waiters) = (place.client(), place.client());
     let name = unique("cut");
+    let server = place.home(&name);
     let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -43,12 +54,12 @@ fn killed_subscribers_do_not_spin() {
                 })
             })
             .collect();
-        scope.spawn(|| kill_subscribers(&server, millis(5), &stop));
+        scope.spawn(|| kill_subscribers(place, millis(5), &stop));
         eventually("it is cut", || waiters.stats().reconnects > 1);
-        traffic::reset(&server);
+        traffic::reset(server);
         let start = Instant::now();
         thread::sleep(LEASE.get() * 2);
-        let sent = commands(&server, 0);
+        let sent = commands_in(place, server, 0);
         // One for all: connecting anew, 50 ms apart at least, takes two subscriptions, a hint and
         // two tries, beside the renewals.
         let bound = u64::try_from(start.elapsed().as_millis() / 50 * 5 + 20).expect("small");
@@ -63,17 +74,17 @@ fn killed_subscribers_do_not_spin() {
 }
 
 /// A lock changes hands between clients whose subscribers do not live long.
-#[test]
-fn killed_subscribers_do_not_stop_a_lock_from_changing_hands() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
+fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
+    let clients = [place.client(), place.client()];
     let name = unique("hands");
+    let server = place.home(&name);
+    traffic::reset(server);
     let stop = AtomicBool::new(false);
     let busy = AtomicBool::new(false);
     let releases = AtomicU64::new(0);
     let start = Instant::now();
     let turns: Vec<u64> = thread::scope(|scope| {
-        let killer = scope.spawn(|| kill_subscribers(&server, millis(20), &stop));
+        let killer = scope.spawn(|| kill_subscribers(place, millis(20), &stop));
         let workers: Vec<_> = (0..4)
             .map(|at| {
                 let lock = clients[at % 2].reentrant_lock(&name);
@@ -107,7 +118,7 @@ fn killed_subscribers_do_not_stop_a_lock_from_changing_hands() {
     let cut: u64 = clients.iter().map(|c| c.stats().reconnects).sum();
     assert!(cut > 10, "{cut} subscriptions were cut");
     let releases = releases.load(Ordering::Relaxed);
-    let sent = commands(&server, releases);
+    let sent = commands_in(place, server, releases);
     let ticks = u64::try_from(start.elapsed().as_millis() / 50).expect("small");
     // For each turn two scripts and some tries in vain; for each new connection as above.
     let bound = releases * 8 + 2 * ticks * 5;

@@ -103,6 +103,20 @@ impl ClusterDeployment {
         node.ask(&cluster(&["KEYSLOT", key]))
     }
 
+    /// Which of the [primaries](Self::primaries) has each key, as long as no slot has moved.
+    pub fn shards_of(&self, keys: &[String]) -> Vec<usize> {
+        let mut slots = redis::pipe();
+        for key in keys {
+            slots.cmd("CLUSTER").arg("KEYSLOT").arg(key);
+        }
+        let mut up = self.nodes.iter().filter(|node| node.is_up());
+        let mut node = up.next().expect("a node").connection();
+        let slots: Vec<u16> = slots.query(&mut node).expect("the node answers");
+        let shard = |slot| SLOTS.iter().position(|slots| slots.contains(&slot));
+        let shards: Option<_> = slots.into_iter().map(shard).collect();
+        shards.expect("every slot is somebody's")
+    }
+
     /// As all nodes say that are up; this waits until they agree. One that was killed remains the
     /// primary until another takes its place.
     pub fn primary_of(&self, slot: u16) -> &Server {

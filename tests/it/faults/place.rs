@@ -1,0 +1,154 @@
+//! Where the locks of a row are: a row that says nothing of one server runs for all.
+
+use leasehold::{LockClient, LockClientBuilder};
+use redis::FromRedisValue;
+
+use crate::support;
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::server::Server;
+use crate::support::timing::LEASE;
+
+/// The same rows in each place.
+macro_rules! everywhere {
+    ($($(#[$attribute:meta])* $row:ident)+) => {
+        mod one_server {
+            $(#[test] $(#[$attribute])* fn $row() {
+                super::$row(&$crate::faults::place::Place::one_server());
+            })+
+        }
+        mod sentinel {
+            $(#[test] $(#[$attribute])* fn $row() {
+                super::$row(&$crate::faults::place::Place::sentinel());
+            })+
+        }
+        mod cluster {
+            $(#[test] $(#[$attribute])* fn $row() {
+                super::$row(&$crate::faults::place::Place::cluster());
+            })+
+        }
+    };
+}
+
+/// Of this test alone, and nobody fails over in it.
+pub enum Place {
+    OneServer(Box<Server>),
+    Sentinel(SentinelDeployment),
+    Cluster(ClusterDeployment),
+}
+
+/// Longer than any test.
+const NEVER: &str = "600000";
+
+impl Place {
+    pub fn one_server() -> Self {
+        Self::OneServer(Box::new(Server::start()))
+    }
+
+    /// What sentinels do when a master hangs is another test's.
+    pub fn sentinel() -> Self {
+        let deployment = SentinelDeployment::start();
+        for sentinel in deployment.sentinels() {
+            let mut patience = redis::cmd("SENTINEL");
+            patience.arg("SET").arg(deployment.master_name());
+            sentinel.ask::<()>(patience.arg("down-after-milliseconds").arg(NEVER));
+        }
+        Self::Sentinel(deployment)
+    }
+
+    /// What a cluster does when a primary hangs is another test's.
+    pub fn cluster() -> Self {
+        let cluster = ClusterDeployment::start();
+        for node in cluster.nodes() {
+            let mut patience = redis::cmd("CONFIG");
+            node.ask::<()>(patience.arg("SET").arg("cluster-node-timeout").arg(NEVER));
+        }
+        Self::Cluster(cluster)
+    }
+
+    /// In one word, for another process: see [`builder_of`].
+    pub fn target(&self) -> String {
+        match self {
+            Self::OneServer(server) => server.url(),
+            Self::Sentinel(deployment) => {
+                let urls = deployment.sentinel_urls().join(",");
+                format!("{}={urls}", deployment.master_name())
+            }
+            Self::Cluster(cluster) => cluster.urls().join(","),
+        }
+    }
+
+    /// With leases that are short enough for a test.
+    pub fn builder(&self) -> LockClientBuilder {
+        builder_of(&self.target())
+    }
+
+    pub fn client(&self) -> LockClient {
+        self.builder().build().expect("the settings are good")
+    }
+
+    /// All that locks are on.
+    pub fn servers(&self) -> Vec<&Server> {
+        match self {
+            Self::OneServer(server) => vec![server],
+            Self::Sentinel(deployment) => vec![deployment.master()],
+            Self::Cluster(cluster) => cluster.primaries(),
+        }
+    }
+
+    /// All that know a user, or a script.
+    pub fn all_servers(&self) -> &[Server] {
+        match self {
+            Self::OneServer(server) => std::slice::from_ref(&**server),
+            Self::Sentinel(deployment) => deployment.servers(),
+            Self::Cluster(cluster) => cluster.nodes(),
+        }
+    }
+
+    /// The server that has this lock.
+    pub fn home(&self, name: &str) -> &Server {
+        match self {
+            Self::Cluster(cluster) => cluster.primary_of(cluster.slot_of(name)),
+            _ => self.servers()[0],
+        }
+    }
+
+    /// These names by the server that has them; none without.
+    pub fn by_home(&self, names: &[String]) -> Vec<(&Server, Vec<String>)> {
+        let mut homes: Vec<_> = self.servers().into_iter().map(|s| (s, vec![])).collect();
+        let shards = match self {
+            Self::Cluster(cluster) => cluster.shards_of(names),
+            _ => vec![0; names.len()],
+        };
+        for (name, shard) in names.iter().zip(shards) {
+            homes[shard].1.push(name.clone());
+        }
+        homes.retain(|(_, names)| !names.is_empty());
+        homes
+    }
+
+    /// What one command says of this lock, where it is.
+    #[track_caller]
+    pub fn ask<T: FromRedisValue>(&self, command: &str, name: &str) -> T {
+        self.home(name).ask(redis::cmd(command).arg(name))
+    }
+
+    /// All servers with locks hang from here on.
+    pub fn pause(&self) {
+        self.servers().into_iter().for_each(Server::pause);
+    }
+
+    pub fn resume(&self) {
+        let hanging = self.all_servers().iter().filter(|server| !server.is_up());
+        hanging.for_each(Server::resume);
+    }
+}
+
+/// Of clients of the place that named itself so.
+pub fn builder_of(target: &str) -> LockClientBuilder {
+    let builder = match target.split_once('=') {
+        Some((master, sentinels)) => LockClient::builder_sentinel(sentinels.split(','), master),
+        None if target.contains(',') => LockClient::builder_cluster(target.split(',')),
+        None => return support::builder(target),
+    };
+    builder.watchdog_lease(LEASE.get())
+}
