@@ -4,110 +4,45 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::{env, thread, time::Duration};
+use std::time::Duration;
 
 use criterion::Criterion;
-use leasehold::{Lock, LockClient, Stats};
-use rustix::time::{ClockId, clock_gettime};
+use leasehold::LockClient;
 use support::{
     Server,
     by_hand::ByHand,
-    group, is_list, is_test, length, pin_clients,
-    server::CommandCounts,
+    group, is_list, is_test, pin_clients,
     table::{Bound, Table, span},
+    watch::{Cost, Counted, cpu_time, lease},
 };
-
-/// How long to watch in seconds, 30 unless it is set.
-const SECONDS: &str = "LEASEHOLD_BENCH_SECONDS";
-
-fn lease() -> Duration {
-    length(Duration::from_secs(6), Duration::from_millis(600))
-}
-
-fn watched_for() -> Duration {
-    let seconds = env::var(SECONDS).ok().and_then(|set| set.parse().ok());
-    length(Duration::from_secs(seconds.unwrap_or(30)), lease())
-}
 
 fn locks() -> usize {
     if is_test() { 300 } else { 10_000 }
 }
 
-/// What a period of holding all locks cost.
-struct Cost {
-    seconds: f64,
-    cpu: Duration,
-    calls: u64,
-    renewals: u64,
-    failed: u64,
-    lost: u64,
-}
-
-impl Cost {
-    /// Takes all locks, and then only holds them.
-    fn measure(server: &Server) -> Self {
-        let client = LockClient::builder(&server.url())
-            .watchdog_lease(lease())
-            .build()
-            .expect("good settings");
-        let locks: Vec<_> = (0..locks())
-            .map(|number| client.reentrant_lock(&format!("held:{number}")))
-            .collect();
-        locks.iter().for_each(|lock| lock.lock().expect("free"));
-
-        let (cpu, stats, counts) = (cpu_time(), client.stats(), server.command_counts());
-        thread::sleep(watched_for());
-        let cost = Self::between((cpu, stats, counts), &client, server);
-
-        let standing: u64 = redis::cmd("DBSIZE")
-            .query(&mut server.connection())
-            .expect("a number");
-        let missing = (locks.len() as u64).saturating_sub(standing);
-        locks.iter().for_each(|lock| lock.unlock().expect("held"));
-        Self {
-            lost: cost.lost.max(missing),
-            ..cost
+fn measure(server: &Server) -> Cost {
+    let client = LockClient::builder(&server.url())
+        .watchdog_lease(lease())
+        .build()
+        .expect("good settings");
+    let names: Vec<String> = (0..locks())
+        .map(|number| format!("held:{number}"))
+        .collect();
+    Cost::measure(&client, &names, &|| {
+        let counts = server.command_counts();
+        let standing = redis::cmd("DBSIZE").query(&mut server.connection());
+        Counted {
+            calls: counts.of("evalsha") + counts.of("eval"),
+            reads: 0,
+            standing: standing.expect("a number"),
         }
-    }
-
-    fn between(
-        (cpu, stats, counts): (Duration, Stats, CommandCounts),
-        client: &LockClient,
-        server: &Server,
-    ) -> Self {
-        let cpu = cpu_time() - cpu;
-        let (now, now_counts) = (client.stats(), server.command_counts());
-        let calls = |counts: &CommandCounts| counts.of("evalsha") + counts.of("eval");
-        Self {
-            seconds: watched_for().as_secs_f64(),
-            cpu,
-            calls: calls(&now_counts) - calls(&counts),
-            renewals: now.renewals - stats.renewals,
-            failed: now.renewals_failed + now.renewals_unknown
-                - stats.renewals_failed
-                - stats.renewals_unknown,
-            lost: now.lost - stats.lost,
-        }
-    }
-
-    fn cpu_of_a_renewal(&self) -> Duration {
-        self.cpu.div_f64(self.renewals.max(1) as f64)
-    }
-}
-
-/// Of this process, all of its threads.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        time.tv_sec.unsigned_abs(),
-        time.tv_nsec.unsigned_abs() as u32,
-    )
+    })
 }
 
 fn main() {
     pin_clients();
     let server = Server::start();
-    let cost = (!is_list()).then(|| Cost::measure(&server));
+    let cost = (!is_list()).then(|| measure(&server));
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 

@@ -16,6 +16,8 @@ const BATCH: usize = 250;
 pub struct ByHand {
     connection: Connection,
     owner: String,
+    /// How releases are announced.
+    publish: &'static str,
     acquire: String,
     recount: String,
     release: String,
@@ -25,6 +27,14 @@ pub struct ByHand {
 impl ByHand {
     pub fn new(server: &Server) -> Self {
         Self::on(server.connection(), OWNER)
+    }
+
+    /// On a primary of a cluster.
+    pub fn in_cluster(connection: Connection) -> Self {
+        Self {
+            publish: "spublish",
+            ..Self::on(connection, OWNER)
+        }
     }
 
     pub fn on(mut connection: Connection, owner: &str) -> Self {
@@ -39,6 +49,7 @@ impl ByHand {
             release: load(include_str!("../../lua/release.lua")),
             renew: load(include_str!("../../lua/renew.lua")),
             owner: owner.into(),
+            publish: "publish",
             connection,
         }
     }
@@ -71,7 +82,7 @@ impl ByHand {
 
     fn release_call(&self, key: &str) -> Cmd {
         let mut call = call(&self.release, &[key]);
-        call.arg(&self.owner).arg(channel(key)).arg("publish");
+        call.arg(&self.owner).arg(channel(key)).arg(self.publish);
         call
     }
 
@@ -99,8 +110,17 @@ impl ByHand {
 
     /// Renews all locks in pipelined batches.
     pub fn renew(&mut self, keys: &[String], millis: u64) {
+        self.renew_in(BATCH, keys, millis);
+    }
+
+    /// The same, each lock by a call of its own.
+    pub fn renew_one_by_one(&mut self, keys: &[String], millis: u64) {
+        self.renew_in(1, keys, millis);
+    }
+
+    fn renew_in(&mut self, size: usize, keys: &[String], millis: u64) {
         let mut pipeline = redis::pipe();
-        for batch in keys.chunks(BATCH) {
+        for batch in keys.chunks(size) {
             let mut call = call(&self.renew, batch);
             for _ in batch {
                 call.arg(&self.owner).arg(millis);

@@ -3,8 +3,10 @@
 #![allow(dead_code, missing_docs, unused_imports)]
 
 pub mod by_hand;
+pub mod crowd;
 pub mod server;
 pub mod table;
+pub mod watch;
 
 use std::{
     env,
@@ -13,7 +15,7 @@ use std::{
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 
-pub use server::{Server, pin_clients};
+pub use server::{Server, pin_clients, pin_servers};
 
 /// Turns before the other side has its go: long enough for warm caches, short enough that both
 /// sides see the same weather.

@@ -20,10 +20,18 @@ pub const CLIENT_CORE: &str = "1";
 
 /// Keeps this process, and what it starts from here on, to one core; the server has the other.
 pub fn pin_clients() {
+    pin(CLIENT_CORE);
+}
+
+/// Keeps what this process starts from here on to the servers' core, until the clients are pinned.
+pub fn pin_servers() {
+    pin(SERVER_CORE);
+}
+
+fn pin(core: &str) {
     if pins() {
         let process = std::process::id().to_string();
-        let _ =
-            run_quietly(Command::new("taskset").args(["-a", "-c", "-p", CLIENT_CORE, &process]));
+        let _ = run_quietly(Command::new("taskset").args(["-a", "-c", "-p", core, &process]));
     }
 }
 
@@ -117,11 +125,7 @@ impl Server {
 
     /// How often the server has run each of its commands, inside scripts as well.
     pub fn command_counts(&self) -> CommandCounts {
-        let info: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query(&mut self.connection())
-            .expect("INFO works");
-        CommandCounts(info)
+        CommandCounts::ask(&mut self.connection())
     }
 }
 
@@ -140,6 +144,21 @@ impl Drop for Server {
 pub struct CommandCounts(String);
 
 impl CommandCounts {
+    pub fn ask(connection: &mut redis::Connection) -> Self {
+        let info = redis::cmd("INFO").arg("commandstats").query(connection);
+        Self(info.expect("INFO works"))
+    }
+
+    /// Of all commands but these.
+    pub fn all_but(&self, names: &[&str]) -> u64 {
+        let counts = self.0.lines().filter_map(|line| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            let count = rest.split(',').next()?;
+            (!names.contains(&name)).then(|| count.parse::<u64>().expect("a number"))
+        });
+        counts.sum()
+    }
+
     pub fn of(&self, command: &str) -> u64 {
         let line = format!("cmdstat_{command}:calls=");
         let count = self.0.lines().find_map(|l| l.strip_prefix(&line));

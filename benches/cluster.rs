@@ -1,0 +1,255 @@
+//! Locks in a cluster of three primaries, each with a replica: a free lock taken and given back, and eight
+//! threads on one lock, beside the same scripts sent by hand to the primary; and a thousand locks in as many
+//! slots, which are renewed one by one, beside a pipeline by hand to each primary.
+
+#[path = "support/deployments.rs"]
+mod deployments;
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{cell::RefCell, collections::HashSet, time::Duration};
+
+use criterion::Criterion;
+use deployments::ClusterDeployment;
+use leasehold::{Lock, LockClient};
+use redis::Connection;
+use support::{
+    by_hand::ByHand,
+    crowd::empty_section,
+    duel, group, is_list, is_test, pin_clients, pin_servers,
+    server::CommandCounts,
+    table::{Bound, Table, span},
+    time,
+    watch::{Cost, Counted, cpu_time, lease},
+};
+
+/// What scripts do inside, what replicas ask for, and what these benches ask.
+const NOT_SENT_BY_CLIENTS: [&str; 13] = [
+    "exists", "hexists", "hset", "hdel", "del", "pexpire", "pttl", "get", "set", "time",
+    "spublish", "replconf", "info",
+];
+
+const PAIRS: u64 = 1_000;
+
+/// As the deployment divides the slots.
+const FIRST_SLOTS: [u16; 3] = [0, 5461, 10923];
+
+const HOUR_MILLIS: u64 = 3_600_000;
+
+fn main() {
+    pin_servers();
+    let cluster = ClusterDeployment::shared();
+    pin_clients();
+    let client = || LockClient::builder_cluster(cluster.urls());
+    let primaries = Primaries::of(&cluster);
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut table = Table::new();
+
+    let renewing = client().watchdog_lease(lease()).build();
+    renewals(
+        &mut criterion,
+        &mut table,
+        &primaries,
+        &renewing.expect("good settings"),
+    );
+    let plain = client().build().expect("good settings");
+    pairs(&mut criterion, &mut table, &primaries, &plain);
+
+    criterion.final_summary();
+    table.print();
+}
+
+fn pairs(criterion: &mut Criterion, table: &mut Table, primaries: &Primaries, client: &LockClient) {
+    // Both on the first primary.
+    let names = primaries.names("pair", 12).swap_remove(0);
+    let [ours, floor] = &names[..2] else {
+        panic!("a third of the names is on each");
+    };
+    let lock = client.reentrant_lock(ours);
+    let mut by_hand = primaries.by_hand(0);
+    let pair = || {
+        lock.lock().expect("free");
+        lock.unlock().expect("held");
+    };
+    let pairs = duel(
+        criterion,
+        "lock and unlock",
+        || time(pair),
+        || {
+            time(|| {
+                assert!(by_hand.acquire(floor));
+                by_hand.release(floor);
+            })
+        },
+    );
+    table.duel("lock and unlock", &pairs, Bound::AtMost(1.20));
+    if !is_list() {
+        let before = primaries.sent();
+        (0..PAIRS).for_each(|_| pair());
+        let each = (primaries.sent() - before) as f64 / PAIRS as f64;
+        let sides = (format!("{each:.2}"), "2.00".into());
+        let what = "commands of a pair";
+        table.figure(what, sides, (each, ""), Bound::AtMost(2.0));
+    }
+    let sent = || primaries.sent();
+    empty_section(criterion, table, &lock, (by_hand, floor), &sent);
+}
+
+fn renewals(
+    criterion: &mut Criterion,
+    table: &mut Table,
+    primaries: &Primaries,
+    client: &LockClient,
+) {
+    let count = if is_test() { 60 } else { 1_000 };
+    let held = primaries.names("held", count);
+    // Before all: these load the scripts, which the first renewals would have to send otherwise.
+    let mut by_hand = [0, 1, 2].map(|shard| primaries.by_hand(shard));
+    let cost = (!is_list()).then(|| Cost::measure(client, &held.concat(), &|| primaries.counted()));
+
+    for (by_hand, names) in by_hand.iter_mut().zip(&held) {
+        for name in names {
+            assert!(by_hand.acquire_for(name, HOUR_MILLIS));
+        }
+    }
+    let (mut passes, mut passed, mut reads) = (0, Duration::ZERO, 0);
+    let what = "renewal of all locks, CPU time";
+    let mut group = group(criterion, what, 10, Duration::from_secs(3));
+    group.bench_function("floor", |bencher| {
+        bencher.iter_custom(|turns| {
+            let (before, read) = (cpu_time(), primaries.counted().reads);
+            for _ in 0..turns {
+                for (by_hand, names) in by_hand.iter_mut().zip(&held) {
+                    by_hand.renew_one_by_one(names, HOUR_MILLIS);
+                }
+            }
+            let spent = cpu_time() - before;
+            reads += primaries.counted().reads - read;
+            passes += turns;
+            passed += spent;
+            spent
+        });
+    });
+    group.finish();
+    if let Some(cost) = cost {
+        let renewed = (passes * count as u64).max(1) as f64;
+        let floor = (passed.div_f64(renewed), reads as f64 / renewed);
+        report_renewals(table, count, &cost, floor);
+    }
+}
+
+fn report_renewals(table: &mut Table, count: usize, cost: &Cost, floor: (Duration, f64)) {
+    let what = |figure| format!("{count} locks for {:.0} s: {figure}", cost.seconds);
+    let renewals = cost.renewals.max(1) as f64;
+
+    let each = cost.calls as f64 / renewals;
+    let sides = (format!("{}", cost.calls), String::new());
+    let figure = (each, " a renewal");
+    table.figure(&what("script calls"), sides, figure, Bound::AtMost(1.0));
+
+    let (ours, by_hand) = (cost.reads as f64 / renewals, floor.1);
+    let all = |each: f64| format!("{:.1} for all", each * count as f64);
+    let figure = (ours / by_hand.max(1e-9), " x");
+    let sides = (all(ours), all(by_hand));
+    table.figure(&what("reads by the servers"), sides, figure, Bound::None);
+
+    let of_a_core = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
+    let sides = (span(cost.cpu), String::new());
+    let figure = (of_a_core, " % of a core");
+    table.figure(&what("CPU"), sides, figure, Bound::AtMost(10.0));
+
+    let renewed = format!("{} renewed, {} failed", cost.renewals, cost.failed);
+    let figure = (cost.lost as f64, "");
+    let sides = (renewed, String::new());
+    table.figure(&what("lost"), sides, figure, Bound::AtMost(0.0));
+
+    let ours = cost.cpu_of_a_renewal();
+    let figure = (ours.as_secs_f64() / floor.0.as_secs_f64().max(1e-9), " x");
+    let sides = (span(ours), span(floor.0));
+    table.figure("CPU of renewing one lock", sides, figure, Bound::None);
+}
+
+/// The three, in the order of their slots.
+struct Primaries {
+    urls: Vec<String>,
+    connections: RefCell<Vec<Connection>>,
+}
+
+impl Primaries {
+    fn of(cluster: &ClusterDeployment) -> Self {
+        let primaries = cluster.primaries();
+        let connections = primaries.iter().map(|one| one.connection()).collect();
+        Self {
+            urls: primaries.iter().map(|one| one.url()).collect(),
+            connections: RefCell::new(connections),
+        }
+    }
+
+    fn by_hand(&self, shard: usize) -> ByHand {
+        let client = redis::Client::open(self.urls[shard].as_str());
+        let connection = client.expect("the URL is good").get_connection();
+        ByHand::in_cluster(connection.expect("the server is up"))
+    }
+
+    /// So many in as many slots, by primary.
+    fn names(&self, prefix: &str, count: usize) -> Vec<Vec<String>> {
+        let connection = &mut self.connections.borrow_mut()[0];
+        let (mut names, mut slots) = (vec![Vec::new(); 3], HashSet::new());
+        for name in (0_u32..).map(|number| format!("{prefix}:{number}")) {
+            if slots.len() == count {
+                break;
+            }
+            let mut which = redis::cmd("CLUSTER");
+            let slot: u16 = which
+                .arg("KEYSLOT")
+                .arg(&name)
+                .query(connection)
+                .expect("a slot");
+            if slots.insert(slot) {
+                let shard = FIRST_SLOTS.partition_point(|first| *first <= slot) - 1;
+                names[shard].push(name);
+            }
+        }
+        names
+    }
+
+    fn sent(&self) -> u64 {
+        let mut connections = self.connections.borrow_mut();
+        let counts = connections
+            .iter_mut()
+            .map(|primary| CommandCounts::ask(primary).all_but(&NOT_SENT_BY_CLIENTS));
+        counts.sum()
+    }
+
+    fn counted(&self) -> Counted {
+        let mut all = Counted {
+            calls: 0,
+            reads: 0,
+            standing: 0,
+        };
+        for primary in self.connections.borrow_mut().iter_mut() {
+            let counts = CommandCounts::ask(primary);
+            all.calls += counts.of("evalsha") + counts.of("eval");
+            // Replicas and these questions are read as well, each of their commands by itself.
+            let others = ["replconf", "info", "dbsize"].map(|name| counts.of(name));
+            all.reads += reads(primary) - others.iter().sum::<u64>();
+            let size: u64 = redis::cmd("DBSIZE").query(primary).expect("a number");
+            all.standing += size;
+        }
+        all
+    }
+}
+
+fn reads(primary: &mut Connection) -> u64 {
+    let info: String = redis::cmd("INFO")
+        .arg("stats")
+        .query(primary)
+        .expect("INFO works");
+    let mut lines = info.lines();
+    let reads = lines.find_map(|line| line.strip_prefix("total_reads_processed:"));
+    reads
+        .expect("it is there")
+        .trim()
+        .parse()
+        .expect("a number")
+}

@@ -1,0 +1,212 @@
+//! Eight threads of one process on one lock.
+
+use std::{
+    sync::Barrier,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use criterion::Criterion;
+use leasehold::{Lock, ReentrantLock};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{
+    Samples,
+    by_hand::ByHand,
+    group, is_list, length,
+    table::{Bound, Table},
+    time,
+};
+
+const THREADS: usize = 8;
+
+/// Enters the lock, does the work, leaves; how long it waited to enter.
+pub type Enter<'a> = dyn Fn(&dyn Fn()) -> Duration + Sync + 'a;
+
+/// What all threads did in all windows of one side.
+#[derive(Default)]
+pub struct Tally {
+    pub acquired: u64,
+    elapsed: Duration,
+    waits: Samples,
+    /// The fewest acquisitions of a thread by the most of another, in the worst window.
+    worst: Option<f64>,
+    commands: u64,
+}
+
+impl Tally {
+    pub fn per_second(&self) -> f64 {
+        self.acquired as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn worst_share(&self) -> f64 {
+        self.worst.unwrap_or(0.0)
+    }
+
+    fn commands_each(&self) -> f64 {
+        self.commands as f64 / self.acquired as f64
+    }
+
+    /// Runs one window, and answers with the time of one acquisition.
+    fn run(
+        &mut self,
+        sent: &dyn Fn() -> u64,
+        enter: &Enter<'_>,
+        hold: Duration,
+        think: Duration,
+    ) -> Duration {
+        let (before, stop, start) = (sent(), AtomicBool::new(false), Barrier::new(THREADS + 1));
+        let work = || {
+            let mut waits = Vec::new();
+            start.wait();
+            loop {
+                let wait = enter(&|| pause(hold));
+                if stop.load(Ordering::Relaxed) {
+                    return waits;
+                }
+                waits.push(wait);
+                pause(think);
+            }
+        };
+        let (elapsed, waits) = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+            start.wait();
+            let begin = Instant::now();
+            thread::sleep(window());
+            stop.store(true, Ordering::Relaxed);
+            let elapsed = begin.elapsed();
+            let waits = threads.into_iter().map(|t| t.join().expect("no panic"));
+            (elapsed, waits.collect::<Vec<_>>())
+        });
+        self.commands += sent() - before;
+        let counts = || waits.iter().map(|waits| waits.len() as u64);
+        let acquired: u64 = counts().sum();
+        let fewest = counts().min().unwrap_or(0) as f64;
+        let share = fewest / counts().max().unwrap_or(0).max(1) as f64;
+        self.worst = Some(self.worst.map_or(share, |worst| worst.min(share)));
+        waits
+            .iter()
+            .flatten()
+            .for_each(|&wait| self.waits.add(wait));
+        self.acquired += acquired;
+        self.elapsed += elapsed;
+        elapsed / u32::try_from(acquired.max(1)).expect("fewer than that")
+    }
+}
+
+/// Both sides in alternating windows; `name/ours` and `name/floor` in criterion. `sent` says how many
+/// commands the server has had from its clients.
+pub fn windows(
+    criterion: &mut Criterion,
+    name: &str,
+    sent: &dyn Fn() -> u64,
+    (ours, floor): (&Enter<'_>, &Enter<'_>),
+    (hold, think): (Duration, Duration),
+) -> (Tally, Tally) {
+    let (mut our_tally, mut floor_tally) = (Tally::default(), Tally::default());
+    if !is_list() {
+        Tally::default().run(sent, ours, hold, think);
+        Tally::default().run(sent, floor, hold, think);
+    }
+    let mut group = group(criterion, name, 10, window() * 25);
+    for is_ours in [true, false] {
+        let id = if is_ours { "ours" } else { "floor" };
+        group.bench_function(id, |bencher| {
+            bencher.iter_custom(|turns| {
+                let ours = our_tally.run(sent, ours, hold, think);
+                let floor = floor_tally.run(sent, floor, hold, think);
+                let each = if is_ours { ours } else { floor };
+                each.mul_f64(turns as f64)
+            });
+        });
+    }
+    group.finish();
+    (our_tally, floor_tally)
+}
+
+fn window() -> Duration {
+    length(Duration::from_millis(500), Duration::from_millis(100))
+}
+
+fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        thread::sleep(duration);
+    }
+}
+
+pub fn enter(lock: &ReentrantLock) -> impl Fn(&dyn Fn()) -> Duration + Sync {
+    |work| {
+        let wait = time(|| lock.lock().expect("the lock"));
+        work();
+        lock.unlock().expect("held");
+        wait
+    }
+}
+
+/// With nothing to do under the lock: beside the same two scripts sent by hand on one connection behind a
+/// fair in-process mutex.
+pub fn empty_section(
+    criterion: &mut Criterion,
+    table: &mut Table,
+    lock: &ReentrantLock,
+    (by_hand, key): (ByHand, &str),
+    sent: &dyn Fn() -> u64,
+) {
+    let connection = Mutex::new(by_hand);
+    let by_hand = |work: &dyn Fn()| {
+        let start = Instant::now();
+        let mut connection = connection.lock();
+        assert!(connection.acquire(key));
+        let wait = start.elapsed();
+        work();
+        connection.release(key);
+        MutexGuard::unlock_fair(connection);
+        wait
+    };
+    let (our, floor) = windows(
+        criterion,
+        "8 threads, nothing to do",
+        sent,
+        (&enter(lock), &by_hand),
+        (Duration::ZERO, Duration::ZERO),
+    );
+    if our.acquired > 0 {
+        report_empty(table, &our, &floor);
+    }
+}
+
+fn report_empty(table: &mut Table, our: &Tally, floor: &Tally) {
+    let both = |figure: fn(&Tally) -> String| (figure(our), figure(floor));
+
+    let ratio = our.per_second() / floor.per_second();
+    let sides = both(|tally| format!("{:.0}/s", tally.per_second()));
+    table.figure("empty: acquisitions", sides, (ratio, " x"), Bound::None);
+
+    let sides = both(|tally| format!("{:.2}", tally.commands_each()));
+    let figure = (our.commands_each(), "");
+    table.figure(
+        "empty: commands an acquisition",
+        sides,
+        figure,
+        Bound::AtMost(2.2),
+    );
+
+    let sides = both(|tally| format!("{:.2}", tally.worst_share()));
+    let figure = (our.worst_share(), "");
+    table.figure(
+        "empty: slowest by fastest thread",
+        sides,
+        figure,
+        Bound::AtLeast(0.8),
+    );
+
+    let longest = (our.waits.quantile(1.0).as_secs_f64() * 1e3, " ms");
+    let waits = (&our.waits, &floor.waits);
+    table.times(
+        "empty: wait; the longest",
+        waits,
+        longest,
+        Bound::AtMost(100.0),
+    );
+}

@@ -1,0 +1,83 @@
+//! What it costs to hold many locks.
+
+use std::{env, thread, time::Duration};
+
+use leasehold::{Lock, LockClient};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::length;
+
+/// How long to watch in seconds, 30 unless it is set.
+const SECONDS: &str = "LEASEHOLD_BENCH_SECONDS";
+
+pub fn lease() -> Duration {
+    length(Duration::from_secs(6), Duration::from_millis(600))
+}
+
+fn watched_for() -> Duration {
+    let seconds = env::var(SECONDS).ok().and_then(|set| set.parse().ok());
+    length(Duration::from_secs(seconds.unwrap_or(30)), lease())
+}
+
+/// What the servers have counted since they started.
+pub struct Counted {
+    /// Of scripts.
+    pub calls: u64,
+    /// From the sockets of clients, of at most 16 KB each.
+    pub reads: u64,
+    /// The locks that are there.
+    pub standing: u64,
+}
+
+/// What a period of holding all locks cost.
+pub struct Cost {
+    pub seconds: f64,
+    pub cpu: Duration,
+    pub calls: u64,
+    pub reads: u64,
+    pub renewals: u64,
+    pub failed: u64,
+    pub lost: u64,
+}
+
+impl Cost {
+    /// Takes all locks, and then only holds them. They are the only ones.
+    pub fn measure(client: &LockClient, names: &[String], count: &dyn Fn() -> Counted) -> Self {
+        let locks: Vec<_> = names
+            .iter()
+            .map(|name| client.reentrant_lock(name))
+            .collect();
+        locks.iter().for_each(|lock| lock.lock().expect("free"));
+
+        let (cpu, stats, counted) = (cpu_time(), client.stats(), count());
+        thread::sleep(watched_for());
+        let (cpu, now, counted_now) = (cpu_time() - cpu, client.stats(), count());
+
+        locks.iter().for_each(|lock| lock.unlock().expect("held"));
+        let missing = (locks.len() as u64).saturating_sub(counted_now.standing);
+        Self {
+            seconds: watched_for().as_secs_f64(),
+            cpu,
+            calls: counted_now.calls - counted.calls,
+            reads: counted_now.reads - counted.reads,
+            renewals: now.renewals - stats.renewals,
+            failed: now.renewals_failed + now.renewals_unknown
+                - stats.renewals_failed
+                - stats.renewals_unknown,
+            lost: (now.lost - stats.lost).max(missing),
+        }
+    }
+
+    pub fn cpu_of_a_renewal(&self) -> Duration {
+        self.cpu.div_f64(self.renewals.max(1) as f64)
+    }
+}
+
+/// Of this process, all of its threads.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() as u32,
+    )
+}
