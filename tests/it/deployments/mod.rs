@@ -1,11 +1,17 @@
-//! The deployments of many servers that other tests stand on.
+//! Deployments of many servers: themselves, as other tests stand on them, and locks on them while servers
+//! die, hang and change places.
 
 mod cluster;
 mod ends;
 mod sentinel;
+mod sentinel_killed;
 mod servers;
+mod workload;
 
+use leasehold::{LockClient, LockClientBuilder};
 use redis::Cmd;
+
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 
 pub use ends::leave_servers;
 
@@ -15,4 +21,12 @@ fn set(key: &str) -> Cmd {
 
 fn get(key: &str) -> Cmd {
     redis::cmd("GET").arg(key).clone()
+}
+
+fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {
+    LockClient::builder_sentinel(deployment.sentinel_urls(), deployment.master_name())
+}
+
+fn of_cluster(cluster: &ClusterDeployment) -> LockClientBuilder {
+    LockClient::builder_cluster(cluster.urls())
 }

@@ -1,0 +1,99 @@
+//! The master dies while threads work.
+
+use std::time::Instant;
+
+use leasehold::{Error, FencedLock, Lease, Lock, LockClient};
+
+use super::of_sentinel;
+use super::workload::{Workload, go_on, patient};
+use crate::support::deployment::SentinelDeployment;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, within};
+use crate::support::unique;
+
+/// Eight threads of four clients under one lock; the master is killed once in each of `rounds`.
+fn work_while_masters_die(rounds: usize, round: u64) {
+    let deployment = SentinelDeployment::start();
+    let clients: [LockClient; 4] = std::array::from_fn(|_| patient(of_sentinel(&deployment)));
+    let work = Workload::over([unique("job")]);
+    work.run(&clients, || {
+        for _ in 0..rounds {
+            let start = Instant::now();
+            work.await_progress();
+            go_on(500);
+            let old = deployment.kill_master();
+            deployment.await_new_master(old);
+            within(SOON.get(), "work after the election", || {
+                work.await_progress();
+            });
+            println!("working again {:?} after the kill", start.elapsed());
+            deployment.start_killed_again();
+            go_on(round.saturating_sub(u64::try_from(start.elapsed().as_millis()).unwrap()));
+            work.await_progress();
+        }
+    });
+}
+
+#[test]
+fn work_under_one_lock_goes_on_at_the_new_master() {
+    work_while_masters_die(1, 12_000);
+}
+
+#[test]
+#[ignore = "half a minute: the same for longer, with three masters killed"]
+fn work_under_one_lock_goes_on_for_half_a_minute() {
+    work_while_masters_die(3, 10_000);
+}
+
+/// Takes the lock, and has the master die before a replica knows of that: somebody else gets it from the
+/// new one.
+fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
+    let master = deployment.master();
+    // Connections and scripts are there from now on.
+    lock.acquire().unwrap().unlock().unwrap();
+    let replicas = deployment.servers().iter();
+    let replicas: Vec<_> = replicas.filter(|s| s.port() != master.port()).collect();
+    replicas.iter().for_each(|replica| replica.pause());
+    // What is sent to them from here on is not even on its way.
+    let cut = redis::cmd("CLIENT")
+        .arg(&["KILL", "TYPE", "replica"])
+        .clone();
+    master.ask::<()>(&cut);
+    lock.lock().unwrap();
+    let token = last_token(master, lock.name());
+    master.kill();
+    replicas.iter().for_each(|replica| replica.resume());
+    let new = deployment.await_new_master(master);
+    let other = patient(of_sentinel(deployment)).fenced_lock(lock.name());
+    assert!(
+        other
+            .try_lock(SOON.get(), Lease::fixed(SOON.get() * 6))
+            .unwrap()
+    );
+    assert!(last_token(new, lock.name()) > token);
+}
+
+fn last_token(server: &Server, name: &str) -> u64 {
+    server.ask(redis::cmd("GET").arg(format!("redisson_lock_token:{{{name}}}")))
+}
+
+#[test]
+fn a_holder_whose_lock_the_failover_lost_is_told() {
+    let deployment = SentinelDeployment::start();
+    let holder = patient(of_sentinel(&deployment));
+    let lock = holder.fenced_lock(&unique("lost"));
+    lose_a_lock(&deployment, &lock);
+    eventually("the loss to be told", || holder.stats().lost == 1);
+    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+}
+
+/// Also if it unlocks before the first renewal, on a connection that died with the master.
+#[test]
+fn an_unlock_tells_that_the_failover_lost_the_lock() {
+    let deployment = SentinelDeployment::start();
+    let builder = of_sentinel(&deployment).watchdog_lease(SOON.get() * 6);
+    let lock = builder.build().unwrap().fenced_lock(&unique("lost"));
+    lose_a_lock(&deployment, &lock);
+    let result = lock.unlock();
+    assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
+}

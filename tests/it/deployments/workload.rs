@@ -1,0 +1,191 @@
+//! Threads that work under fenced locks while servers come and go, and what they work on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, FencedLock, Lease, LockClient, LockClientBuilder};
+use parking_lot::Mutex;
+
+use crate::support::timing::{Millis, SLIP, eventually, millis};
+
+/// Longer than a failover takes, so that a hold which survives it is renewed or given back in time.
+pub const LEASE: Millis = Millis(4_000);
+
+const COMMAND: Millis = Millis(400);
+
+/// What a worker waits for a lock at most.
+const WAIT: Millis = Millis(1_500);
+
+/// What a worker does under a lock.
+const WORK: Duration = Duration::from_millis(2);
+
+/// What a request that is on its way is given beyond the end of a wait: `patience::GRACE`.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The settings that suit servers which are replaced within two or three seconds.
+pub fn patient(builder: LockClientBuilder) -> LockClient {
+    let builder = builder.watchdog_lease(LEASE.get());
+    let builder = builder.command_timeout(COMMAND.get());
+    builder.build().expect("the settings are good")
+}
+
+/// Keeps a sum, and takes nothing from whoever comes with an older token than the newest it has seen.
+#[derive(Default)]
+struct Store(Mutex<Stored>);
+
+#[derive(Default)]
+struct Stored {
+    newest: u64,
+    sum: u64,
+}
+
+impl Store {
+    fn read(&self, token: u64) -> Option<u64> {
+        let mut stored = self.0.lock();
+        (token >= stored.newest).then(|| {
+            stored.newest = token;
+            stored.sum
+        })
+    }
+
+    fn write(&self, token: u64, sum: u64) -> bool {
+        let mut stored = self.0.lock();
+        let accepted = token >= stored.newest;
+        if accepted {
+            *stored = Stored { newest: token, sum };
+        }
+        accepted
+    }
+
+    fn is_newest(&self, token: u64) -> bool {
+        self.0.lock().newest == token
+    }
+}
+
+/// A lock's name, what it protects, and how many writes the workers believe were taken.
+struct Account {
+    name: String,
+    store: Store,
+    accepted: AtomicU64,
+}
+
+/// What many threads work on together.
+pub struct Workload {
+    accounts: Vec<Account>,
+    stop: AtomicBool,
+    done: AtomicU64,
+    /// Holders that were told of a loss, or that Redis could not be asked.
+    told: AtomicU64,
+}
+
+impl Workload {
+    pub fn over(names: impl IntoIterator<Item = String>) -> Self {
+        let account = |name| Account {
+            name,
+            store: Store::default(),
+            accepted: AtomicU64::new(0),
+        };
+        Self {
+            accounts: names.into_iter().map(account).collect(),
+            stop: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        }
+    }
+
+    /// Has two threads of each client work while `meanwhile` runs, and checks the sums.
+    pub fn run(&self, clients: &[LockClient], meanwhile: impl FnOnce()) {
+        thread::scope(|scope| {
+            for client in clients {
+                for _ in 0..2 {
+                    scope.spawn(|| self.work(client));
+                }
+            }
+            let _stop = Stop(&self.stop);
+            meanwhile();
+        });
+        for account in &self.accounts {
+            let sum = account.store.0.lock().sum;
+            let accepted = account.accepted.load(Ordering::Relaxed);
+            assert_eq!(sum, accepted, "{}", account.name);
+        }
+        let (done, told) = (&self.done, &self.told);
+        println!("{done:?} holds, {told:?} of them told of trouble");
+    }
+
+    /// Holds that began and ended well.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the workers get on, on as many locks as there are.
+    #[track_caller]
+    pub fn await_progress(&self) {
+        let before = self.done();
+        let some = 20.max(self.accounts.len() as u64);
+        eventually("the work to go on", || self.done() > before + some);
+    }
+
+    fn work(&self, client: &LockClient) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let account = &self.accounts[fastrand::usize(..self.accounts.len())];
+            self.hold(account, &client.fenced_lock(&account.name));
+        }
+    }
+
+    /// One hold, each of whose calls must end within its budget.
+    fn hold(&self, account: &Account, lock: &FencedLock) {
+        let taken = in_time("try_acquire", WAIT.get(), || {
+            lock.try_acquire(WAIT.get(), Lease::RENEWED)
+        });
+        let guard = match taken {
+            Ok(Some(guard)) => guard,
+            Ok(None) | Err(Error::Unavailable { .. }) => return,
+            Err(error) => panic!("{error}"),
+        };
+        let token = guard.fencing_token();
+        if let Some(sum) = account.store.read(token) {
+            thread::sleep(WORK);
+            if account.store.write(token, sum + 1) {
+                account.accepted.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let is_newest = account.store.is_newest(token);
+        match in_time("unlock", COMMAND.get() * 3, || guard.unlock()) {
+            Ok(()) => {
+                assert!(is_newest, "lost {} without a word", account.name);
+                self.done.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(Error::Lost { .. } | Error::Unavailable { .. }) => {
+                self.told.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Ends the work, also when what goes on meanwhile fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Fails if a call takes longer than its budget, the last request's grace, and what a busy machine adds.
+#[track_caller]
+fn in_time<T>(what: &str, budget: Duration, call: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = call();
+    let took = start.elapsed();
+    let bound = budget + GRACE + SLIP.get() * 3;
+    assert!(took <= bound, "{what} took {took:?} of {bound:?}");
+    result
+}
+
+/// Lets the work go on for so long.
+pub fn go_on(time: u64) {
+    thread::sleep(millis(time));
+}
