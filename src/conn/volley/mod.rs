@@ -45,6 +45,8 @@ struct Open {
     place: usize,
     by_source: bool,
     redirect: Option<Redirect>,
+    /// How often it was answered with where or how to ask instead.
+    rounds: usize,
 }
 
 /// Requests that went out to one server.
@@ -94,6 +96,7 @@ impl Volley {
                 place,
                 by_source,
                 redirect: None,
+                rounds: 0,
             })
             .collect();
         for _ in 0..ROUNDS {

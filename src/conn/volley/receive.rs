@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Open, Replied, Sent, Volley};
+use super::{Open, ROUNDS, Replied, Sent, Volley};
 use crate::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::key::LockKey;
@@ -39,6 +39,10 @@ impl Volley {
             let end = self.receive(requests, &mut sent, time, last, replies, &mut again);
             if end {
                 self.keep(sent);
+                if !last {
+                    let more = self.send_again(requests, &mut again, &pending, until, replies);
+                    pending.extend(more);
+                }
             } else {
                 pending.push_back(sent);
                 turn += 1;
@@ -49,6 +53,28 @@ impl Volley {
             }
         }
         again
+    }
+
+    /// What comes back is sent at once where nothing is under way: whoever is silent would keep it from being
+    /// sent in time, pass for pass.
+    fn send_again(
+        &mut self,
+        requests: &[(&LockKey, Call)],
+        again: &mut Vec<Open>,
+        pending: &VecDeque<Sent>,
+        until: Moment,
+        replies: &mut [Replied],
+    ) -> VecDeque<Sent> {
+        let is_free = |open: &Open| {
+            let home = self.home(requests, open);
+            let mut pending = pending.iter();
+            home.is_some_and(|to| !pending.any(|sent| sent.server.name() == to.name()))
+        };
+        let (now, later) = again
+            .drain(..)
+            .partition(|open| open.rounds < ROUNDS && is_free(open));
+        *again = later;
+        self.send_all(requests, now, until, replies)
     }
 
     /// Reads the replies of one server, as they come within `time`; true if that is all, or if it is the
@@ -94,6 +120,7 @@ impl Volley {
             let Some(mut open) = sent.answered() else {
                 break;
             };
+            open.rounds += 1;
             match Advice::on(&error) {
                 _ if sent.wire.is_err() => {}
                 Advice::SendSource if in_step => {
