@@ -1,10 +1,11 @@
 //! What becomes of a question to Redis.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
+use super::server::Server;
 use super::wire::Wire;
 use crate::clock::Moment;
 use crate::error::Error;
@@ -41,7 +42,10 @@ pub(crate) struct InVain {
     /// How many. Each may be done already, or be done later.
     pub(super) copies: u32,
     /// Where a whole copy went out and nothing came back: the copy may be done at any time.
-    unanswered: VecDeque<Wire>,
+    unanswered: Vec<Wire>,
+    /// The server that the first was sent to.
+    server: Option<Arc<Server>>,
+    elsewhere: bool,
 }
 
 impl From<Error> for NoAnswer {
@@ -60,6 +64,7 @@ impl InVain {
         Self {
             copies: 1,
             unanswered: wire.into_iter().collect(),
+            ..Self::default()
         }
     }
 
@@ -68,10 +73,23 @@ impl InVain {
         self.copies > 0
     }
 
+    /// One went to another server than the one that answered, as before a failover. What it did may be
+    /// unknown there; and what is unknown there, it need not have done.
+    pub(crate) fn was_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+
+    /// Where a copy went, answered or not.
+    pub(super) fn goes_to(&mut self, server: &Server) {
+        let first = self.server.as_ref();
+        self.elsewhere |= first.is_some_and(|first| first.name() != server.name());
+    }
+
     /// Takes the copies of an earlier request to these.
     pub(crate) fn add(&mut self, earlier: Self) {
         self.copies += earlier.copies;
         self.unanswered.extend(earlier.unanswered);
+        self.elsewhere |= earlier.elsewhere;
     }
 
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
@@ -83,11 +101,13 @@ impl InVain {
         }
     }
 
-    pub(super) fn sent_in_vain(&mut self, wire: Option<Wire>) {
+    pub(super) fn sent_in_vain(&mut self, server: &Arc<Server>, wire: Option<Wire>) {
         self.copies += 1;
+        self.goes_to(server);
+        self.server.get_or_insert_with(|| Arc::clone(server));
         self.unanswered.extend(wire);
         if self.unanswered.len() > KEPT {
-            self.unanswered.pop_front();
+            self.unanswered.remove(0);
         }
     }
 }

@@ -131,6 +131,7 @@ impl Connections {
                 match replicated {
                     Ok(unreplicated) => {
                         slot.put(wire);
+                        in_vain.goes_to(&to.server);
                         return Ok(Replied {
                             reply,
                             asked,
@@ -139,7 +140,7 @@ impl Connections {
                     }
                     // Taken it is, but whether that is worth anything nobody knows.
                     Err(error) => {
-                        in_vain.sent_in_vain(None);
+                        in_vain.sent_in_vain(&to.server, None);
                         error
                     }
                 }
@@ -151,12 +152,13 @@ impl Connections {
                 error
             }
             Err(Broken::Receiving(error)) => {
-                in_vain.sent_in_vain(Some(wire).filter(|wire| !wire.is_answered()));
+                let unanswered = Some(wire).filter(|wire| !wire.is_answered());
+                in_vain.sent_in_vain(&to.server, unanswered);
                 error
             }
             // What follows half a request would be taken for the rest of it.
             Err(Broken::Sending(error) | Broken::OutOfStep(error)) => {
-                in_vain.sent_in_vain(None);
+                in_vain.sent_in_vain(&to.server, None);
                 error
             }
         };

@@ -107,7 +107,21 @@ impl<'a> Leaving<'a> {
             _ => None,
         };
         let connections = &self.core.connections;
-        Some(connections.ask_anew(self.key(), &call, anew, patience))
+        let answer = match connections.ask_anew(self.key(), &call, anew, patience) {
+            Ok(answer) => answer,
+            Err(no_answer) => return Some(Err(no_answer)),
+        };
+        let is_gone = matches!(script::verdict(&answer.reply), Ok(Verdict::Lost(_)));
+        if matches!(self.what, What::Last) && is_gone && answer.in_vain.was_elsewhere() {
+            // An earlier copy has released it, or it was lost before that.
+            let cause = "its server was replaced meanwhile, and the new one does not know the hold";
+            let error = connections.unavailable(self.key(), patience, cause.into());
+            return Some(Err(NoAnswer {
+                error,
+                in_vain: answer.in_vain,
+            }));
+        }
+        Some(Ok(answer))
     }
 
     /// Tells it once more, after a copy of which `before` came.
