@@ -2,6 +2,9 @@
 //! die, hang and change places.
 
 mod cluster;
+mod cluster_killed;
+mod cluster_paused;
+mod cluster_traffic;
 mod ends;
 mod sentinel;
 mod sentinel_killed;
@@ -12,6 +15,7 @@ use leasehold::{LockClient, LockClientBuilder};
 use redis::Cmd;
 
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::server::Server;
 
 pub use ends::leave_servers;
 
@@ -29,4 +33,15 @@ fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {
 
 fn of_cluster(cluster: &ClusterDeployment) -> LockClientBuilder {
     LockClient::builder_cluster(cluster.urls())
+}
+
+/// How many connections locks have to a server. Sentinels', those of other servers and the one that asks
+/// are left out.
+fn connections(server: &Server) -> usize {
+    let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
+    let is_ours = |line: &&str| {
+        let others = ["cmd=client", "name=sentinel", "flags=S", "flags=M"];
+        !others.iter().any(|other| line.contains(other))
+    };
+    list.lines().filter(is_ours).count()
 }

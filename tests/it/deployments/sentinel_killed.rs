@@ -21,12 +21,13 @@ fn work_while_masters_die(rounds: usize, round: u64) {
             let start = Instant::now();
             work.await_progress();
             go_on(500);
+            let killed = Instant::now();
             let old = deployment.kill_master();
             deployment.await_new_master(old);
             within(SOON.get(), "work after the election", || {
                 work.await_progress();
             });
-            println!("working again {:?} after the kill", start.elapsed());
+            println!("working again {:?} after the kill", killed.elapsed());
             deployment.start_killed_again();
             go_on(round.saturating_sub(u64::try_from(start.elapsed().as_millis()).unwrap()));
             work.await_progress();
@@ -87,7 +88,8 @@ fn a_holder_whose_lock_the_failover_lost_is_told() {
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
 }
 
-/// Also if it unlocks before the first renewal, on a connection that died with the master.
+/// Also if it unlocks before the first renewal, on a connection that died with the master: whether the old
+/// one did that nobody can say.
 #[test]
 fn an_unlock_tells_that_the_failover_lost_the_lock() {
     let deployment = SentinelDeployment::start();
@@ -95,5 +97,6 @@ fn an_unlock_tells_that_the_failover_lost_the_lock() {
     let lock = builder.build().unwrap().fenced_lock(&unique("lost"));
     lose_a_lock(&deployment, &lock);
     let result = lock.unlock();
-    assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
+    let is_told = matches!(result, Err(Error::Lost { .. } | Error::Unavailable { .. }));
+    assert!(is_told, "{result:?}");
 }

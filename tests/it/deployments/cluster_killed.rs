@@ -1,0 +1,107 @@
+//! A primary dies, and a slot moves, while threads work under many locks.
+
+use leasehold::{Lease, Lock, LockClient};
+
+use super::of_cluster;
+use super::workload::{Workload, go_on, patient};
+use crate::support::deployment::ClusterDeployment;
+use crate::support::timing::{SOON, eventually, within};
+use crate::support::unique;
+
+const NAMES: usize = 64;
+
+/// Eight threads of four clients over 64 locks.
+fn work_while_a_primary_dies(rounds: usize) {
+    let cluster = ClusterDeployment::start();
+    let names: Vec<String> = (0..NAMES).map(|_| unique("job")).collect();
+    let slots: Vec<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
+    let clients: [LockClient; 4] = std::array::from_fn(|_| patient(of_cluster(&cluster)));
+    let work = Workload::over(names);
+    work.run(&clients, || {
+        for round in 0..rounds {
+            work.await_progress();
+            go_on(500);
+            let dying = slots[round];
+            let dead = cluster.kill_primary(dying).port();
+            // The slot of another lock moves meanwhile, while its lock is taken and given back.
+            let lives = |slot: &&u16| cluster.primary_of(**slot).port() != dead;
+            let moving = *slots.iter().find(lives).expect("in 64 names");
+            let migration = cluster.begin_migration(moving, cluster.another_primary(moving));
+            go_on(200);
+            migration.move_keys();
+            go_on(200);
+            migration.end();
+            cluster.await_failover(dying);
+            within(SOON.get(), "work after the election", || {
+                work.await_progress();
+            });
+            cluster.start_killed_again();
+            go_on(1_000);
+            work.await_progress();
+        }
+    });
+}
+
+#[test]
+fn work_under_many_locks_goes_on() {
+    work_while_a_primary_dies(1);
+}
+
+#[test]
+#[ignore = "half a minute: the same with three primaries killed"]
+fn work_under_many_locks_goes_on_for_half_a_minute() {
+    work_while_a_primary_dies(3);
+}
+
+/// A held lock moves with its slot, and the one who waits for it gets it.
+#[test]
+fn a_hold_moves_with_its_slot() {
+    for unlocked_early in [false, true] {
+        let cluster = ClusterDeployment::start();
+        let (holder, waiter) = (patient(of_cluster(&cluster)), patient(of_cluster(&cluster)));
+        let name = unique("moves");
+        let slot = cluster.slot_of(&name);
+        let lock = holder.fenced_lock(&name);
+        // Longer than the test: that it ends wakes nobody.
+        lock.lock_with(Lease::fixed(SOON.get() * 9)).unwrap();
+        let kept = holder.reentrant_lock(&format!("{{{name}}}:kept"));
+        kept.lock().unwrap();
+        kept.lock().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let lock = waiter.fenced_lock(&name);
+                let guard = lock.try_acquire(SOON.get() * 6, Lease::RENEWED).unwrap();
+                guard.expect("it is unlocked").unlock().unwrap();
+            });
+            eventually("one to wait", || waiter.stats().wakeups_by_message > 0);
+            let to = cluster.another_primary(slot);
+            let migration = cluster.begin_migration(slot, to);
+            migration.move_keys();
+            if unlocked_early {
+                lock.unlock().unwrap();
+            }
+            migration.end();
+            await_renewals(&holder);
+            let is_there: bool = to.ask(redis::cmd("EXISTS").arg(kept.name()));
+            assert!(is_there);
+            if !unlocked_early {
+                lock.unlock().unwrap();
+            }
+            eventually("the waiter to get it", || waiting.is_finished());
+            waiting.join().unwrap();
+        });
+        assert_eq!(holder.stats().lost, 0);
+        kept.unlock().unwrap();
+        let status = holder.inspect(kept.name()).unwrap();
+        assert_eq!(status.hold_count, 1);
+        kept.unlock().unwrap();
+        assert!(!kept.is_locked().unwrap());
+    }
+}
+
+fn await_renewals(holder: &LockClient) {
+    let before = holder.stats().renewals;
+    eventually("a renewal where the slot is now", || {
+        holder.stats().renewals > before
+    });
+}

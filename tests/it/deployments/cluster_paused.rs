@@ -1,0 +1,161 @@
+//! One shard hangs, or is failed over, and the others do not notice.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, Lock, LockGuard};
+
+use super::of_cluster;
+use super::workload::patient;
+use crate::support::deployment::ClusterDeployment;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::unique;
+
+/// Names whose locks the shard of slot 0 has, and names that the others have.
+fn names(cluster: &ClusterDeployment, count: usize) -> (Vec<String>, Vec<String>) {
+    let (mut there, mut elsewhere) = (Vec::new(), Vec::new());
+    while there.len() < count || elsewhere.len() < count {
+        let name = unique("name");
+        let names = if cluster.slot_of(&name) <= 5_460 {
+            &mut there
+        } else {
+            &mut elsewhere
+        };
+        names.push(name);
+    }
+    there.truncate(count);
+    elsewhere.truncate(count);
+    (there, elsewhere)
+}
+
+/// The slowest of many pairs on one lock.
+fn slowest_pair(lock: &dyn Lock) -> Duration {
+    let pair = |_| {
+        let start = Instant::now();
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        start.elapsed()
+    };
+    (0..100).map(pair).max().expect("many")
+}
+
+#[test]
+fn a_shard_that_hangs_costs_the_others_nothing() {
+    const EACH: usize = 20;
+    let cluster = ClusterDeployment::start();
+    let lease = LEASE.get() * 2;
+    let builder = || {
+        let builder = of_cluster(&cluster).watchdog_lease(lease);
+        builder.command_timeout(SLIP.get() * 8)
+    };
+    let client = builder().build().unwrap();
+    let (there, elsewhere) = names(&cluster, EACH);
+    let take = |name: &String| client.reentrant_lock(name).acquire().unwrap();
+    let lost: Vec<LockGuard> = there.iter().map(take).collect();
+    let kept: Vec<LockGuard> = elsewhere.iter().map(take).collect();
+    let other = unique("free");
+    let free = elsewhere_free(&cluster, &other);
+    let free = client.reentrant_lock(&free);
+    slowest_pair(&free);
+
+    // With its replica, so that nobody takes its place.
+    cluster.replica_of(0).pause();
+    cluster.pause_primary(0);
+    let before = client.stats();
+    throughout(lease * 3, "all others are held", || {
+        let slowest = slowest_pair(&free);
+        assert!(slowest < SLIP.get() * 4, "a pair took {slowest:?}");
+        kept.iter().all(|guard| guard.check().is_ok())
+    });
+    let renewed = client.stats().renewals - before.renewals;
+    assert!(renewed >= 3 * EACH as u64, "{renewed} renewals");
+    assert!(lost.iter().all(LockGuard::is_lost), "they were told");
+
+    // Who comes now finds its way past the one that hangs.
+    let late = builder().build().unwrap();
+    let bound = SLIP.get() * 8 * 2 + SLIP.get() * 4;
+    within(bound, "the first lock of a new client", || {
+        let guard = late.reentrant_lock(free.name()).acquire().unwrap();
+        guard.unlock().unwrap();
+    });
+    for guard in kept {
+        guard.unlock().unwrap();
+    }
+    cluster.start_killed_again();
+    // The hang is over: nothing stays of what was taken back meanwhile.
+    drop(lost);
+    let lock = client.reentrant_lock(&there[0]);
+    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    lock.unlock().unwrap();
+}
+
+/// A name that another shard than the first has.
+fn elsewhere_free(cluster: &ClusterDeployment, prefix: &str) -> String {
+    let mut names = (0..).map(|at| format!("{prefix}:{at}"));
+    let name = names.find(|name| cluster.slot_of(name) > 5_460);
+    name.expect("two of three are")
+}
+
+/// Holds, counts and waiters of all shards pass to the new primaries.
+#[test]
+fn locks_survive_a_failover_of_every_shard() {
+    const NAMES: usize = 60;
+    let cluster = ClusterDeployment::start();
+    let (holder, waiter) = (patient(of_cluster(&cluster)), patient(of_cluster(&cluster)));
+    let names: Vec<String> = (0..NAMES).map(|_| unique("name")).collect();
+    let locks: Vec<_> = names.iter().map(|n| holder.reentrant_lock(n)).collect();
+    for lock in &locks {
+        lock.lock().unwrap();
+        lock.lock().unwrap();
+    }
+    // One of each shard, for longer than the test.
+    let handed_over = [0, 6_000, 12_000].map(|slot| of_shard(&cluster, slot));
+    let handed_over = handed_over.map(|name| holder.reentrant_lock(&name));
+    for lock in &handed_over {
+        lock.lock_with(Lease::fixed(SOON.get() * 9)).unwrap();
+    }
+    thread::scope(|scope| {
+        let waiting = handed_over.each_ref().map(|lock| {
+            let waiter = &waiter;
+            scope.spawn(move || {
+                let lock = waiter.reentrant_lock(lock.name());
+                assert!(lock.try_lock(SOON.get() * 6, Lease::RENEWED).unwrap());
+                lock.unlock().unwrap();
+            })
+        });
+        eventually("three to wait", || waiter.stats().wakeups_by_message >= 3);
+        for slot in [0, 6_000, 12_000] {
+            let old = cluster.primary_of(slot).port();
+            assert_ne!(cluster.fail_over(slot).port(), old);
+        }
+        for lock in &handed_over {
+            lock.unlock().unwrap();
+        }
+        for one in waiting {
+            eventually("a waiter to be woken", || one.is_finished());
+            one.join().unwrap();
+        }
+    });
+    let before = holder.stats().renewals;
+    eventually("all to be renewed", || {
+        holder.stats().renewals >= before + NAMES as u64
+    });
+    for lock in &locks {
+        lock.unlock().unwrap();
+        assert_eq!(holder.inspect(lock.name()).unwrap().hold_count, 1);
+        lock.unlock().unwrap();
+        assert!(!lock.is_locked().unwrap());
+    }
+    assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
+}
+
+/// A name that the shard of this slot has.
+fn of_shard(cluster: &ClusterDeployment, slot: u16) -> String {
+    let primary = cluster.primary_of(slot).port();
+    loop {
+        let name = unique("of_shard");
+        if cluster.primary_of(cluster.slot_of(&name)).port() == primary {
+            return name;
+        }
+    }
+}

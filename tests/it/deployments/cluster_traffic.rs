@@ -1,0 +1,97 @@
+//! What goes to the servers of a cluster, and to which of them.
+
+use std::thread;
+
+use leasehold::{Lease, Lock};
+
+use super::{connections, of_cluster};
+use crate::support::deployment::ClusterDeployment;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually};
+use crate::support::traffic::{Monitor, calls, reset};
+use crate::support::unique;
+
+#[test]
+fn an_uncontended_pair_is_two_commands() {
+    let cluster = ClusterDeployment::start();
+    let client = of_cluster(&cluster).build().unwrap();
+    let lock = client.reentrant_lock(&unique("pair"));
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitors: Vec<_> = cluster.nodes().iter().map(Monitor::of).collect();
+    for _ in 0..10 {
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+    }
+    let ours = |line: &String| line.contains("\"EVAL") || line.contains("\"CLUSTER\"");
+    let mut sent: Vec<Vec<String>> = Vec::new();
+    for monitor in &mut monitors {
+        let lines = monitor.lines().into_iter().filter(ours);
+        sent.push(lines.collect());
+    }
+    let primary = cluster.primary_of(cluster.slot_of(lock.name())).port();
+    for (node, sent) in cluster.nodes().iter().zip(&sent) {
+        let expected = if node.port() == primary { 20 } else { 0 };
+        assert_eq!(sent.len(), expected, "{sent:?}");
+        assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")));
+    }
+}
+
+/// The message of a release goes to the shard of the lock alone.
+#[test]
+fn releases_are_announced_to_their_shard() {
+    let cluster = ClusterDeployment::start();
+    let client = of_cluster(&cluster).build().unwrap();
+    let lock = client.reentrant_lock(&unique("announced"));
+    lock.acquire().unwrap().unlock().unwrap();
+    cluster.nodes().iter().for_each(reset);
+    for _ in 0..10 {
+        lock.acquire().unwrap().unlock().unwrap();
+    }
+    let primary = cluster.primary_of(cluster.slot_of(lock.name())).port();
+    for node in cluster.nodes() {
+        let calls = calls(node);
+        let expected = (node.port() == primary).then_some(10);
+        assert_eq!(calls.get("spublish").copied(), expected);
+        assert_eq!(calls.get("publish"), None);
+    }
+}
+
+fn shard_channels(node: &Server) -> Vec<String> {
+    node.ask(redis::cmd("PUBSUB").arg("SHARDCHANNELS"))
+}
+
+/// Where the lock is, and as long as somebody waits, and a little longer.
+#[test]
+fn who_waits_listens_at_the_lock_s_primary_and_nowhere_else() {
+    let cluster = ClusterDeployment::start();
+    let holder = of_cluster(&cluster).build().unwrap();
+    let waiter = of_cluster(&cluster).build().unwrap();
+    let name = unique("heard");
+    let lock = holder.reentrant_lock(&name);
+    lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let primary = cluster.primary_of(cluster.slot_of(&name));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let lock = waiter.reentrant_lock(&name);
+            assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+            lock.unlock().unwrap();
+        });
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        eventually("the waiter to listen", || {
+            shard_channels(primary) == [channel.as_str()]
+        });
+        for node in cluster
+            .nodes()
+            .iter()
+            .filter(|n| n.port() != primary.port())
+        {
+            assert_eq!(shard_channels(node), [""; 0]);
+            assert!(connections(node) <= 2, "one asked for the slots");
+        }
+        lock.unlock().unwrap();
+        waiting.join().unwrap();
+    });
+    eventually("the subscription to go", || {
+        shard_channels(primary).is_empty()
+    });
+}
