@@ -6,7 +6,9 @@ mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
 mod ends;
+mod growth;
 mod sentinel;
+mod sentinel_demoted;
 mod sentinel_killed;
 mod servers;
 mod workload;
@@ -18,6 +20,7 @@ use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 
 pub use ends::leave_servers;
+pub use growth::many_failovers;
 
 fn set(key: &str) -> Cmd {
     redis::cmd("SET").arg(key).arg("value").clone()

@@ -45,6 +45,7 @@ const ROLES: &[(&str, Role)] = &[
     ("trust_the_system", tls::trust_the_system),
     ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
+    ("many_failovers", deployments::many_failovers),
 ];
 
 /// Not a test of its own: what a child process runs.

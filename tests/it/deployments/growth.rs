@@ -1,0 +1,85 @@
+//! Failovers come and go, and threads and connections stay as many as they were.
+
+use leasehold::{Lease, Lock, LockClient};
+
+use super::workload::patient;
+use super::{connections, of_cluster, of_sentinel};
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SOON, eventually};
+use crate::support::{child, process, unique};
+
+const FIRST: usize = 2;
+const MORE: usize = 3;
+
+/// What a client opens at the first request that it has to take back, whenever that is.
+const LATE: usize = 1;
+
+#[test]
+fn failovers_of_sentinels_leave_nothing_behind() {
+    child::alone("many_failovers", &["sentinel"]);
+}
+
+#[test]
+fn failovers_of_a_cluster_leave_nothing_behind() {
+    child::alone("many_failovers", &["cluster"]);
+}
+
+/// In a child, where no other test's threads are counted.
+pub fn many_failovers(arguments: &[&str]) {
+    if arguments == ["sentinel"] {
+        let deployment = SentinelDeployment::start();
+        let fail_over = || {
+            deployment.fail_over();
+        };
+        count(
+            deployment.servers(),
+            || patient(of_sentinel(&deployment)),
+            fail_over,
+        );
+    } else {
+        let cluster = ClusterDeployment::start();
+        let fail_over = || {
+            cluster.fail_over(0);
+        };
+        count(cluster.nodes(), || patient(of_cluster(&cluster)), fail_over);
+    }
+}
+
+/// One client holds locks of all shards, and another waits for them now and then.
+fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn()) {
+    let (holder, waiter) = (client(), client());
+    let names: Vec<String> = (0..8).map(|_| unique("held")).collect();
+    for name in &names {
+        let lock = holder.reentrant_lock(name);
+        lock.lock_with(Lease::fixed(SOON.get() * 12)).unwrap();
+    }
+    let renewed = holder.reentrant_lock(&unique("renewed"));
+    renewed.lock().unwrap();
+    let use_all = || {
+        for name in &names {
+            let waits = waiter.reentrant_lock(name);
+            assert!(!waits.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
+            let lock = holder.reentrant_lock(name);
+            lock.lock().unwrap();
+            lock.unlock().unwrap();
+        }
+        let before = holder.stats().renewals;
+        eventually("a renewal", || holder.stats().renewals > before);
+    };
+    let now = || (process::threads(), servers.iter().map(connections).sum());
+    let round = |_| {
+        fail_over();
+        use_all();
+    };
+    use_all();
+    (0..FIRST).for_each(round);
+    let before: (usize, usize) = now();
+    (0..MORE).for_each(round);
+    eventually("no more threads and connections than before", || {
+        let after: (usize, usize) = now();
+        after.0 <= before.0 + LATE && after.1 <= before.1 + LATE
+    });
+    assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
+    renewed.unlock().unwrap();
+}

@@ -1,0 +1,128 @@
+//! The master becomes a replica while its locks are held and waited for.
+
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock};
+
+use super::workload::LEASE;
+use super::{connections, of_sentinel};
+use crate::support::deployment::SentinelDeployment;
+use crate::support::server::Server;
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::{elsewhere, unique};
+
+fn time_to_live(server: &Server, name: &str) -> i64 {
+    server.ask(redis::cmd("PTTL").arg(name))
+}
+
+/// Whether a lease was begun anew there: it has more left than it can have had.
+fn await_renewal(server: &Server, name: &str) {
+    let mut last = time_to_live(server, name);
+    assert!(last > 0, "it did not survive");
+    eventually("a renewal at the new master", || {
+        let now = time_to_live(server, name);
+        now > std::mem::replace(&mut last, now)
+    });
+}
+
+/// One lock is renewed meanwhile, and one that nobody renews is waited for.
+fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
+    let client = || {
+        // The hold outlasts the failover.
+        let builder = of_sentinel(deployment).watchdog_lease(LEASE.get() * 3);
+        let builder = builder.command_timeout(LEASE.get() / 10);
+        builder.build().unwrap()
+    };
+    let (holder, waiter) = (client(), client());
+    let (renewed, waited) = (unique("renewed"), unique("waited"));
+    let kept = holder.reentrant_lock(&renewed);
+    kept.lock().unwrap();
+    kept.lock().unwrap();
+    let handed_over = holder.reentrant_lock(&waited);
+    handed_over.lock_with(Lease::fixed(SOON.get() * 9)).unwrap();
+    let old = deployment.master();
+    // They have the hold that is to survive.
+    let wait = redis::cmd("WAIT").arg(2).arg(1_000).clone();
+    old.ask::<u32>(&wait);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let lock = waiter.reentrant_lock(&waited);
+            assert!(lock.try_lock(SOON.get() * 6, Lease::RENEWED).unwrap());
+            lock.unlock().unwrap();
+        });
+        eventually("one to wait", || waiter.stats().wakeups_by_message > 0);
+        demotion();
+        let new = deployment.master();
+        assert_ne!(new.port(), old.port());
+        await_renewal(new, &renewed);
+        eventually("nobody to use the old master", || connections(old) == 0);
+        eventually("the waiter to listen at the new one", || {
+            listeners(new, &waited) == 1
+        });
+        handed_over.unlock().unwrap();
+        eventually("the waiter to be woken", || waiting.is_finished());
+        waiting.join().unwrap();
+    });
+    assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
+    assert_eq!(kept.hold_count(), 2);
+    for _ in 0..2 {
+        kept.unlock().unwrap();
+    }
+    assert!(!kept.is_locked().unwrap());
+}
+
+fn listeners(server: &Server, name: &str) -> u64 {
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    let count = redis::cmd("PUBSUB").arg(&["NUMSUB", &channel]).clone();
+    let (_, count): (String, u64) = server.ask(&count);
+    count
+}
+
+#[test]
+fn an_operator_demotes_it() {
+    let deployment = SentinelDeployment::start();
+    demote(&deployment, || {
+        deployment.fail_over();
+    });
+}
+
+#[test]
+fn it_hangs_and_goes_on_as_a_replica() {
+    let deployment = SentinelDeployment::start();
+    demote(&deployment, || {
+        let old = deployment.pause_master();
+        deployment.await_new_master(old);
+        old.resume();
+        deployment.await_calm();
+    });
+}
+
+/// As long as it hangs: calls end in their time, and go on at the new one.
+#[test]
+fn while_it_hangs_calls_end_in_their_time() {
+    let deployment = SentinelDeployment::start();
+    let command = millis(300);
+    let client = of_sentinel(&deployment).command_timeout(command);
+    let client = client.build().unwrap();
+    let lock = client.reentrant_lock(&unique("hang"));
+    lock.acquire().unwrap().unlock().unwrap();
+    let old = deployment.pause_master();
+    for _ in 0..2 {
+        let bound = command * 2 + SLIP.get() * 3;
+        let result = within(bound, "one attempt", || {
+            lock.try_lock(Duration::ZERO, Lease::RENEWED)
+        });
+        if let Ok(true) = result {
+            lock.unlock().unwrap();
+        } else {
+            assert!(
+                matches!(result, Err(Error::Unavailable { .. })),
+                "{result:?}"
+            );
+        }
+    }
+    deployment.await_new_master(old);
+    elsewhere(|| lock.acquire().unwrap().unlock().unwrap());
+    assert!(!lock.is_locked().unwrap());
+}
