@@ -96,6 +96,7 @@ each. {THREADS} threads for the locks of each primary. What to see:
     // In the slot of that name, but of one key.
     let plain = client.reentrant_lock(&format!("{{{}}}:plain", names[1][0]));
     move_slot(&cluster, in_b, cluster.primary_of(in_c), &plain, timeline)?;
+    batch.await_work()?;
     std::thread::sleep(AFTERWARDS);
     timeline.wait_until(end);
     batch.end()

@@ -104,6 +104,7 @@ fn show(args: &Args) -> Result<()> {
     servers.start_again(2);
     timeline.tell("the third server is back, empty");
     time_pairs(&clients, timeline)?;
+    batch.await_work()?;
     timeline.wait_until(phase * 5);
     batch.end()
 }

@@ -103,6 +103,7 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
     timeline.tell(format_args!(
         "the holder of the unlucky lock is told: {reason}"
     ));
+    batch.await_work()?;
     thread::sleep(AFTERWARDS);
     timeline.wait_until(end);
     batch.end()

@@ -95,6 +95,20 @@ impl Batch {
         }
     }
 
+    /// Returns when every crew has done something from here on.
+    pub fn await_work(&self) -> Result<()> {
+        let start = Instant::now();
+        for crew in self.crews.iter() {
+            while crew.tally.lock().last < start {
+                if start.elapsed() > PATIENCE {
+                    return Err(format!("{} does not go on", crew.label).into());
+                }
+                thread::sleep(WORK);
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the work, says what came of it, and fails if a sum is not exact.
     pub fn end(mut self) -> Result<()> {
         self.stop();
@@ -106,7 +120,7 @@ impl Batch {
             if let Some(failure) = tally.failure {
                 return Err(failure.into());
             }
-            if sum != tally.done || tally.done == 0 {
+            if sum != tally.done {
                 return Err(format!("the sum of {} is not exact", crew.label).into());
             }
         }
