@@ -7,6 +7,7 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::advice::Advice;
 use super::attempt::Failure;
+use super::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK};
 use super::pool::Slot;
 use super::server::Server;
 use super::wire::Wire;
@@ -18,15 +19,8 @@ use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
 
-/// What those who are late are given at least, once the answers that are there are enough.
-const GRACE: Duration = Duration::from_millis(10);
-
-/// How long a reply is waited for before the next server's is looked at.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const LONGEST_LOOK: Duration = Duration::from_millis(16);
-
-/// What opening a connection may take while enough other requests are under way.
-const OPEN_BRIEFLY: Duration = Duration::from_millis(100);
+/// What finding or opening one server may take while there are enough others, at the least.
+const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// What is asked of one client's server.
 #[derive(Debug)]
@@ -45,8 +39,8 @@ pub(crate) struct Enough {
 
 /// Asks all of them on this thread, each once: everything is sent before the first reply is read, first
 /// where a connection is open. As soon as it is settled whether enough answers are good, the others are
-/// waited for no longer than those were. A server that does not answer is left out for a while, as long as
-/// there are enough others.
+/// waited for as long again, or as long as they usually take. A server that does not answer is left out for
+/// a while, as long as there are enough others.
 ///
 /// As with [`Connections::ask`], the thread's owner name is retired if a copy may still be under way.
 pub(crate) fn ask_all(
@@ -69,7 +63,8 @@ pub(crate) fn ask_all(
         outcomes: questions.iter().map(|_| None).collect(),
     };
     let servers = fanout.servers();
-    let mut open = fanout.send_all(&servers);
+    let slots = fanout.slots(&servers);
+    let mut open = fanout.send_all(slots);
     fanout.receive_all(&mut open);
     let outcomes = fanout.finish(open);
     if outcomes
@@ -97,15 +92,8 @@ struct Fanout<'q> {
     outcomes: Vec<Option<Result<Answer, NoAnswer>>>,
 }
 
-/// A request that is under way.
-struct Exchange<'s> {
-    place: usize,
-    server: &'s Server,
-    slot: Slot<'s>,
-    wire: Wire,
-    asked: Moment,
-    by_source: bool,
-}
+/// Room for a connection to a server, and who is to be asked there.
+type Room<'s> = (usize, &'s Server, Slot<'s>);
 
 impl<'q> Fanout<'q> {
     /// Who is to be asked; the others are settled.
@@ -118,6 +106,7 @@ impl<'q> Fanout<'q> {
         let can_spare = self.questions.len().saturating_sub(self.enough.needed);
         let spare = left_out.iter().filter(|&&out| out).count() <= can_spare;
         let mut servers = Vec::with_capacity(self.questions.len());
+        let mut unknown = Vec::new();
         for (place, question) in self.questions.iter().enumerate() {
             if spare && left_out[place] {
                 self.fail(
@@ -126,13 +115,24 @@ impl<'q> Fanout<'q> {
                 );
                 continue;
             }
-            let connections = question.connections;
-            let time = connections.connect_timeout.min(self.until.left());
-            match connections.topology.server(question.lock, time) {
+            match question.connections.topology.known(question.lock) {
+                Some(server) => servers.push((place, server)),
+                None => unknown.push(place),
+            }
+        }
+        for (tried, &place) in unknown.iter().enumerate() {
+            let Question {
+                connections, lock, ..
+            } = &self.questions[place];
+            let time = self.share(place, unknown.len() - tried, servers.len());
+            match connections.topology.server(lock, time) {
                 Ok(server) => servers.push((place, server)),
-                Err(nowhere) => match Failure::nowhere(question.lock, nowhere) {
+                Err(nowhere) => match Failure::nowhere(lock, nowhere) {
                     Failure::Final(error) => self.settle(place, Err(error.into())),
-                    Failure::NoServer(cause) => self.fail(place, cause),
+                    Failure::NoServer(cause) => {
+                        connections.suspicion.unanswered();
+                        self.fail(place, cause);
+                    }
                     _ => self.fail(place, "no server is known that has the lock".into()),
                 },
             }
@@ -140,45 +140,57 @@ impl<'q> Fanout<'q> {
         servers
     }
 
-    /// Sends to each, first to those with a connection that is open.
-    fn send_all<'s>(&mut self, servers: &'s [(usize, Arc<Server>)]) -> Vec<Exchange<'s>> {
-        let mut sent = Vec::with_capacity(servers.len());
-        let mut unopened = Vec::new();
-        for (place, server) in servers {
-            let slot = server.pool.slot(Duration::ZERO).ok();
-            let (slot, wire) = match slot {
-                Some(mut slot) => match slot.take() {
-                    Some(wire) => (slot, wire),
-                    None => {
-                        unopened.push((*place, &**server, Some(slot)));
-                        continue;
-                    }
-                },
-                None => {
-                    unopened.push((*place, &**server, None));
-                    continue;
-                }
-            };
-            sent.extend(self.send(*place, server, slot, wire));
+    /// What the first of so many that are not at hand may take, if so many others are.
+    fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
+        let connections = self.questions[place].connections;
+        let untried = u32::try_from(untried).unwrap_or(u32::MAX);
+        let time = connections.connect_timeout.min(self.until.left() / untried);
+        if at_hand < self.enough.needed {
+            return time;
         }
-        for (place, server, slot) in unopened {
-            let connections = self.questions[place].connections;
-            let mut time = connections.connect_timeout.min(self.until.left());
-            if sent.len() >= self.enough.needed {
-                time = time.min(OPEN_BRIEFLY);
+        let unknown = connections.command_timeout / 4;
+        time.min(connections.suspicion.grace(unknown).max(BRIEFLY))
+    }
+
+    /// Room for a connection to each. All threads take it in the same order, and before anything is sent:
+    /// so nobody who waits for room keeps others waiting who have it.
+    fn slots<'s>(&mut self, servers: &'s [(usize, Arc<Server>)]) -> Vec<Room<'s>> {
+        let mut order: Vec<&(usize, Arc<Server>)> = servers.iter().collect();
+        order.sort_by_key(|(_, server)| server.name());
+        let mut rooms = Vec::with_capacity(order.len());
+        for (tried, (place, server)) in order.into_iter().enumerate() {
+            let untried = u32::try_from(servers.len() - tried).unwrap_or(u32::MAX);
+            let pool_timeout = self.questions[*place].connections.pool_timeout;
+            let time = pool_timeout.min(self.until.left() / untried);
+            match server.pool.slot(time) {
+                Ok(slot) => rooms.push((*place, &**server, slot)),
+                Err(_) => self.fail(*place, "all connections of the pool are in use".into()),
             }
-            let slot = match slot {
-                Some(slot) => Ok(slot),
-                None => server.pool.slot(connections.pool_timeout.min(time)),
-            };
-            let Ok(slot) = slot else {
-                self.fail(place, "all connections of the pool are in use".into());
-                continue;
-            };
+        }
+        rooms
+    }
+
+    /// Sends to each, first to those with a connection that is open, and last to suspects.
+    fn send_all<'s>(&mut self, rooms: Vec<Room<'s>>) -> Vec<Exchange<'s>> {
+        let mut sent = Vec::with_capacity(rooms.len());
+        let mut unopened = Vec::new();
+        for (place, server, mut slot) in rooms {
+            match slot.take() {
+                Some(wire) => sent.extend(self.send(place, server, slot, wire)),
+                None => unopened.push((place, server, slot)),
+            }
+        }
+        unopened.sort_by_key(|(place, ..)| self.questions[*place].connections.is_suspect());
+        let count = unopened.len();
+        for (tried, (place, server, slot)) in unopened.into_iter().enumerate() {
+            let time = self.share(place, count - tried, sent.len());
             match server.node.open(time) {
                 Ok(wire) => sent.extend(self.send(place, server, slot, wire)),
                 Err(error) => {
-                    connections.suspicion.unanswered();
+                    // In less time even a good one may not be opened.
+                    if !error.is_timeout() || time >= BRIEFLY {
+                        self.questions[place].connections.suspicion.unanswered();
+                    }
                     self.failed(place, server, error, InVain::default());
                 }
             }
@@ -208,6 +220,7 @@ impl<'q> Fanout<'q> {
             wire,
             asked,
             by_source: false,
+            torn: false,
         })
     }
 
@@ -215,7 +228,7 @@ impl<'q> Fanout<'q> {
     /// over for all.
     fn receive_all(&mut self, open: &mut Vec<Exchange<'_>>) {
         let mut look = FIRST_LOOK;
-        let mut late = Moment::NEVER;
+        let mut settled = None;
         while !open.is_empty() {
             let mut still_open = Vec::with_capacity(open.len());
             for mut exchange in open.drain(..) {
@@ -225,11 +238,19 @@ impl<'q> Fanout<'q> {
                 }
             }
             *open = still_open;
-            if late == Moment::NEVER && self.is_settled() {
-                let now = Moment::now();
-                late = now.after(now.since(self.began).max(GRACE));
+            let mut until = self.until;
+            if settled.is_none() && self.is_settled() {
+                settled = Some(Moment::now());
             }
-            if self.until.min(late).is_past() {
+            if let Some(settled) = settled {
+                let graces = open.iter().map(|exchange| {
+                    let connections = self.questions[exchange.place].connections;
+                    connections.suspicion.grace(connections.command_timeout / 4)
+                });
+                let grace = graces.max().unwrap_or_default();
+                until = until.min(settled.after(settled.since(self.began).max(grace)));
+            }
+            if until.is_past() {
                 return;
             }
             look = (look * 2).min(LONGEST_LOOK);
@@ -256,13 +277,15 @@ impl<'q> Fanout<'q> {
             mut slot,
             wire,
             asked,
+            torn,
             ..
         } = exchange;
+        let took = Moment::now().since(asked);
         let question = &self.questions[place];
         let error = match reply {
             Ok(reply) => {
                 slot.put(wire);
-                question.connections.suspicion.answered();
+                question.connections.suspicion.answered(took);
                 self.outcomes[place] = Some(Ok(Answer {
                     reply,
                     asked,
@@ -274,11 +297,11 @@ impl<'q> Fanout<'q> {
             Err(error) => error,
         };
         if !Advice::is_reply(&error) {
-            let wire = Some(wire).filter(|wire| !wire.is_answered());
+            let wire = Some(wire).filter(|wire| !torn && !wire.is_answered());
             self.failed(place, server, error, InVain::of(wire));
             return;
         }
-        question.connections.suspicion.answered();
+        question.connections.suspicion.answered(took);
         let advice = Advice::on(&error);
         if advice.keeps_connection() {
             slot.put(wire);
@@ -355,28 +378,5 @@ impl<'q> Fanout<'q> {
                 },
             )
             .collect()
-    }
-}
-
-impl Exchange<'_> {
-    /// The reply, if it is there in `time`. A server that does not know the script is sent it.
-    fn receive(&mut self, call: &Call, time: Duration) -> Option<RedisResult<Value>> {
-        self.wire.give(time);
-        let error = match self.wire.receive() {
-            Err(error) => error,
-            reply => return Some(reply),
-        };
-        if error.is_timeout() {
-            return None;
-        }
-        if Advice::on(&error) != Advice::SendSource || self.by_source {
-            return Some(Err(error));
-        }
-        self.by_source = true;
-        self.wire.give(LONGEST_LOOK);
-        match self.wire.send(&call.by_source(self.wire.publish())) {
-            Ok(()) => None,
-            Err(error) => Some(Err(error)),
-        }
     }
 }

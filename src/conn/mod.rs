@@ -3,6 +3,7 @@
 mod advice;
 mod answer;
 mod attempt;
+mod exchange;
 mod fanout;
 mod hint;
 mod node;

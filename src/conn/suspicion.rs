@@ -9,6 +9,9 @@ use crate::clock::Moment;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// What the machine itself may cost.
+const SHORTEST_GRACE: Duration = Duration::from_millis(10);
+
 /// Whether a client's server is worth asking where others can be asked instead.
 #[derive(Debug, Default)]
 pub(super) struct Suspicion(Mutex<State>);
@@ -19,6 +22,8 @@ struct State {
     /// Zero: the last request was answered.
     pause: Duration,
     until: Moment,
+    /// How long its answers take, rather too long than too short; `None` before the first.
+    usual: Option<Duration>,
 }
 
 impl Default for State {
@@ -26,6 +31,7 @@ impl Default for State {
         Self {
             pause: Duration::ZERO,
             until: Moment::ZERO,
+            usual: None,
         }
     }
 }
@@ -50,8 +56,20 @@ impl Suspicion {
         false
     }
 
-    pub(super) fn answered(&self) {
-        self.0.lock().pause = Duration::ZERO;
+    pub(super) fn answered(&self, took: Duration) {
+        let mut state = self.0.lock();
+        state.pause = Duration::ZERO;
+        let usual = state.usual.unwrap_or_default();
+        state.usual = Some((usual - usual / 8).max(took));
+    }
+
+    /// How much later than the others it may be without being suspected: twice what its answers take, `unknown`
+    /// if it never gave one, and the longer the more often it was left out, so that one that has become
+    /// slow is not left out for ever.
+    pub(super) fn grace(&self, unknown: Duration) -> Duration {
+        let state = self.0.lock();
+        let usual = state.usual.map_or(unknown, |usual| usual * 2);
+        usual.max(state.pause / 8).max(SHORTEST_GRACE)
     }
 
     pub(super) fn unanswered(&self) {
@@ -74,8 +92,24 @@ mod tests {
         suspicion.0.lock().until = Moment::ZERO;
         assert!(!suspicion.leaves_out(), "the first after the pause");
         assert!(suspicion.leaves_out(), "the second");
-        suspicion.answered();
+        suspicion.answered(Duration::ZERO);
         assert!(!suspicion.leaves_out() && !suspicion.is_raised());
+    }
+
+    #[test]
+    fn one_that_is_always_slow_is_given_its_time() {
+        let (suspicion, unknown) = (Suspicion::default(), Duration::from_millis(250));
+        let (slow, quick) = (Duration::from_millis(30), Duration::from_millis(1));
+        assert_eq!(suspicion.grace(unknown), unknown);
+        suspicion.answered(slow);
+        assert_eq!(suspicion.grace(unknown), slow * 2);
+        (0..50).for_each(|_| suspicion.answered(quick));
+        assert_eq!(suspicion.grace(unknown), SHORTEST_GRACE);
+        (0..8).for_each(|_| suspicion.unanswered());
+        assert!(
+            suspicion.grace(unknown) > slow * 2,
+            "it may have become slow"
+        );
     }
 
     #[test]

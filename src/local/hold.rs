@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
 use super::bell::Bell;
@@ -17,7 +16,7 @@ use crate::clock::Moment;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::Terms;
-use crate::observe::{LockEvent, Observer, tell};
+use crate::observe::Observer;
 use crate::owner::{Owner, ThreadId};
 use crate::process::Process;
 use crate::watchdog::{Id, Schedule};
@@ -50,6 +49,10 @@ struct State {
     end: Option<End>,
     /// What this hold is a part of, to be told of its loss.
     quorums: Vec<Weak<Quorum>>,
+    /// What it ends with.
+    bond: Option<Arc<Quorum>>,
+    /// It ended with others. In Redis it may still stand.
+    forsaken: bool,
 }
 
 impl State {
@@ -120,6 +123,8 @@ impl Hold {
                 unconfirmed: 0,
                 end: None,
                 quorums: Vec::new(),
+                bond: None,
+                forsaken: false,
             }),
             bell: Bell::default(),
             queue: Arc::downgrade(queue),
@@ -294,88 +299,13 @@ impl Hold {
         Ok(())
     }
 
-    /// Ends a hold that stands as lost, and tells everybody: the holder, the operator, and the
-    /// threads at home that wait for it. After the end of its lease it is lost by that, whatever
-    /// `reason` was found.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        self.lose_from(None, reason);
-    }
-
-    /// As [`lose`](Self::lose), where it is the release that finds the lock gone.
-    pub(crate) fn lose_on_release(&self, reason: LostReason) {
-        self.lose_from(Some(End::Released), reason);
-    }
-
-    fn lose_from(&self, before: Option<End>, found: LostReason) {
-        let (reason, quorums) = {
-            let mut state = self.state.lock();
-            if state.end != before {
-                return;
-            }
-            // After the lease, that the key is gone or another's is no more than what was to be expected.
-            let reason = if state.tenure.expires().is_past() {
-                LostReason::Expired
-            } else {
-                found
-            };
-            state.end = Some(End::Lost(reason));
-            // Counted before anybody can see it.
-            self.observer.counters.count_loss();
-            (reason, std::mem::take(&mut state.quorums))
-        };
-        self.bell.ring(reason);
-        for quorum in quorums.iter().filter_map(Weak::upgrade) {
-            quorum.lost(reason);
-        }
-        self.observer.emit(&LockEvent::Lost {
-            lock: self.key.shared_name(),
-            reason,
-        });
-        if let Some(queue) = self.queue.upgrade() {
-            queue.lost(self);
-        }
-        // Last of all: what listens to these is code of the user's, and may take its time.
-        self.observer.counters.tell_loss(reason);
-        if before.is_none() {
-            self.observer.counters.held(self.held_for());
-        }
-        tell(|| tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost"));
-    }
-
-    /// Where the loss is told.
-    pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        self.bell.listen(|| {
-            if !self.process.is_current() {
-                return None;
-            }
-            match self.state.lock().end {
-                Some(End::Lost(reason)) => Some(reason),
-                _ => None,
-            }
-        })
-    }
-
-    /// Has `quorum` told of the loss of this hold, at once if it is lost already.
-    pub(super) fn tell(&self, quorum: &Arc<Quorum>) {
-        if !self.process.is_current() {
-            return;
-        }
-        let mut state = self.state.lock();
-        if let Some(End::Lost(reason)) = state.end {
-            drop(state);
-            quorum.lost(reason);
-            return;
-        }
-        state.quorums.retain(|told| told.strong_count() > 0);
-        state.quorums.push(Arc::downgrade(quorum));
-    }
-
     /// When the watchdog is to look at this hold again.
     pub(crate) fn schedule(&self) -> Schedule {
         self.state.lock().schedule()
     }
 }
 
+mod loss;
 mod renewal;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Holds that stand for one lock together, for as long as enough of them stand.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Receiver;
 
@@ -15,6 +15,8 @@ pub(crate) struct Quorum {
     /// How many more may be lost.
     spare: AtomicUsize,
     bell: Bell,
+    /// Those that end with it. They keep it.
+    bound: Vec<Weak<Hold>>,
 }
 
 impl Quorum {
@@ -26,6 +28,7 @@ impl Quorum {
         let quorum = Arc::new(Self {
             spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
             bell: Bell::default(),
+            bound: Vec::new(),
         });
         // Before any loss, which rings in vain where nobody listens.
         quorum.bell();
@@ -33,6 +36,19 @@ impl Quorum {
             hold.tell(&quorum);
         }
         quorum
+    }
+
+    /// Binds `holds` together: when fewer than `needed` stand, the others are of no use, and keep the lock
+    /// from those who could have it.
+    pub(crate) fn bind(holds: &[Arc<Hold>], needed: usize) {
+        let quorum = Arc::new(Self {
+            spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
+            bell: Bell::default(),
+            bound: holds.iter().map(Arc::downgrade).collect(),
+        });
+        for hold in holds {
+            hold.bind(&quorum);
+        }
     }
 
     /// Where it is heard that too few stand.
@@ -48,6 +64,9 @@ impl Quorum {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         if spared.is_err() {
             self.bell.ring(reason);
+            for hold in self.bound.iter().filter_map(Weak::upgrade) {
+                hold.forsake(reason);
+            }
         }
     }
 }
@@ -75,6 +94,16 @@ mod tests {
         assert_eq!(quorum.bell().try_recv(), Ok(LostReason::Taken));
         holds[2].lose(LostReason::Taken);
         assert!(quorum.bell().recv().is_err(), "disconnected, not silent");
+    }
+
+    #[test]
+    fn what_is_bound_ends_together() {
+        let holds = holds();
+        Quorum::bind(&holds, 2);
+        holds[2].lose(LostReason::Deleted);
+        assert!(holds[0].check().is_ok() && holds[1].check().is_ok());
+        holds[0].lose(LostReason::Deleted);
+        assert!(holds[1].check().is_err(), "it is of no use alone");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::conn::{Enough, NoAnswer, Question, ask_all};
 use crate::error::{Error, Result};
 use crate::lease::{Terms, drift};
-use crate::local::{Grant, Hold, Place, Turn};
+use crate::local::{Grant, Hold, Place, Quorum, Turn};
 use crate::owner::{self, Owner, ThreadId};
 use crate::patience::Patience;
 use crate::script::{self, Attempt};
@@ -31,6 +31,7 @@ const LONGEST_STEP_BACK: Duration = Duration::from_millis(50);
 
 /// Between tries where no message can tell of a release.
 const POLL: Duration = Duration::from_millis(250);
+const LONGEST_POLL: Duration = Duration::from_secs(2);
 
 /// One thread's way to one lock.
 pub(super) struct Contest<'a> {
@@ -40,6 +41,8 @@ pub(super) struct Contest<'a> {
     /// At each server, whether this thread speaks for its process there.
     turns: Vec<Option<Turn>>,
     listeners: Vec<Option<Listener>>,
+    /// Where others held it at the last attempt.
+    elsewhere: Vec<usize>,
 }
 
 /// What one attempt found.
@@ -48,7 +51,11 @@ enum Found {
     /// Some servers were had, which others need as well.
     Shared,
     /// Others have it, for so long at least.
-    Held(Duration),
+    Held {
+        left: Duration,
+        /// Some servers were had all the same.
+        shared: bool,
+    },
     /// Too few answered.
     Silence(Error),
 }
@@ -57,8 +64,8 @@ enum Found {
 #[derive(Default)]
 struct Said {
     granted: Vec<(usize, Grant)>,
-    /// For how long others hold it.
-    held: Vec<Duration>,
+    /// For how long others hold it, and where.
+    held: Vec<(Duration, usize)>,
     failures: Vec<Error>,
 }
 
@@ -70,6 +77,7 @@ impl<'a> Contest<'a> {
             patience,
             turns: lock.locks.iter().map(|_| None).collect(),
             listeners: lock.locks.iter().map(|_| None).collect(),
+            elsewhere: Vec::new(),
         }
     }
 
@@ -92,6 +100,7 @@ impl<'a> Contest<'a> {
         let patience = self.patience;
         let first = &self.lock.locks[0];
         let (mut pause, mut step_back) = (Duration::ZERO, FIRST_STEP_BACK);
+        let mut poll = POLL;
         // Of all attempts that nobody answers together.
         let mut answer_by = None;
         loop {
@@ -115,11 +124,23 @@ impl<'a> Contest<'a> {
                     pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 }
                 _ if patience.is_over() => return Ok(None),
-                Found::Shared => {
+                // At first they are taken for others who try as well, and step back.
+                Found::Shared | Found::Held { shared: true, .. }
+                    if step_back < LONGEST_STEP_BACK =>
+                {
                     self.step_back(by_chance(step_back));
                     step_back = (step_back * 2).min(LONGEST_STEP_BACK);
                 }
-                Found::Held(left) => {
+                Found::Shared => self.step_back(by_chance(step_back)),
+                Found::Held { left, shared } => {
+                    let left = if shared {
+                        // Perhaps they do.
+                        poll = (poll * 2).min(LONGEST_POLL);
+                        left.min(by_chance(poll))
+                    } else {
+                        (poll, step_back) = (POLL, FIRST_STEP_BACK);
+                        left
+                    };
                     self.listen();
                     let nap = if self.hears_a_majority() {
                         left + first.core.stagger()
@@ -132,7 +153,6 @@ impl<'a> Contest<'a> {
                     } else {
                         counters.wakeups_by_timeout.add(1);
                     }
-                    step_back = FIRST_STEP_BACK;
                 }
             }
             patience.check(self.lock.name())?;
@@ -147,17 +167,16 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Listens wherever somebody answers.
+    /// Listens wherever others hold it. Where it was had, nobody but those who try is to be heard.
     fn listen(&mut self) {
-        for (lock, listener) in self.lock.locks.iter().zip(&mut self.listeners) {
-            let subscriber = &lock.core.subscriber;
-            if listener
-                .as_ref()
-                .is_some_and(|l| !subscriber.is_in_place(l, &lock.key))
-            {
+        for (at, lock) in self.lock.locks.iter().enumerate() {
+            let (subscriber, listener) = (&lock.core.subscriber, &mut self.listeners[at]);
+            let is_wanted = self.elsewhere.contains(&at) && !lock.core.connections.is_suspect();
+            let is_of_use = |l: &Listener| is_wanted && subscriber.is_in_place(l, &lock.key);
+            if !listener.as_ref().is_some_and(is_of_use) {
                 *listener = None;
             }
-            if listener.is_none() && !lock.core.connections.is_suspect() {
+            if listener.is_none() && is_wanted {
                 let (waker, left) = (self.patience.waker(), self.patience.left());
                 *listener = Some(subscriber.listen(&lock.key, waker, left));
             }
@@ -197,12 +216,16 @@ impl<'a> Contest<'a> {
                 self.patience,
             )));
         }
-        if is_shared {
+        if is_shared && said.held.len() < needed {
             return Ok(Found::Shared);
         }
         let mut held = said.held;
         held.sort_unstable();
-        Ok(Found::Held(held.get(missing - 1).copied().unwrap_or(POLL)))
+        self.elsewhere = held.iter().map(|&(_, at)| at).collect();
+        Ok(Found::Held {
+            left: held.get(missing - 1).map_or(POLL, |&(left, _)| left),
+            shared: is_shared,
+        })
     }
 
     fn ask(&mut self) -> Said {
@@ -215,7 +238,7 @@ impl<'a> Contest<'a> {
                     Place::Turn(turn) => self.turns[at] = Some(turn),
                     // Another thread of this process has the server by a lock over other servers.
                     _ => {
-                        said.held.push(POLL);
+                        said.held.push((POLL, at));
                         continue;
                     }
                 }
@@ -261,7 +284,8 @@ impl<'a> Contest<'a> {
                     },
                 )),
                 Ok(Attempt::Held(millis)) => {
-                    said.held.push(millis.map_or(POLL, Duration::from_millis));
+                    let left = millis.map_or(POLL, Duration::from_millis);
+                    said.held.push((left, at));
                 }
                 Err(error) => {
                     let refusal = lock.core.connections.refusal(&lock.key, error);
@@ -297,6 +321,8 @@ impl<'a> Contest<'a> {
                 held.push(begin(core, turn, hold, self.patience));
             }
         }
+        let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
+        Quorum::bind(&holds, self.lock.needed());
         Found::Taken(held)
     }
 

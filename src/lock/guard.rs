@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::held::{Held, release_all, slowest, together};
+use super::held::{Held, are_apart, release_all, slowest, together};
 use super::standing;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -152,6 +152,9 @@ impl LockGuard {
     /// the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let patience = self.patience(Core::patience_for_an_answer);
+        if are_apart(&self.parts) {
+            return standing::extend_at_once(&self.parts, self.needed, duration, &patience);
+        }
         let extend = |part: &Held| standing::extend(&part.core, &part.hold, duration, &patience);
         together(self.parts.iter().map(extend), self.needed)
     }

@@ -34,7 +34,7 @@ pub(super) fn release_all(held: &[Held], needed: usize, patience: &Patience) -> 
 }
 
 /// Several, each of a client of its own: all can be asked at once.
-fn are_apart(held: &[Held]) -> bool {
+pub(super) fn are_apart(held: &[Held]) -> bool {
     let is_first = |at: usize| {
         let core = &held[at].core;
         !held[..at]
@@ -90,28 +90,29 @@ pub(super) fn release_at_once<'a>(
     together(results.into_iter(), needed)
 }
 
-/// Good if `needed` of the results are; else the first error, a loss before all others. All results
-/// are waited for.
-pub(super) fn together(results: impl Iterator<Item = Result<()>>, needed: usize) -> Result<()> {
-    let mut good = 0;
-    let mut first = None;
-    for result in results {
-        match result {
-            Ok(()) => good += 1,
-            Err(error) => {
-                let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
-                if first
-                    .as_ref()
-                    .is_none_or(|first| is_loss(&error) && !is_loss(first))
-                {
-                    first = Some(error);
-                }
-            }
-        }
+/// Good if `needed` of the results are. Else the first error: a loss if too many are lost for `needed` to
+/// stand, and otherwise what kept the others from it. All results are waited for.
+pub(super) fn together(
+    results: impl ExactSizeIterator<Item = Result<()>>,
+    needed: usize,
+) -> Result<()> {
+    let spare = results.len().saturating_sub(needed);
+    let errors: Vec<Error> = results.filter_map(Result::err).collect();
+    if errors.len() <= spare {
+        return Ok(());
     }
-    match first {
-        Some(error) if good < needed => Err(error),
-        _ => Ok(()),
+    let (losses, others): (Vec<Error>, Vec<Error>) = errors
+        .into_iter()
+        .partition(|error| matches!(error, Error::Lost { .. }));
+    let is_lost = losses.len() > spare;
+    let (first, second) = if is_lost {
+        (losses, others)
+    } else {
+        (others, losses)
+    };
+    match first.into_iter().chain(second).next() {
+        Some(error) => Err(error),
+        None => Ok(()),
     }
 }
 

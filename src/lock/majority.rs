@@ -128,11 +128,7 @@ impl Majority {
     fn reenter(&self, terms: &[Terms], patience: &Patience) -> Result<Vec<Held>> {
         let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
         if holds.len() < self.needed() {
-            return Err(Error::Config {
-                field: "name",
-                value: format!("{:?}", self.name),
-                rule: "this thread holds it by a lock of one server; use one kind of lock for one name".into(),
-            });
+            return Err(self.held_otherwise());
         }
         let (standing, lost): (Vec<_>, Vec<_>) = holds
             .into_iter()
@@ -159,9 +155,22 @@ impl Majority {
                 Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
                 Err(error) if is_answered => Err(error),
                 Err(error) => {
-                    failure.get_or_insert(error);
                     hold.end_count(Written::Unknown);
-                    hold.push_unanswered(terms[*at])
+                    let again = if core.connections.is_suspect() {
+                        Err(error)
+                    } else {
+                        // A connection that was cut while it was idle says nothing of its server.
+                        let (count, millis) = (hold.count() + 1, terms[*at].millis);
+                        standing::recount(core, hold, count, millis, patience)
+                    };
+                    match again {
+                        Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            hold.end_count(Written::Unknown);
+                            hold.push_unanswered(terms[*at])
+                        }
+                    }
                 }
             };
             core.watchdog.reschedule(hold.id(), hold.schedule());
@@ -182,6 +191,15 @@ impl Majority {
             .map(|held| (&held.core, &*held.hold, Some(held.level)));
         let _ = release_at_once(levels, held.len(), patience);
         Err(failure.unwrap_or_else(|| self.lost(standing.iter().map(|(_, hold)| hold))))
+    }
+
+    fn held_otherwise(&self) -> Error {
+        Error::Config {
+            field: "name",
+            value: format!("{:?}", self.name),
+            rule: "this thread holds it by a lock of one server; use one kind of lock for one name"
+                .into(),
+        }
     }
 
     /// The error of a hold that fewer servers have than are needed.
@@ -213,6 +231,9 @@ impl Majority {
             .iter()
             .filter(|(_, hold)| Some(hold.levels()) == newest)
             .map(|(at, hold)| (&self.locks[*at].core, &**hold, None));
+        if levels.clone().count() < self.needed() {
+            return Err(self.held_otherwise());
+        }
         release_at_once(levels, self.needed(), &patience)
     }
 
@@ -239,7 +260,12 @@ impl Majority {
             })
             .collect();
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        let answers = ask_all(&questions, self.enough(|_| true), &patience);
+        let ask = || ask_all(&questions, self.enough(|_| true), &patience);
+        let mut answers = ask();
+        if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
+            // Connections that were cut while they were idle say nothing of their servers.
+            answers = ask();
+        }
         for (lock, answer) in self.locks.iter().zip(answers) {
             let found = answer
                 .map_err(|no_answer| no_answer.error)

@@ -83,10 +83,12 @@ impl<'a> Leaving<'a> {
             What::Inner(count, owner) => Some(self.recount(*count, owner)),
             What::Last => Some(self.release()),
             // It may still stand in Redis: nobody else should wait for it.
-            What::Lost {
-                reason: LostReason::Expired | LostReason::RenewalLimit,
-                last: true,
-            } => Some(self.release()),
+            What::Lost { reason, last: true }
+                if self.hold.is_forsaken()
+                    || matches!(reason, LostReason::Expired | LostReason::RenewalLimit) =>
+            {
+                Some(self.release())
+            }
             What::Lost { .. } => None,
         }
     }

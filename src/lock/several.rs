@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::acquire::acquire;
 use super::handle::Handle;
-use super::held::{Held, release_all, slowest, together};
+use super::held::{Held, release_all, release_at_once, slowest, together};
 use super::{LockGuard, release, standing};
 use crate::clock::Moment;
 use crate::core::Core;
@@ -117,12 +117,25 @@ impl Several {
     /// Takes all of them; `None` if the patience ends before.
     fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
         let mut order: Vec<&Handle> = self.locks.iter().collect();
+        // Since when their leases have not lasted until all were had.
+        let mut lost = None;
         loop {
             match self.take_in(&order, lease, patience) {
                 Ok(Round::Taken(held)) => return Ok(Some(held)),
                 // Begins with the one that was not to be had: while it is waited for, nothing is held.
-                Ok(Round::Refused(at)) => order.rotate_left(at),
-                Ok(Round::Lost) => {}
+                Ok(Round::Refused(at)) => {
+                    order.rotate_left(at);
+                    lost = None;
+                }
+                Ok(Round::Lost) => {
+                    patience.silent_since(Some(*lost.get_or_insert_with(Moment::now)));
+                    if patience.answer_by().is_past() {
+                        let cause = "the leases of the first are over before all are taken";
+                        let first = order[0];
+                        let connections = &first.core.connections;
+                        return Err(connections.unavailable(&first.key, patience, cause.into()));
+                    }
+                }
                 Err(Error::Interrupted { .. }) => {
                     return Err(Error::Interrupted {
                         lock: self.name().into(),
@@ -155,7 +168,9 @@ impl Several {
                 }
                 Ok(None) => return Ok(Round::Refused(at)),
                 // The whole call may have more time for an answer than one who holds others has.
-                Err(Error::Unavailable { .. }) if hurried.is_some() && !patience.is_over() => {
+                Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
+                    if hurried.is_some() && !patience.is_over() =>
+                {
                     return Ok(Round::Refused(at));
                 }
                 Err(error) => return Err(error),
@@ -193,11 +208,21 @@ impl Several {
         let holds = holds.ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
         })?;
+        if self.are_apart() {
+            let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
+            return release_at_once(levels, holds.len(), &patience);
+        }
         let results = holds
             .iter()
             .rev()
             .map(|(core, hold)| release::release(core, hold, None, &patience));
         together(results, holds.len())
+    }
+
+    /// Each of a client of its own.
+    fn are_apart(&self) -> bool {
+        let ids: HashSet<_> = self.locks.iter().map(|lock| lock.core.id).collect();
+        ids.len() == self.locks.len() && ids.len() > 1
     }
 
     pub(super) fn hold_count(&self) -> u32 {

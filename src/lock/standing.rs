@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
+use super::held::{Held, together};
 use crate::clock::Moment;
-use crate::conn::{Answer, InVain, NoAnswer};
+use crate::conn::{Answer, Enough, InVain, NoAnswer, Question, ask_all};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
@@ -144,6 +145,59 @@ pub(super) fn extend(
     hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id(), hold.schedule());
     Ok(())
+}
+
+/// The same for the holds of several clients, at once and at the speed of those servers that answer.
+pub(super) fn extend_at_once(
+    parts: &[Held],
+    needed: usize,
+    duration: Duration,
+    patience: &Patience,
+) -> Result<()> {
+    let millis = whole_millis("lease", duration)?;
+    let owners: Vec<Result<Owner>> = parts.iter().map(|part| part.hold.ask()).collect();
+    let mut questions = Vec::with_capacity(parts.len());
+    for (part, owner) in parts.iter().zip(&owners) {
+        let Ok(owner) = owner else { continue };
+        let key = part.hold.key();
+        questions.push(Question {
+            connections: &part.core.connections,
+            lock: key,
+            call: script::renew(&[Renewal {
+                key: key.clone(),
+                owner: owner.clone(),
+                millis,
+            }]),
+        });
+    }
+    let enough = Enough {
+        needed,
+        is_good: |reply| matches!(script::only_verdict(reply), Ok(Verdict::Done)),
+    };
+    let mut answers = ask_all(&questions, enough, patience).into_iter();
+    let finish = |(part, owner): (&Held, Result<Owner>)| {
+        let Held { core, hold, .. } = part;
+        let owner = owner?;
+        let Some(answer) = answers.next() else {
+            return Err(hold.not_held());
+        };
+        if !in_vain(&answer).is_ambiguous() {
+            hold.answered();
+        }
+        let answer = answer.map_err(|no_answer| failure(core, hold, no_answer.error))?;
+        match verdict(core, hold, &answer, script::only_verdict)? {
+            Ok(asked) => {
+                hold.extended(asked, millis)?;
+                core.watchdog.reschedule(hold.id(), hold.schedule());
+                Ok(())
+            }
+            // Asked under a name that its own thread has changed meanwhile: nothing is known.
+            Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, patience),
+            Err(reason) => Err(lose(core, hold, reason)),
+        }
+    };
+    let results: Vec<Result<()>> = parts.iter().zip(owners).map(finish).collect();
+    together(results.into_iter(), needed)
 }
 
 /// Who holds a lock, as Redis knows it.
