@@ -28,13 +28,8 @@ impl Bench {
         Self::with(Server::options().alone().start())
     }
 
-    /// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
     fn with(server: Server) -> Self {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
-        for file in std::fs::read_dir(scripts).expect("the scripts") {
-            let text = std::fs::read(file.expect("a file").path()).expect("its text");
-            server.ask::<()>(redis::cmd("SCRIPT").arg("LOAD").arg(text));
-        }
+        load_scripts(&server);
         let proxy = Proxy::before(&server.address());
         Self { server, proxy }
     }
@@ -51,6 +46,15 @@ impl Bench {
 
     pub fn books(&self) -> Books {
         Books(self.server.connection())
+    }
+}
+
+/// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
+pub fn load_scripts(server: &Server) {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    for file in std::fs::read_dir(scripts).expect("the scripts") {
+        let text = std::fs::read(file.expect("a file").path()).expect("its text");
+        server.ask::<()>(redis::cmd("SCRIPT").arg("LOAD").arg(text));
     }
 }
 

@@ -15,6 +15,7 @@ pub mod killed;
 mod lost_replies;
 pub mod panics;
 pub mod paused;
+mod proxied;
 mod proxy;
 mod pubsub;
 mod refusals;

@@ -29,7 +29,7 @@ pub(super) fn reply(bytes: &[u8]) -> Framed<usize> {
 pub(super) fn message(reply: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (_, mut words) = words(reply).ok()??;
     let is_message = match words.first()?.as_slice() {
-        b"message" => words.len() == 3,
+        b"message" | b"smessage" => words.len() == 3,
         b"pmessage" => words.len() == 4,
         _ => false,
     };

@@ -48,15 +48,17 @@ impl Request {
     }
 
     pub(super) fn subscribes(&self) -> bool {
-        matches!(self.command().as_str(), "SUBSCRIBE" | "PSUBSCRIBE")
+        matches!(
+            self.command().as_str(),
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE"
+        )
     }
 
     /// How many replies the server gives to it.
     pub(super) fn replies(&self) -> usize {
         match self.command().as_str() {
-            "SUBSCRIBE" | "PSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE" => {
-                self.words.len().saturating_sub(1).max(1)
-            }
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE"
+            | "SUNSUBSCRIBE" => self.words.len().saturating_sub(1).max(1),
             _ => 1,
         }
     }

@@ -1,0 +1,143 @@
+//! A place in which clients find a proxy for each server with locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::LockClientBuilder;
+use parking_lot::Mutex;
+
+use super::bench::{Books, load_scripts};
+use super::place::{NEVER, Place, builder_of};
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::proxy::{Fault, Proxy, Request};
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+
+/// Without replicas: they would follow a proxy.
+pub struct Proxied<'a> {
+    place: &'a Place,
+    servers: Vec<&'a Server>,
+    proxies: Vec<Proxy>,
+}
+
+impl<'a> Proxied<'a> {
+    pub fn new(place: &'a Place) -> Self {
+        let servers = place.servers();
+        let proxies: Vec<_> = servers
+            .iter()
+            .map(|s| Proxy::before(&s.address()))
+            .collect();
+        let is_replica = |server: &&Server| servers.iter().all(|s| s.port() != server.port());
+        place
+            .all_servers()
+            .iter()
+            .filter(is_replica)
+            .for_each(Server::kill);
+        servers.iter().for_each(|server| load_scripts(server));
+        match place {
+            Place::OneServer(_) => {}
+            Place::Sentinel(deployment) => monitor(deployment, servers[0], &proxies[0]),
+            Place::Cluster(cluster) => announce(cluster, &servers, &proxies),
+        }
+        Self {
+            place,
+            servers,
+            proxies,
+        }
+    }
+
+    /// Of a client for which a lost reply costs `timeout`.
+    pub fn builder(&self, timeout: Duration) -> LockClientBuilder {
+        let target = match self.place {
+            Place::OneServer(_) => self.proxies[0].url(),
+            Place::Sentinel(_) => self.place.target(),
+            Place::Cluster(_) => {
+                let urls: Vec<_> = self.proxies.iter().map(Proxy::url).collect();
+                urls.join(",")
+            }
+        };
+        builder_of(&target).command_timeout(timeout)
+    }
+
+    /// As [`Proxy::on_request`], of all proxies together.
+    pub fn on_request(&self, rule: impl FnMut(&Request) -> Fault + Send + 'static) {
+        let rule = Arc::new(Mutex::new(rule));
+        for proxy in &self.proxies {
+            let rule = Arc::clone(&rule);
+            proxy.on_request(move |request| (rule.lock())(request));
+        }
+    }
+
+    pub fn calm(&self) {
+        self.proxies.iter().for_each(Proxy::calm);
+    }
+
+    /// Of the server that has this lock.
+    pub fn books(&self, name: &str) -> Books {
+        let shard = match self.place {
+            Place::Cluster(cluster) => cluster.shards_of(&[name.to_owned()])[0],
+            _ => 0,
+        };
+        Books(self.servers[shard].connection())
+    }
+
+    /// No lock is left.
+    pub fn is_empty(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.all(|server| server.ask::<u32>(&redis::cmd("DBSIZE")) == 0)
+    }
+}
+
+fn port_of(proxy: &Proxy) -> u16 {
+    let port = proxy.address().rsplit(':').next().map(str::parse);
+    port.and_then(Result::ok).expect("host and port")
+}
+
+/// The sentinels know the proxy as the master.
+fn monitor(deployment: &SentinelDeployment, master: &Server, proxy: &Proxy) {
+    eventually("the replicas to be gone", || {
+        let info: String = master.ask(redis::cmd("INFO").arg("replication"));
+        info.contains("connected_slaves:0")
+    });
+    let name = deployment.master_name();
+    for sentinel in deployment.sentinels() {
+        let ask = |words: &[&str]| sentinel.ask::<()>(redis::cmd("SENTINEL").arg(words));
+        ask(&["REMOVE", name]);
+        ask(&[
+            "MONITOR",
+            name,
+            "127.0.0.1",
+            &port_of(proxy).to_string(),
+            "2",
+        ]);
+        ask(&["SET", name, "down-after-milliseconds", NEVER]);
+    }
+}
+
+/// The nodes know each other by their proxies.
+fn announce(cluster: &ClusterDeployment, primaries: &[&Server], proxies: &[Proxy]) {
+    let set = |name: &str, value: &str| {
+        let set = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).clone();
+        primaries.iter().for_each(|primary| primary.ask::<()>(&set));
+    };
+    // It is told with the next ping, of which there are two in this time.
+    set("cluster-node-timeout", "1000");
+    for (primary, proxy) in primaries.iter().zip(proxies) {
+        let mut port = redis::cmd("CONFIG");
+        port.arg("SET")
+            .arg("cluster-announce-port")
+            .arg(port_of(proxy));
+        primary.ask::<()>(&port);
+    }
+    eventually("all nodes to tell of the proxies", || {
+        primaries.iter().all(|primary| {
+            let nodes: String = primary.ask(redis::cmd("CLUSTER").arg("NODES"));
+            let told = |proxy| nodes.contains(&format!(":{}@", port_of(proxy)));
+            proxies.iter().all(told)
+        })
+    });
+    set("cluster-node-timeout", NEVER);
+    for slot in [0, 8_000, 16_000] {
+        cluster.await_failover(slot);
+    }
+}
