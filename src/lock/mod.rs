@@ -127,7 +127,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`Error::Lost`](crate::Error::Lost) if it did and lost it, so that the work may have run
     /// beside somebody else's; nobody else's hold is touched then.
     /// [`Error::Unavailable`](crate::Error::Unavailable) after three command time-outs without an
-    /// answer: the release goes on in the background, and the lease ends the hold at the latest.
+    /// answer: the release goes on in the background, and the lease ends the hold at the latest. It
+    /// comes, too, when a failover fell into this call and the new server does not know the hold.
     fn unlock(&self) -> Result<()>;
 
     /// As [`lock`](Self::lock), with a guard that unlocks when it is dropped.

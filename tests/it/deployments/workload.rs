@@ -68,13 +68,14 @@ struct Account {
     name: String,
     store: Store,
     accepted: AtomicU64,
+    /// Holds that began and ended well.
+    done: AtomicU64,
 }
 
 /// What many threads work on together.
 pub struct Workload {
     accounts: Vec<Account>,
     stop: AtomicBool,
-    done: AtomicU64,
     /// Holders that were told of a loss, or that Redis could not be asked.
     told: AtomicU64,
 }
@@ -85,11 +86,11 @@ impl Workload {
             name,
             store: Store::default(),
             accepted: AtomicU64::new(0),
+            done: AtomicU64::new(0),
         };
         Self {
             accounts: names.into_iter().map(account).collect(),
             stop: AtomicBool::new(false),
-            done: AtomicU64::new(0),
             told: AtomicU64::new(0),
         }
     }
@@ -110,21 +111,23 @@ impl Workload {
             let accepted = account.accepted.load(Ordering::Relaxed);
             assert_eq!(sum, accepted, "{}", account.name);
         }
-        let (done, told) = (&self.done, &self.told);
-        println!("{done:?} holds, {told:?} of them told of trouble");
+        let (done, told): (u64, _) = (self.done().iter().sum(), &self.told);
+        println!("{done} holds that ended well, and {told:?} that were told of trouble");
     }
 
-    /// Holds that began and ended well.
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
+    fn done(&self) -> Vec<u64> {
+        let done = |account: &Account| account.done.load(Ordering::Relaxed);
+        self.accounts.iter().map(done).collect()
     }
 
-    /// Waits until the workers get on, on as many locks as there are.
+    /// Waits until the workers get on, under each of the locks.
     #[track_caller]
     pub fn await_progress(&self) {
         let before = self.done();
-        let some = 20.max(self.accounts.len() as u64);
-        eventually("the work to go on", || self.done() > before + some);
+        eventually("the work to go on", || {
+            let now = self.done();
+            now.iter().zip(&before).all(|(now, before)| now > before)
+        });
     }
 
     fn work(&self, client: &LockClient) {
@@ -155,7 +158,7 @@ impl Workload {
         match in_time("unlock", COMMAND.get() * 3, || guard.unlock()) {
             Ok(()) => {
                 assert!(is_newest, "lost {} without a word", account.name);
-                self.done.fetch_add(1, Ordering::Relaxed);
+                account.done.fetch_add(1, Ordering::Relaxed);
             }
             Err(Error::Lost { .. } | Error::Unavailable { .. }) => {
                 self.told.fetch_add(1, Ordering::Relaxed);
