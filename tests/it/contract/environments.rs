@@ -7,16 +7,23 @@ use leasehold::LockClient;
 use super::{Environment, Site};
 use crate::support::builder;
 use crate::support::certificates::TRUSTED;
-use crate::support::deployment::{self, ClusterDeployment, SentinelDeployment, Shared};
+use crate::support::deployment::{
+    self, ClusterDeployment, Independent, SentinelDeployment, Shared,
+};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON};
 
-/// Servers, and which of them has a key.
+/// Servers, and which of them have a key.
 pub trait Deployment: Sync {
     fn servers(&self) -> &[Server];
 
-    /// The place of the server that has the key.
-    fn home_of(&self, key: &str) -> usize;
+    /// The places of the servers that have the key.
+    fn homes_of(&self, key: &str) -> Vec<usize>;
+
+    /// How many of these must have a lock for somebody to hold it.
+    fn needed(&self) -> usize {
+        1
+    }
 }
 
 impl Deployment for Server {
@@ -24,8 +31,8 @@ impl Deployment for Server {
         slice::from_ref(self)
     }
 
-    fn home_of(&self, _: &str) -> usize {
-        0
+    fn homes_of(&self, _: &str) -> Vec<usize> {
+        vec![0]
     }
 }
 
@@ -85,8 +92,8 @@ impl Deployment for Shared<SentinelDeployment> {
         SentinelDeployment::servers(self)
     }
 
-    fn home_of(&self, _: &str) -> usize {
-        place(self.servers(), self.master())
+    fn homes_of(&self, _: &str) -> Vec<usize> {
+        vec![place(self.servers(), self.master())]
     }
 }
 
@@ -106,8 +113,8 @@ impl Deployment for Shared<ClusterDeployment> {
         self.nodes()
     }
 
-    fn home_of(&self, key: &str) -> usize {
-        place(self.nodes(), self.primary_of(self.slot_of(key)))
+    fn homes_of(&self, key: &str) -> Vec<usize> {
+        vec![place(self.nodes(), self.primary_of(self.slot_of(key)))]
     }
 }
 
@@ -126,8 +133,49 @@ impl Deployment for Shared<deployment::Replicated> {
         slice::from_ref(self.master())
     }
 
-    fn home_of(&self, _: &str) -> usize {
-        0
+    fn homes_of(&self, _: &str) -> Vec<usize> {
+        vec![0]
+    }
+}
+
+/// Five servers that know nothing of each other. All tests share them.
+pub struct FiveServers;
+
+impl Environment for FiveServers {
+    fn start() -> Site {
+        on_all_of(Independent::shared())
+    }
+}
+
+/// Five others, of which two are dead. All tests share them.
+pub struct FiveServersTwoDead;
+
+impl Environment for FiveServersTwoDead {
+    fn start() -> Site {
+        on_all_of(Independent::shared_with_two_dead())
+    }
+}
+
+fn on_all_of(shared: Shared<Independent>) -> Site {
+    let builders = shared.urls().iter().map(|url| builder(url)).collect();
+    Site::of_many(builders, shared)
+}
+
+impl Deployment for Shared<Independent> {
+    fn servers(&self) -> &[Server] {
+        Independent::servers(self)
+    }
+
+    /// All that live.
+    fn homes_of(&self, _: &str) -> Vec<usize> {
+        let servers = self.servers().iter().enumerate();
+        servers
+            .filter_map(|(place, server)| server.is_up().then_some(place))
+            .collect()
+    }
+
+    fn needed(&self) -> usize {
+        self.servers().len() / 2 + 1
     }
 }
 

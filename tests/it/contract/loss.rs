@@ -52,11 +52,7 @@ pub fn a_lock_that_was_taken_over_is_told(stage: &Stage) {
 }
 
 pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
-    let replace = || {
-        stage
-            .server()
-            .ask::<()>(redis::cmd("SET").arg(stage.key()).arg("x"));
-    };
+    let replace = || stage.tell(redis::cmd("SET").arg(stage.key()).arg("x"));
     is_told(stage, replace, LostReason::Taken);
     let kept: String = stage.server().ask(redis::cmd("GET").arg(stage.key()));
     assert_eq!(kept, "x");
@@ -97,7 +93,7 @@ pub fn an_unlock_finds_out(stage: &Stage) {
     stage.take_over(STRANGER, SOON.get());
     assert!(is_lost(lock.unlock(), LostReason::Taken));
     assert_eq!(stage.holders(), [(STRANGER.to_owned(), 1)]);
-    assert_eq!(client.stats().lost, 2 * stage.parts());
+    assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
 pub fn an_inner_unlock_finds_out(stage: &Stage) {

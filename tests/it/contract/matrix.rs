@@ -131,6 +131,14 @@ lacks economy = "counts what a server is asked, and all tests ask this one" }
 combination! { reentrant_in_replicated: Reentrant in Replicated
 can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
 lacks economy = "counts what a server is asked, and all tests ask this one" }
+combination! { red_in_five_servers: Red in FiveServers
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one"
+operator = "inspects, frees and counts by one client, whose server is one of five" }
+combination! { red_in_five_servers_two_dead: Red in FiveServersTwoDead
+can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal;
+lacks economy = "counts what a server is asked, and all tests ask this one"
+operator = "inspects, frees and counts by one client, whose server is one of five" }
 
 /// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
 mod completeness {
@@ -139,7 +147,10 @@ mod completeness {
     use std::process::Command;
 
     /// Locks that are made of others, which are shown everywhere: these environments are enough.
-    const ENOUGH: &[(&str, &[&str])] = &[("multi", &["one_server", "cluster"])];
+    const ENOUGH: &[(&str, &[&str])] = &[
+        ("multi", &["one_server", "cluster"]),
+        ("red", &["five_servers", "five_servers_two_dead"]),
+    ];
 
     /// Below every kind of lock alike: these kinds there show what all would. They are not free.
     const KINDS: &[(&str, &[&str])] = &[
@@ -147,6 +158,8 @@ mod completeness {
         ("sentinel", &["reentrant"]),
         ("cluster", &["reentrant", "fenced", "multi"]),
         ("replicated", &["reentrant"]),
+        ("five_servers", &["red"]),
+        ("five_servers_two_dead", &["red"]),
     ];
 
     fn is_wanted(lock: &str, place: &str) -> bool {

@@ -12,6 +12,7 @@ mod exclusion;
 mod expiry;
 mod guards;
 mod interrupts;
+mod look;
 mod loss;
 mod nesting;
 mod operator;
@@ -21,22 +22,27 @@ mod renewal;
 mod subjects;
 mod waiting;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{Lock, LockClient, LockClientBuilder};
-use redis::Connection;
+use redis::{Cmd, Connection};
 
 use crate::support::server::Server;
 use crate::support::unique;
 
 use environments::Deployment;
-pub use environments::{Cluster, Namespaced, OneServer, Replicated, Sentinel, Tls, UnixSocket};
-pub use subjects::{Fenced, Multi, Reentrant, Wrapped};
+pub use environments::{
+    Cluster, FiveServers, FiveServersTwoDead, Namespaced, OneServer, Replicated, Sentinel, Tls,
+    UnixSocket,
+};
+use look::Look;
+pub use subjects::{Fenced, Multi, Red, Reentrant, Wrapped};
 
 /// What makes a lock.
 pub trait Subject {
-    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock>;
+    fn make(clients: &Clients, name: &str) -> Arc<dyn Lock>;
 
     /// What the lock of this name is made of, in order.
     fn names(name: &str) -> Vec<String> {
@@ -52,33 +58,58 @@ pub trait Environment {
 /// An environment that runs.
 pub struct Site {
     deployment: Box<dyn Deployment>,
-    /// Of its clients.
-    builder: LockClientBuilder,
+    /// Of the clients that a process has there.
+    builders: Vec<LockClientBuilder>,
     namespace: &'static str,
 }
 
 impl Site {
     fn new(builder: LockClientBuilder, deployment: impl Deployment + 'static) -> Self {
+        Self::of_many(vec![builder], deployment)
+    }
+
+    fn of_many(builders: Vec<LockClientBuilder>, deployment: impl Deployment + 'static) -> Self {
         Self {
             deployment: Box::new(deployment),
-            builder,
+            builders,
             namespace: "",
         }
     }
 
-    fn in_namespace(self, namespace: &'static str) -> Self {
-        Self {
-            builder: self.builder.namespace(namespace),
-            namespace,
-            ..self
-        }
+    fn in_namespace(mut self, namespace: &'static str) -> Self {
+        let builders = self.builders.into_iter();
+        self.builders = builders.map(|one| one.namespace(namespace)).collect();
+        self.namespace = namespace;
+        self
     }
 }
 
-/// A key of Redis, and the place of the server that has it.
+/// What one process has: a client, or one for each of several independent servers. It stands for the
+/// first of them.
+#[derive(Clone)]
+pub struct Clients(Vec<LockClient>);
+
+impl Deref for Clients {
+    type Target = LockClient;
+
+    fn deref(&self) -> &LockClient {
+        &self.0[0]
+    }
+}
+
+impl Clients {
+    /// A number of its statistics: of most of the clients, where there are several.
+    pub fn counted(&self, number: fn(&leasehold::Stats) -> u64) -> u64 {
+        let mut numbers: Vec<u64> = self.0.iter().map(|one| number(&one.stats())).collect();
+        numbers.sort_unstable();
+        numbers[numbers.len() / 2]
+    }
+}
+
+/// A key of Redis, and the places of the servers that have it.
 struct Key {
     name: String,
-    home: usize,
+    homes: Vec<usize>,
 }
 
 /// One lock's name in one environment, and who uses it.
@@ -87,18 +118,17 @@ pub struct Stage {
     name: String,
     names: Vec<String>,
     keys: Vec<Key>,
-    make: fn(&LockClient, &str) -> Arc<dyn Lock>,
+    make: fn(&Clients, &str) -> Arc<dyn Lock>,
 }
 
-/// How a scenario looks at Redis: what another program would see there.
 impl Stage {
     pub fn of<S: Subject, E: Environment>(scenario: &str) -> Self {
         let (site, name) = (E::start(), unique(scenario));
         let names = S::names(&name);
         let key = |name| {
             let name = format!("{}{name}", site.namespace);
-            let home = site.deployment.home_of(&name);
-            Key { name, home }
+            let homes = site.deployment.homes_of(&name);
+            Key { name, homes }
         };
         Self {
             keys: names.iter().map(key).collect(),
@@ -128,36 +158,61 @@ impl Stage {
         u64::try_from(self.names.len()).expect("a few")
     }
 
-    /// That has the lock, or the first of those that it is made of.
-    pub fn server(&self) -> &Server {
-        self.home_of(&self.keys[0])
-    }
-
-    fn home_of(&self, key: &Key) -> &Server {
-        &self.site.deployment.servers()[key.home]
-    }
-
-    pub fn redis(&self) -> Connection {
-        self.server().connection()
-    }
-
-    pub fn builder(&self) -> LockClientBuilder {
-        self.site.builder.clone()
-    }
-
     /// A client of its own, as another process would be.
-    pub fn client(&self) -> LockClient {
-        self.builder().build().expect("the settings are good")
+    pub fn client(&self) -> Clients {
+        self.client_with(|builder| builder)
+    }
+
+    pub fn client_with(&self, set: fn(LockClientBuilder) -> LockClientBuilder) -> Clients {
+        let builders = self.site.builders.iter().cloned().map(set);
+        let built = builders.map(|builder| builder.build().expect("the settings are good"));
+        Clients(built.collect())
     }
 
     /// The stage's lock, from this client.
-    pub fn lock_of(&self, client: &LockClient) -> Arc<dyn Lock> {
+    pub fn lock_of(&self, client: &Clients) -> Arc<dyn Lock> {
         (self.make)(client, &self.name)
     }
 
     /// The stage's lock, from a client of its own.
     pub fn lock(&self) -> Arc<dyn Lock> {
         self.lock_of(&self.client())
+    }
+}
+
+/// How a scenario looks at Redis: what another program would see there.
+impl Stage {
+    fn look_at<'a>(&'a self, key: &'a Key) -> Look<'a> {
+        let deployment = &self.site.deployment;
+        let servers = key.homes.iter().map(|&home| &deployment.servers()[home]);
+        Look {
+            key: &key.name,
+            servers: servers.collect(),
+            needed: deployment.needed(),
+        }
+    }
+
+    fn looks(&self) -> impl Iterator<Item = Look<'_>> {
+        self.keys.iter().map(|key| self.look_at(key))
+    }
+
+    /// At the lock, or the first of those that it is made of.
+    fn first(&self) -> Look<'_> {
+        self.look_at(&self.keys[0])
+    }
+
+    /// That has the lock, or the first of those that it is made of.
+    pub fn server(&self) -> &Server {
+        self.first().servers[0]
+    }
+
+    pub fn redis(&self) -> Connection {
+        self.server().connection()
+    }
+
+    /// To every server that has the lock, or the first of those that it is made of.
+    pub fn tell(&self, command: &Cmd) {
+        self.first().tell(command);
     }
 
     /// Of the lock, or of the first of those that it is made of.
@@ -167,57 +222,30 @@ impl Stage {
 
     /// Who holds the lock, and how many times.
     pub fn holders(&self) -> Vec<(String, u32)> {
-        self.holders_of(&self.keys[0])
-    }
-
-    fn holders_of(&self, key: &Key) -> Vec<(String, u32)> {
-        self.home_of(key).ask(redis::cmd("HGETALL").arg(&key.name))
+        self.first().holders()
     }
 
     /// How many times the lock is held; 0 if nobody holds it, and no number at all while its parts are
     /// held differently often.
     pub fn count(&self) -> u32 {
-        let count = |key| self.holders_of(key).iter().map(|(_, count)| count).sum();
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
-        let counts = self.keys.iter().map(count);
+        let counts = self.looks().map(|look| look.count());
         counts.reduce(agree).expect("it has a part")
     }
 
     /// What Redis leaves of the lease; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let lefts = self.keys.iter().map(|key| {
-            let pttl = redis::cmd("PTTL").arg(&key.name).clone();
-            let millis: i64 = self.home_of(key).ask(&pttl);
-            assert_ne!(millis, -1, "a lock without a time to live");
-            u64::try_from(millis).ok().map(Duration::from_millis)
-        });
+        let lefts = self.looks().map(|look| look.time_to_live());
         lefts.min().expect("it has a part")
     }
 
     /// Behind the holder's back.
     pub fn delete(&self) {
-        for key in &self.keys {
-            let delete = redis::cmd("DEL").arg(&key.name).clone();
-            self.home_of(key).ask::<()>(&delete);
-        }
-    }
-
-    /// A hold as a foreign client makes it.
-    pub fn hold_as(&self, owner: &str, lease: Duration) {
-        for key in &self.keys {
-            let mut pipe = redis::pipe();
-            pipe.atomic();
-            pipe.cmd("HSET").arg(&key.name).arg(owner).arg(1);
-            let lease = u64::try_from(lease.as_millis()).expect("a lease");
-            pipe.cmd("PEXPIRE").arg(&key.name).arg(lease);
-            let mut home = self.home_of(key).connection();
-            pipe.exec(&mut home).expect("the server answers");
-        }
+        self.looks().for_each(|look| look.delete());
     }
 
     /// Somebody else has the lock, without a word to its holder.
     pub fn take_over(&self, owner: &str, lease: Duration) {
-        self.delete();
-        self.hold_as(owner, lease);
+        self.looks().for_each(|look| look.take_over(owner, lease));
     }
 }

@@ -14,20 +14,20 @@ pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
     throughout(LEASE.get() * 3, "held", || {
         stage.count() == 1 && lock.is_held_by_current_thread() && guard.check().is_ok()
     });
-    let renewals = client.stats().renewals;
+    let renewals = client.counted(|stats| stats.renewals);
     // One each two thirds of a lease.
     assert!(
         (4..=6).contains(&(renewals / stage.parts())),
         "{renewals} renewals in three leases"
     );
     guard.unlock().unwrap();
-    assert_eq!(client.stats().lost, 0);
+    assert_eq!(client.counted(|stats| stats.lost), 0);
 }
 
 /// The time to live rises again before its last third is over.
 pub fn a_renewal_comes_in_the_last_third(stage: &Stage) {
     let lease = LEASE.get() * 2;
-    let client = stage.builder().watchdog_lease(lease).build().unwrap();
+    let client = stage.client_with(|builder| builder.watchdog_lease(LEASE.get() * 2));
     let lock = stage.lock_of(&client);
     lock.lock().unwrap();
     let (mut shortest, mut seen, mut unseen) = (lease, Instant::now(), Duration::ZERO);
@@ -60,7 +60,7 @@ pub fn nothing_renews_what_was_given_back(stage: &Stage) {
     lock.unlock().unwrap();
     drop(lock.acquire().unwrap());
     throughout(LEASE.get(), "free", || stage.count() == 0);
-    assert_eq!(client.stats().renewal_calls, 0);
+    assert_eq!(client.counted(|stats| stats.renewal_calls), 0);
 }
 
 /// The holder of a lock that may be renewed twice is told while its last lease still runs.
@@ -85,7 +85,7 @@ pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
         told <= LEASE.get() * 2 + SLIP.get() * 2,
         "too late: {told:?}"
     );
-    assert_eq!(client.stats().renewals, 2 * stage.parts());
+    assert_eq!(client.counted(|stats| stats.renewals), 2 * stage.parts());
 
     eventually("the lease to run out", || stage.count() == 0);
     let told = lock.unlock();
@@ -106,7 +106,10 @@ pub fn a_limit_of_no_renewals_is_a_lease_with_a_warning(stage: &Stage) {
     let lock = stage.lock_of(&client);
     lock.lock_with(Lease::renewed_at_most(0)).unwrap();
     eventually("the warning", || !lock.is_held_by_current_thread());
-    assert_eq!((stage.count(), client.stats().renewals), (1, 0));
+    assert_eq!(
+        (stage.count(), client.counted(|stats| stats.renewals)),
+        (1, 0)
+    );
     // What still stands of it is of no use to anybody.
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
     assert_eq!(stage.count(), 0);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Interrupt, Lease, Lock, LockClient, LockGuard, Result};
+use leasehold::{Interrupt, Lease, Lock, LockGuard, RedLock, Result};
 
-use super::Subject;
+use super::{Clients, Subject};
 
 /// The reentrant lock.
 pub struct Reentrant;
 
 impl Subject for Reentrant {
-    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.reentrant_lock(name))
     }
 }
@@ -20,7 +20,7 @@ impl Subject for Reentrant {
 pub struct Fenced;
 
 impl Subject for Fenced {
-    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.fenced_lock(name))
     }
 }
@@ -29,12 +29,21 @@ impl Subject for Fenced {
 pub struct Multi;
 
 impl Subject for Multi {
-    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.multi_lock(Self::names(name).iter().rev()))
     }
 
     fn names(name: &str) -> Vec<String> {
         vec![name.to_owned(), format!("{name}:too")]
+    }
+}
+
+/// One lock on several independent servers.
+pub struct Red;
+
+impl Subject for Red {
+    fn make(clients: &Clients, name: &str) -> Arc<dyn Lock> {
+        Arc::new(RedLock::new(&clients.0, name))
     }
 }
 
@@ -44,7 +53,7 @@ impl Subject for Multi {
 pub struct Wrapped(Box<dyn Lock>);
 
 impl Subject for Wrapped {
-    fn make(client: &LockClient, name: &str) -> Arc<dyn Lock> {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(Self(Box::new(client.reentrant_lock(name))))
     }
 }

@@ -1,6 +1,8 @@
 //! Servers that know nothing of each other.
 
-use super::{Options, Server};
+use std::sync::LazyLock;
+
+use super::{Options, Server, Shared};
 
 pub struct Independent {
     servers: Vec<Server>,
@@ -8,13 +10,38 @@ pub struct Independent {
 
 impl Independent {
     pub fn start(count: usize) -> Self {
-        let options = (0..count).map(|_| Options::default()).collect();
+        Self::start_with(Options::default, count)
+    }
+
+    /// The five of this process, for tests that harm none of them.
+    pub fn shared() -> Shared<Self> {
+        static SHARED: LazyLock<Independent> =
+            LazyLock::new(|| Independent::start_with(|| Options::default().everlasting(), 5));
+        Shared::of(&SHARED)
+    }
+
+    /// Five others, of which the last two were killed.
+    pub fn shared_with_two_dead() -> Shared<Self> {
+        static SHARED: LazyLock<Independent> = LazyLock::new(|| {
+            let five = Independent::start_with(|| Options::default().everlasting(), 5);
+            (3..5).for_each(|index| five.kill(index));
+            five
+        });
+        Shared::of(&SHARED)
+    }
+
+    fn start_with(options: fn() -> Options, count: usize) -> Self {
+        let options = (0..count).map(|_| options()).collect();
         let servers = Server::start_all(options);
         Self { servers }
     }
 
     pub fn urls(&self) -> Vec<String> {
         self.servers.iter().map(Server::url).collect()
+    }
+
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
     }
 
     pub fn server(&self, index: usize) -> &Server {

@@ -1,0 +1,84 @@
+//! One key, as the servers have it that a lock asks for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue};
+
+use crate::support::server::Server;
+
+/// The servers that have a key, and how many of them must say a thing for it to be so. Mostly that is one
+/// of one; of independent servers it is a majority, whatever the others have.
+pub struct Look<'a> {
+    pub key: &'a str,
+    pub servers: Vec<&'a Server>,
+    pub needed: usize,
+}
+
+impl Look<'_> {
+    pub fn tell(&self, command: &Cmd) {
+        self.ask::<()>(command);
+    }
+
+    fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Vec<T> {
+        let servers = self.servers.iter();
+        servers.map(|server| server.ask(command)).collect()
+    }
+
+    fn holders_by_server(&self) -> Vec<Vec<(String, u32)>> {
+        self.ask(redis::cmd("HGETALL").arg(self.key))
+    }
+
+    /// Who holds it on so many servers. The clients of one process go by one number on all servers, but
+    /// each has an identity of its own, so that of several clients together the number is the name.
+    pub fn holders(&self) -> Vec<(String, u32)> {
+        let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for (owner, count) in self.holders_by_server().into_iter().flatten() {
+            let number = owner.rsplit(':').next().unwrap_or_default().to_owned();
+            found.entry((number, count)).or_default().push(owner);
+        }
+        found.retain(|_, owners| owners.len() >= self.needed);
+        let named = found.into_iter().map(|((number, count), owners)| {
+            let is_one = owners.windows(2).all(|pair| pair[0] == pair[1]);
+            (if is_one { owners[0].clone() } else { number }, count)
+        });
+        named.collect()
+    }
+
+    /// What so many have, or more.
+    fn most<T: Ord>(&self, mut answers: Vec<T>) -> T {
+        answers.sort_unstable_by(|one, other| other.cmp(one));
+        answers.swap_remove(self.needed - 1)
+    }
+
+    pub fn count(&self) -> u32 {
+        let held = self.holders_by_server();
+        let count = |holders: &Vec<(String, u32)>| holders.iter().map(|(_, count)| count).sum();
+        self.most(held.iter().map(count).collect())
+    }
+
+    /// `None` without a key.
+    pub fn time_to_live(&self) -> Option<Duration> {
+        let millis: Vec<i64> = self.ask(redis::cmd("PTTL").arg(self.key));
+        assert!(!millis.contains(&-1), "a lock without a time to live");
+        let left = |millis| u64::try_from(millis).ok().map(Duration::from_millis);
+        self.most(millis.into_iter().map(left).collect())
+    }
+
+    pub fn delete(&self) {
+        self.tell(redis::cmd("DEL").arg(self.key));
+    }
+
+    /// In one step, so that nobody sees the key gone meanwhile.
+    pub fn take_over(&self, owner: &str, lease: Duration) {
+        let lease = u64::try_from(lease.as_millis()).expect("a lease");
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("DEL").arg(self.key);
+        pipe.cmd("HSET").arg(self.key).arg(owner).arg(1);
+        pipe.cmd("PEXPIRE").arg(self.key).arg(lease);
+        for server in &self.servers {
+            pipe.exec(&mut server.connection())
+                .expect("the server answers");
+        }
+    }
+}
