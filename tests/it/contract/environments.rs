@@ -156,6 +156,15 @@ impl Environment for FiveServersTwoDead {
     }
 }
 
+/// Five others, of which two hang. All tests share them.
+pub struct FiveServersTwoPaused;
+
+impl Environment for FiveServersTwoPaused {
+    fn start() -> Site {
+        on_all_of(Independent::shared_with_two_paused())
+    }
+}
+
 fn on_all_of(shared: Shared<Independent>) -> Site {
     let builders = shared.urls().iter().map(|url| builder(url)).collect();
     Site::of_many(builders, shared)

@@ -139,6 +139,15 @@ combination! { red_in_five_servers_two_dead: Red in FiveServersTwoDead
 can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal;
 lacks economy = "counts what a server is asked, and all tests ask this one"
 operator = "inspects, frees and counts by one client, whose server is one of five" }
+combination! { red_in_five_servers_two_paused: Red in FiveServersTwoPaused
+can exclusion reentrancy waiting renewal loss;
+lacks economy = "counts what a server is asked, and all tests ask this one"
+operator = "inspects, frees and counts by one client, whose server is one of five"
+expiry = "shown with two dead; here each client waits for time-outs"
+nesting = "shown with two dead; here each client waits for time-outs"
+guards = "shown with two dead; here each client waits for time-outs"
+interrupts = "shown with two dead; here each client waits for time-outs"
+refusal = "shown with two dead; here each client waits for time-outs" }
 
 /// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
 mod completeness {
@@ -149,7 +158,14 @@ mod completeness {
     /// Locks that are made of others, which are shown everywhere: these environments are enough.
     const ENOUGH: &[(&str, &[&str])] = &[
         ("multi", &["one_server", "cluster"]),
-        ("red", &["five_servers", "five_servers_two_dead"]),
+        (
+            "red",
+            &[
+                "five_servers",
+                "five_servers_two_dead",
+                "five_servers_two_paused",
+            ],
+        ),
     ];
 
     /// Below every kind of lock alike: these kinds there show what all would. They are not free.
@@ -160,6 +176,7 @@ mod completeness {
         ("replicated", &["reentrant"]),
         ("five_servers", &["red"]),
         ("five_servers_two_dead", &["red"]),
+        ("five_servers_two_paused", &["red"]),
     ];
 
     fn is_wanted(lock: &str, place: &str) -> bool {

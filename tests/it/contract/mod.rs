@@ -34,8 +34,8 @@ use crate::support::unique;
 
 use environments::Deployment;
 pub use environments::{
-    Cluster, FiveServers, FiveServersTwoDead, Namespaced, OneServer, Replicated, Sentinel, Tls,
-    UnixSocket,
+    Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
+    Replicated, Sentinel, Tls, UnixSocket,
 };
 use look::Look;
 pub use subjects::{Fenced, Multi, Red, Reentrant, Wrapped};
