@@ -2,16 +2,21 @@
 
 mod faults;
 mod hold;
+mod lost_replies;
+mod processes;
+mod restarts;
 mod sharing;
+mod silence;
 
+pub use processes::hold_majority;
 pub use sharing::share_majority;
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, RedLock};
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockGuard, RedLock};
 
 use crate::support::server::{Port, Server};
-use crate::support::timing::{A_WHILE, SOON, millis};
+use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};
 use crate::support::{builder, client};
 
 const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
@@ -50,8 +55,12 @@ impl Servers {
 
     /// How often the lock is held on each of them.
     fn counts(&self) -> Vec<u32> {
+        self.counts_of(NAME)
+    }
+
+    fn counts_of(&self, name: &str) -> Vec<u32> {
         let count = |server: &Server| {
-            let held: Vec<(String, u32)> = server.ask(redis::cmd("HGETALL").arg(NAME));
+            let held: Vec<(String, u32)> = server.ask(redis::cmd("HGETALL").arg(name));
             held.iter().map(|(_, count)| count).sum()
         };
         self.0.iter().map(count).collect()
@@ -59,6 +68,14 @@ impl Servers {
 
     fn held(&self) -> usize {
         self.counts().iter().filter(|&&count| count > 0).count()
+    }
+
+    /// A hold that all of them have, also those that a busy machine makes answer late.
+    fn take_all(&self, lock: &RedLock) -> LockGuard {
+        eventually_some("all of them to have it", || {
+            let guard = lock.acquire().unwrap();
+            (self.held() == self.0.len()).then_some(guard)
+        })
     }
 
     fn delete(&self, servers: std::ops::Range<usize>) {

@@ -1,5 +1,6 @@
 //! One holder at a time, and everybody gets it.
 
+use std::cell::Cell;
 use std::thread;
 
 use leasehold::{Lease, Lock, LockClient, RedLock};
@@ -13,21 +14,44 @@ const PROCESSES: usize = 4;
 const THREADS: usize = 4;
 const TIMES: usize = 20;
 
-#[test]
-fn four_processes_of_four_threads_count_together() {
-    let servers = Servers::start(5);
+/// All of them increment one number; `meanwhile` happens to the servers of the lock again and again.
+fn count_together(meanwhile: impl Fn(&Servers)) {
+    let (servers, counter) = (Servers::start(5), Server::start());
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
-    let urls = urls.join(" ");
+    let (urls, counter_url) = (urls.join(" "), counter.url());
     within(SOON.get() * 6, "all of them", || {
-        let start = |_| Process::start("share_majority", &[&urls]);
-        let children: Vec<Process> = (0..PROCESSES).map(start).collect();
+        let start = |_| Process::start("share_majority", &[&urls, &counter_url]);
+        let mut children: Vec<Process> = (0..PROCESSES).map(start).collect();
+        while !children.iter_mut().all(Process::is_over) {
+            meanwhile(&servers);
+        }
         for child in children {
             child.finish();
         }
     });
-    let counted: usize = servers.0[0].ask(redis::cmd("GET").arg("counter"));
+    let counted: usize = counter.ask(redis::cmd("GET").arg("counter"));
     assert_eq!(counted, PROCESSES * THREADS * TIMES);
     eventually("it to be free", || servers.held() == 0);
+}
+
+#[test]
+fn four_processes_of_four_threads_count_together() {
+    count_together(|_| thread::sleep(millis(5)));
+}
+
+/// Each server is one of two that hang for a while, in turns.
+#[test]
+fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
+    let next = Cell::new(0);
+    count_together(|servers| {
+        let at = next.replace(next.get() + 1);
+        let two = [&servers.0[at % 5], &servers.0[(at + 1) % 5]];
+        two.iter().for_each(|server| server.pause());
+        thread::sleep(millis(300));
+        two.iter().for_each(|server| server.resume());
+        thread::sleep(millis(50));
+    });
+    assert!(next.get() > 3, "{} pauses", next.get());
 }
 
 /// The role of each process: increments by GET and SET, between which everybody else would do harm.
@@ -43,7 +67,7 @@ pub fn share_majority(arguments: &[&str]) {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let counter = redis::Client::open(urls[0]).unwrap();
+                let counter = redis::Client::open(arguments[1]).unwrap();
                 let mut redis = counter.get_connection().unwrap();
                 for _ in 0..TIMES {
                     let guard = lock.acquire().unwrap();

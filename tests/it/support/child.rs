@@ -34,6 +34,7 @@ const ROLES: &[(&str, Role)] = &[
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),
+    ("hold_majority", redlock::hold_majority),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("sleep_through", faults::paused::sleep_through),
     ("sleep_a_little", faults::paused::sleep_a_little),
@@ -157,6 +158,10 @@ impl Process {
 
     pub fn resume(&self) {
         self.signal("CONT");
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_some()
     }
 
     /// Waits for its end, which must be a good one, and gives what it said.

@@ -1,0 +1,199 @@
+//! Every third reply of every server is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, RedLock};
+
+use super::Servers;
+use crate::support::builder;
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::timing::{LEASE, eventually, millis};
+
+const CLIENTS: usize = 2;
+const THREADS: usize = 8;
+const STEPS: usize = 40;
+const DEEPEST: usize = 3;
+
+/// Long enough that nothing is renewed, and so nothing can be lost honestly.
+fn lease() -> Duration {
+    LEASE.get() * 10
+}
+
+/// What each lost reply may cost.
+const TIMEOUT: u64 = 100;
+
+/// Taken from `LEASEHOLD_SEED` if that is set; shown when the test fails.
+fn seed() -> u64 {
+    let seed = std::env::var("LEASEHOLD_SEED").ok();
+    let seed = seed.map_or_else(
+        || fastrand::u64(..),
+        |seed| seed.parse().expect("LEASEHOLD_SEED is a number"),
+    );
+    println!("LEASEHOLD_SEED={seed}");
+    seed
+}
+
+/// One reply of three is lost, of all scripts.
+fn lose_one_of_three(proxy: &Proxy, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    proxy.on_request(move |request| {
+        if request.script().is_some() && random.u32(..3) == 0 {
+            return Fault::SwallowReply;
+        }
+        Fault::Pass
+    });
+}
+
+/// One thread's part: a lock, and who is inside, as the process itself counts.
+struct Part<'a> {
+    lock: RedLock,
+    id: u64,
+    inside: &'a AtomicU64,
+    servers: &'a Servers,
+    random: fastrand::Rng,
+    levels: Vec<Option<LockGuard>>,
+    /// How often the lock was had.
+    holds: usize,
+}
+
+impl Part<'_> {
+    fn play(mut self) -> usize {
+        for _ in 0..STEPS {
+            self.step(DEEPEST);
+        }
+        while !self.levels.is_empty() {
+            self.step(0);
+        }
+        self.holds
+    }
+
+    fn step(&mut self, deepest: usize) {
+        let deeper = self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
+        let answered = if deeper { self.deeper() } else { self.back() };
+        let count = u32::try_from(self.levels.len()).expect("a few");
+        assert_eq!(self.lock.hold_count(), count);
+        if answered && count > 0 {
+            let counts = self.servers.counts_of(self.lock.name());
+            let agree = counts.iter().filter(|&&one| one == count).count();
+            assert!(agree >= 3, "{counts:?} after a clear answer of {count}");
+        }
+    }
+
+    /// Whether there was a clear answer. Nobody waits without end, so that a failure is no hang.
+    fn deeper(&mut self) -> bool {
+        let wait = if self.random.bool() {
+            Duration::ZERO
+        } else {
+            millis(TIMEOUT * 3)
+        };
+        let result = if self.random.bool() {
+            let taken = self.lock.try_lock(wait, Lease::RENEWED);
+            taken.map(|taken| taken.then_some(None))
+        } else {
+            let guard = self.lock.try_acquire(wait, Lease::RENEWED);
+            guard.map(|guard| guard.map(Some))
+        };
+        match result {
+            Ok(Some(level)) => {
+                if self.levels.is_empty() {
+                    let before = self.inside.swap(self.id, Ordering::SeqCst);
+                    assert_eq!(before, 0, "two holders of {}", self.lock.name());
+                    self.holds += 1;
+                }
+                self.levels.push(level);
+                true
+            }
+            Ok(None) => {
+                assert!(self.levels.is_empty(), "a nested call waits for nobody");
+                false
+            }
+            Err(Error::Unavailable { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn back(&mut self) -> bool {
+        let level = self.levels.pop().expect("a level");
+        if self.levels.is_empty() {
+            let before = self.inside.swap(0, Ordering::SeqCst);
+            assert_eq!(before, self.id, "two holders of {}", self.lock.name());
+        }
+        let result = match level {
+            None => self.lock.unlock(),
+            Some(guard) => guard.unlock(),
+        };
+        match result {
+            Ok(()) => true,
+            Err(Error::Unavailable { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Threads of two clients nest, some for a name of their own and some for one that all want.
+#[test]
+fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
+    let seed = seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let servers = Servers::start(5);
+    let proxies: Vec<Proxy> = servers
+        .0
+        .iter()
+        .map(|server| Proxy::before(&server.address()))
+        .collect();
+    let client = |proxy: &Proxy| {
+        let builder = builder(&proxy.url()).watchdog_lease(lease());
+        builder.command_timeout(millis(TIMEOUT)).build().unwrap()
+    };
+    let clients: Vec<Vec<LockClient>> = (0..CLIENTS)
+        .map(|_| proxies.iter().map(client).collect())
+        .collect();
+    for proxy in &proxies {
+        lose_one_of_three(proxy, random.u64(..));
+    }
+    let insides: Vec<AtomicU64> = (0..=THREADS).map(|_| AtomicU64::new(0)).collect();
+    let holds: Vec<usize> = thread::scope(|scope| {
+        let mut play = |thread: usize| {
+            // Half of each client's threads want the last one.
+            let name = if thread < THREADS / 2 {
+                thread
+            } else {
+                THREADS
+            };
+            let lock = RedLock::new(&clients[thread % CLIENTS], &format!("lock{name}"));
+            let (inside, servers, random) = (&insides[name], &servers, random.fork());
+            scope.spawn(move || {
+                let part = Part {
+                    lock,
+                    id: thread as u64 + 1,
+                    inside,
+                    servers,
+                    random,
+                    levels: Vec::new(),
+                    holds: 0,
+                };
+                part.play()
+            })
+        };
+        let parts: Vec<_> = (0..THREADS).map(&mut play).collect();
+        let parts = parts.into_iter();
+        parts.map(|part| part.join().expect("no panic")).collect()
+    });
+    println!("{holds:?} holds");
+    assert!(
+        holds[..THREADS / 2].iter().all(|&holds| holds > 0),
+        "{holds:?}"
+    );
+    proxies.iter().for_each(Proxy::calm);
+    // Before any lease could end it.
+    eventually("every lock to be gone", || {
+        let left =
+            |server: &crate::support::server::Server| server.ask::<usize>(&redis::cmd("DBSIZE"));
+        servers.0.iter().map(left).sum::<usize>() == 0
+    });
+    for client in clients.iter().flatten() {
+        assert_eq!(client.stats().lost, 0);
+    }
+}

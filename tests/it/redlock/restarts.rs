@@ -1,0 +1,31 @@
+//! Servers that come back without their data while the lock is held.
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock};
+
+use super::Servers;
+use crate::support::timing::{LEASE, SLIP, eventually, throughout, within};
+
+/// A minority that forgets the lock, one after the other, frees it for nobody, and its holder keeps it. One
+/// more is one too many: that is the limit which the documentation names, and the holder is told.
+#[test]
+fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
+    let servers = Servers::start(5);
+    let (ours, rival) = (servers.lock(), servers.lock());
+    let guard = servers.take_all(&ours);
+    for forgetful in &servers.0[..2] {
+        forgetful.restart_empty();
+        throughout(LEASE.get(), "the hold", || {
+            let taken = rival.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
+            !taken && guard.check().is_ok() && guard.lost().is_empty()
+        });
+    }
+    servers.0[2].restart_empty();
+    let told = within(LEASE.get() + SLIP.get(), "the news", || guard.lost().recv());
+    assert!(told.is_ok() && guard.check().is_err());
+    drop(guard);
+    eventually("what was left of it", || servers.held() == 0);
+    assert!(rival.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
+    rival.unlock().unwrap();
+}
