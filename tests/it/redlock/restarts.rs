@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Lease, Lock};
 
 use super::Servers;
-use crate::support::timing::{LEASE, SLIP, eventually, throughout, within};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 
 /// A minority that forgets the lock, one after the other, frees it for nobody, and its holder keeps it. One
 /// more is one too many: that is the limit which the documentation names, and the holder is told.
@@ -22,7 +22,9 @@ fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
         });
     }
     servers.0[2].restart_empty();
-    let told = within(LEASE.get() + SLIP.get(), "the news", || guard.lost().recv());
+    let told = within(LEASE.get() + SLIP.get(), "the news", || {
+        guard.lost().recv_timeout(SOON.get())
+    });
     assert!(told.is_ok() && guard.check().is_err());
     drop(guard);
     eventually("what was left of it", || servers.held() == 0);

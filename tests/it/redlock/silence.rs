@@ -10,7 +10,7 @@ use super::{COMMAND, Servers};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
-const TURNS: usize = 6;
+const TURNS: usize = 40;
 
 /// Raised at the end of a test, however that ends.
 struct Stop<'a>(&'a AtomicBool);
@@ -54,15 +54,20 @@ fn killed_subscribers_do_not_stop_it_from_changing_hands() {
                         thread::sleep(millis(5));
                         inside.store(false, Ordering::SeqCst);
                         lock.unlock().unwrap();
+                        // The other process is to have it next, which it can know by a message only.
+                        thread::sleep(millis(5));
                     }
                 })
             })
             .collect();
-        for worker in workers {
-            worker.join().expect("all of its turns");
-        }
+        // Not a lease for each message that nobody heard.
+        within(SOON.get(), "all turns", || {
+            for worker in workers {
+                worker.join().expect("all of its turns");
+            }
+        });
     });
-    assert!(killed.load(Ordering::SeqCst) > 6, "{killed:?}");
+    assert!(killed.load(Ordering::SeqCst) > TURNS, "{killed:?}");
     eventually("it to be free", || servers.held() == 0);
 }
 
@@ -70,7 +75,8 @@ fn killed_subscribers_do_not_stop_it_from_changing_hands() {
 fn tries(lock: &RedLock) -> bool {
     let budget = millis(COMMAND) * 4 + SLIP.get() * 4;
     let taken = within(budget, "the call", || {
-        lock.try_acquire(A_WHILE.get(), Lease::RENEWED)
+        // As long as a test, so that it is no lease that frees it.
+        lock.try_acquire(A_WHILE.get(), Lease::fixed(SOON.get() * 6))
     });
     match taken {
         Ok(Some(guard)) => match within(budget * 2, "the unlock", || guard.unlock()) {
@@ -104,7 +110,9 @@ fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
         }
         throughout(A_WHILE.get(), "held", || guard.check().is_ok());
         servers.0[..3].iter().for_each(Server::pause);
-        let told = within(LEASE.get() + SLIP.get(), "the news", || guard.lost().recv());
+        let told = within(LEASE.get() + SLIP.get(), "the news", || {
+            guard.lost().recv_timeout(SOON.get())
+        });
         assert!(told.is_ok() && guard.check().is_err());
         let before: Vec<usize> = taken.iter().map(|one| one.load(Ordering::SeqCst)).collect();
         throughout(LEASE.get(), "nobody", || {
@@ -121,10 +129,7 @@ fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
         });
     });
     drop(guard);
-    // And nobody's lease is longer.
-    within(LEASE.get() + SLIP.get() * 2, "the end of all", || {
-        eventually("it to be free", || servers.held() == 0);
-    });
+    eventually("it to be free", || servers.held() == 0);
     assert!(holder.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     holder.unlock().unwrap();
 }
