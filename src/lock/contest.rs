@@ -50,6 +50,8 @@ enum Found {
     Taken(Vec<Held>),
     /// Some servers were had, which others need as well.
     Shared,
+    /// Another thread of this process has this server's part.
+    Behind(usize),
     /// Others have it, for so long at least.
     Held {
         left: Duration,
@@ -66,6 +68,8 @@ struct Said {
     granted: Vec<(usize, Grant)>,
     /// For how long others hold it, and where.
     held: Vec<(Duration, usize)>,
+    /// The first server whose part another thread of this process has.
+    behind: Option<usize>,
     failures: Vec<Error>,
 }
 
@@ -132,6 +136,14 @@ impl<'a> Contest<'a> {
                     step_back = (step_back * 2).min(LONGEST_STEP_BACK);
                 }
                 Found::Shared => self.step_back(by_chance(step_back)),
+                // In the order of the servers, as all threads do, so that no two wait for each other.
+                Found::Behind(at) => {
+                    let lock = &self.lock.locks[at];
+                    let time = lock.core.command_timeout;
+                    let briefly = patience.until(Moment::now().after(POLL), time);
+                    let thread = ThreadId::current();
+                    self.turns[at] = queue_up(&lock.core, &lock.key, thread, &briefly)?;
+                }
                 Found::Held { left, shared } => {
                     let left = if shared {
                         // Perhaps they do.
@@ -216,6 +228,9 @@ impl<'a> Contest<'a> {
                 self.patience,
             )));
         }
+        if let Some(at) = said.behind {
+            return Ok(Found::Behind(at));
+        }
         if is_shared && said.held.len() < needed {
             return Ok(Found::Shared);
         }
@@ -239,6 +254,7 @@ impl<'a> Contest<'a> {
                     // Another thread of this process has the server by a lock over other servers.
                     _ => {
                         said.held.push((POLL, at));
+                        said.behind.get_or_insert(at);
                         continue;
                     }
                 }

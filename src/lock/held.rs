@@ -73,7 +73,7 @@ pub(super) fn release_at_once<'a>(
         .iter()
         .filter(|answer| answer.is_ok())
         .count();
-    let results: Vec<Result<()>> = leaving
+    let answered: Vec<Result<_>> = leaving
         .into_iter()
         .map(|leaving| {
             let leaving = leaving?;
@@ -84,10 +84,17 @@ pub(super) fn release_at_once<'a>(
                 answer = leaving.ask_again(answer, patience);
                 good += usize::from(matches!(&answer, Some(Ok(_))));
             }
-            leaving.finish(answer)
+            Ok((leaving, answer))
         })
         .collect();
-    together(results.into_iter(), needed)
+    // The turn at the first server is what the next thread of this process waits for: it comes last, when
+    // those at all the others are to be had.
+    let results: Vec<Result<()>> = answered
+        .into_iter()
+        .rev()
+        .map(|answered| answered.and_then(|(leaving, answer)| leaving.finish(answer)))
+        .collect();
+    together(results.into_iter().rev(), needed)
 }
 
 /// Good if `needed` of the results are. Else the first error: a loss if too many are lost for `needed` to

@@ -1,5 +1,6 @@
 //! One lock on several independent servers.
 
+mod crowds;
 mod faults;
 mod hold;
 mod lost_replies;

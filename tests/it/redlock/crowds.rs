@@ -1,0 +1,107 @@
+//! Many who want one lock, or many, and what they cost each other.
+
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Lease, Lock, RedLock};
+
+use super::{NAME, Servers};
+use crate::support::builder;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+
+/// Whichever server is dead, the first in line at home included.
+#[test]
+fn threads_of_one_process_take_turns_whichever_server_is_dead() {
+    for dead in 0..3 {
+        let servers = Servers::start(3);
+        let lock = servers.lock();
+        lock.acquire().unwrap().unlock().unwrap();
+        servers.0[dead].kill();
+        within(SOON.get(), "200 turns", || {
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..50 {
+                            let guard = lock.acquire().unwrap();
+                            thread::sleep(Duration::from_millis(1));
+                            guard.unlock().unwrap();
+                        }
+                    });
+                }
+            });
+        });
+    }
+}
+
+/// Threads that wait for a connection to one server keep nobody waiting who has one.
+#[test]
+fn a_pool_need_not_follow_the_number_of_threads() {
+    let servers = Servers::start(5);
+    let small = |server: &Server| builder(&server.url()).pool_size(2).build().unwrap();
+    let clients: Vec<_> = servers.0.iter().map(small).collect();
+    within(SOON.get(), "400 pairs", || {
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let lock = RedLock::new(&clients, &format!("{NAME}:{thread}"));
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        lock.acquire().unwrap().unlock().unwrap();
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// Those who wait do not take, again and again, the servers that the holder does not have.
+#[test]
+fn waiting_for_a_bare_majority_costs_little() {
+    let servers = Servers::start(3);
+    let ours = servers.lock();
+    ours.lock().unwrap();
+    eventually("all of them to have it", || servers.held() >= 2);
+    servers.delete(2..3);
+    let others: Vec<RedLock> = (0..5).map(|_| servers.lock()).collect();
+    let period = A_WHILE.get() * 20;
+    let before = scripts(&servers);
+    thread::scope(|scope| {
+        for lock in &others {
+            scope.spawn(move || assert!(!lock.try_lock(period, Lease::RENEWED).unwrap()));
+        }
+    });
+    let each = (scripts(&servers) - before) / others.len() as u64;
+    // On three servers: the first attempts, and then one or two a second.
+    assert!(each < 100, "{each} script calls of each in {period:?}");
+    ours.unlock().unwrap();
+}
+
+/// How many were called, on all servers together.
+fn scripts(servers: &Servers) -> u64 {
+    let calls = |server: &Server| -> u64 {
+        let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
+        let line = |line: &str| {
+            let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
+            calls.split_once(',')?.0.parse().ok()
+        };
+        info.lines().find_map(line).unwrap_or(0)
+    };
+    servers.0.iter().map(calls).sum()
+}
+
+/// What is left of a lock that is lost is renewed no more: others need it.
+#[test]
+fn what_a_lost_majority_leaves_runs_out() {
+    let servers = Servers::start(3);
+    let guard = servers.lock().acquire().unwrap();
+    eventually("all of them to have it", || servers.held() == 3);
+    servers.delete(0..2);
+    within(LEASE.get() * 2 + SLIP.get(), "what is left", || {
+        eventually("its end", || servers.held() == 0);
+    });
+    assert!(guard.is_lost());
+    let other = servers.lock();
+    assert!(other.try_lock(millis(1_000), Lease::RENEWED).unwrap());
+    assert!(guard.unlock().is_err());
+    assert_eq!(other.hold_count(), 1);
+}
