@@ -159,12 +159,15 @@ impl<'q> Fanout<'q> {
         order.sort_by_key(|(_, server)| server.name());
         let mut rooms = Vec::with_capacity(order.len());
         for (tried, (place, server)) in order.into_iter().enumerate() {
-            let untried = u32::try_from(servers.len() - tried).unwrap_or(u32::MAX);
-            let pool_timeout = self.questions[*place].connections.pool_timeout;
-            let time = pool_timeout.min(self.until.left() / untried);
-            match server.pool.slot(time) {
+            let connections = self.questions[*place].connections;
+            // At least one share more than there are rooms to wait for is left for the replies.
+            let time = self.share(*place, servers.len() - tried + 1, rooms.len());
+            match server.pool.slot(connections.pool_timeout.min(time)) {
                 Ok(slot) => rooms.push((*place, &**server, slot)),
-                Err(_) => self.fail(*place, "all connections of the pool are in use".into()),
+                Err(_) => {
+                    connections.suspicion.unanswered();
+                    self.fail(*place, "all connections of the pool are in use".into());
+                }
             }
         }
         rooms

@@ -113,11 +113,11 @@ impl<'a> Contest<'a> {
             silence(&first.core, &first.key, unanswered, patience)?;
             let end = *answer_by.get_or_insert_with(|| patience.answer_by());
             let found = self.attempt()?;
-            self.turns[1..].fill_with(|| None);
-            if let (false, Some(turn)) = (matches!(found, Found::Silence(_)), &self.turns[0]) {
-                turn.answered();
+            if !matches!(found, Found::Silence(_)) {
+                self.turns.iter().flatten().for_each(Turn::answered);
                 answer_by = None;
             }
+            self.turns[1..].fill_with(|| None);
             match found {
                 Found::Taken(held) => return Ok(Some(held)),
                 Found::Silence(error) => {
@@ -142,7 +142,12 @@ impl<'a> Contest<'a> {
                     let time = lock.core.command_timeout;
                     let briefly = patience.until(Moment::now().after(POLL), time);
                     let thread = ThreadId::current();
-                    self.turns[at] = queue_up(&lock.core, &lock.key, thread, &briefly)?;
+                    let turn = queue_up(&lock.core, &lock.key, thread, &briefly);
+                    self.turns[at] = match turn {
+                        // Silence at one server is for the others to make up for.
+                        Err(Error::Unavailable { .. }) => None,
+                        turn => turn?,
+                    };
                 }
                 Found::Held { left, shared } => {
                     let left = if shared {
@@ -164,6 +169,10 @@ impl<'a> Contest<'a> {
                         counters.wakeups_by_message.add(1);
                     } else {
                         counters.wakeups_by_timeout.add(1);
+                    }
+                    if shared {
+                        // Those who share it are woken by one another.
+                        self.step_back(by_chance(FIRST_STEP_BACK));
                     }
                 }
             }

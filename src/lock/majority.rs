@@ -159,9 +159,11 @@ impl Majority {
                     let again = if core.connections.is_suspect() {
                         Err(error)
                     } else {
-                        // A connection that was cut while it was idle says nothing of its server.
+                        // A connection that was cut while it was idle says nothing of its server. But one
+                        // that is dead must not cost more than a moment.
                         let (count, millis) = (hold.count() + 1, terms[*at].millis);
-                        standing::recount(core, hold, count, millis, patience)
+                        let briefly = patience.for_a_last_word(core.command_timeout);
+                        standing::recount(core, hold, count, millis, &briefly)
                     };
                     match again {
                         Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),

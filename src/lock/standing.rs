@@ -184,7 +184,15 @@ pub(super) fn extend_at_once(
         if !in_vain(&answer).is_ambiguous() {
             hold.answered();
         }
-        let answer = answer.map_err(|no_answer| failure(core, hold, no_answer.error))?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            // A connection that was cut while it was idle says nothing of its server.
+            Err(_) if !core.connections.is_suspect() => {
+                let briefly = patience.for_a_last_word(core.command_timeout);
+                return extend(core, hold, duration, &briefly);
+            }
+            Err(no_answer) => return Err(failure(core, hold, no_answer.error)),
+        };
         match verdict(core, hold, &answer, script::only_verdict)? {
             Ok(asked) => {
                 hold.extended(asked, millis)?;

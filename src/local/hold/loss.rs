@@ -90,7 +90,7 @@ impl Hold {
     pub(in crate::local) fn forsake(&self, reason: LostReason) {
         {
             let mut state = self.state.lock();
-            state.forsaken = state.end.is_none();
+            state.forsaken |= state.end.is_none();
         }
         self.lose(reason);
     }

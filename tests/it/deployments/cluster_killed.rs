@@ -3,9 +3,9 @@
 use leasehold::{Lease, Lock, LockClient};
 
 use super::of_cluster;
-use super::workload::{Workload, go_on, patient};
+use super::workload::{LEASE, Workload, go_on, patient};
 use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{SOON, eventually, within};
+use crate::support::timing::{SOON, eventually, throughout, within};
 use crate::support::unique;
 
 const NAMES: usize = 64;
@@ -99,9 +99,40 @@ fn a_hold_moves_with_its_slot() {
     }
 }
 
+/// As long as the slot is on its way, with and without the key: renewed, counted and given back.
+#[test]
+fn a_hold_is_renewed_while_its_slot_is_on_its_way() {
+    for moved in [false, true] {
+        let cluster = ClusterDeployment::start();
+        let holder = patient(of_cluster(&cluster));
+        let lock = holder.reentrant_lock(&unique("on its way"));
+        let slot = cluster.slot_of(lock.name());
+        lock.lock().unwrap();
+        let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+        if moved {
+            migration.move_keys();
+        }
+        throughout(LEASE.get() * 3, "it is held", || lock.hold_count() == 1);
+        assert!(holder.stats().renewals >= 3, "{:?}", holder.stats());
+        lock.lock().unwrap();
+        assert_eq!(holder.inspect(lock.name()).unwrap().hold_count, 2);
+        lock.unlock().unwrap();
+        lock.unlock().unwrap();
+        assert!(!lock.is_locked().unwrap());
+        migration.end();
+        assert_eq!(holder.stats().lost, 0);
+    }
+}
+
 fn await_renewals(holder: &LockClient) {
     let before = holder.stats().renewals;
-    eventually("a renewal where the slot is now", || {
-        holder.stats().renewals > before
-    });
+    let start = std::time::Instant::now();
+    while holder.stats().renewals <= before {
+        assert!(
+            start.elapsed() < SOON.get(),
+            "no renewal where the slot is now: {:?}",
+            holder.stats()
+        );
+        go_on(10);
+    }
 }

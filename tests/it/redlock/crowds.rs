@@ -89,6 +89,23 @@ fn scripts(servers: &Servers) -> u64 {
     servers.0.iter().map(calls).sum()
 }
 
+/// What is left of a lock that is lost goes with its unlock.
+#[test]
+fn what_a_lost_majority_leaves_is_given_back() {
+    let servers = Servers::start(3);
+    let guard = servers
+        .lock()
+        .try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6))
+        .unwrap();
+    let guard = guard.expect("it is free");
+    eventually("all of them to have it", || servers.held() == 3);
+    servers.delete(0..2);
+    assert!(guard.extend(SOON.get() * 7).is_err());
+    eventually("the loss", || guard.is_lost());
+    assert!(guard.unlock().is_err());
+    eventually("what was left", || servers.held() == 0);
+}
+
 /// What is left of a lock that is lost is renewed no more: others need it.
 #[test]
 fn what_a_lost_majority_leaves_runs_out() {
