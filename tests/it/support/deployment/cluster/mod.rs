@@ -76,8 +76,16 @@ impl ClusterDeployment {
             let decided = || is_ok(node) || misses_primaries(node);
             eventually("a node to find itself a replica", decided);
         }
+        // One epoch for each. Two that take the same one settle that later, in the midst of a test: the one
+        // that takes a newer one claims all slots with it that it had when it said so, and one that has
+        // moved to another primary meanwhile is lost there, with its keys.
+        let mut newest = 0;
         for node in &nodes {
+            eventually("a node to hear of the epoch before", || {
+                epoch(node, "cluster_current_epoch") >= newest
+            });
             node.ask::<()>(&cluster(&["FAILOVER", "TAKEOVER"]));
+            newest = epoch(node, "cluster_my_epoch");
         }
         nodes.extend(Server::start_all(later));
         let cluster = Self {
@@ -312,6 +320,19 @@ fn node(options: Options, bus: u16) -> Options {
         "--cluster-allow-replica-migration",
         "no",
     ])
+}
+
+/// A number that the node has for the state of the cluster, or for its own.
+fn epoch(node: &Server, which: &str) -> u64 {
+    let info: String = node.ask(&cluster(&["INFO"]));
+    let line = |line: &str| {
+        line.strip_prefix(which)?
+            .strip_prefix(':')?
+            .trim()
+            .parse()
+            .ok()
+    };
+    info.lines().find_map(line).expect("it has epochs")
 }
 
 fn is_ok(node: &Server) -> bool {
