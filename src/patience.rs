@@ -3,6 +3,8 @@
 use std::cell::{Cell, OnceCell};
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::interrupt::{Interrupt, Registered};
@@ -199,4 +201,10 @@ impl Patience {
             }
         })
     }
+}
+
+/// Between half of `time` and one and a half: those who meet again and again do not meet for ever.
+pub(crate) fn by_chance(time: Duration) -> Duration {
+    let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
+    time / 2 + time * share / 1000
 }

@@ -283,6 +283,14 @@ pub(crate) struct Inspected {
     pub(crate) hold_count: u32,
 }
 
+impl Inspected {
+    /// What is left of the lease, as the trait `Lock` tells it.
+    pub(crate) fn left(&self) -> Duration {
+        self.millis_left
+            .map_or(Duration::MAX, Duration::from_millis)
+    }
+}
+
 pub(crate) fn inspect(key: &LockKey) -> Call {
     Call::new(&INSPECT).key(key.key())
 }

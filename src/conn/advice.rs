@@ -86,6 +86,14 @@ impl Advice {
         }
     }
 
+    /// Whether the same request may be answered a little later, or elsewhere.
+    pub(crate) fn asks_again(self) -> bool {
+        matches!(
+            self,
+            Self::Reconnect | Self::Wait | Self::Crowded | Self::Redirect
+        )
+    }
+
     /// Whether asking again is in vain.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::WrongType | Self::Forget | Self::Refuse)

@@ -58,6 +58,14 @@ impl From<Error> for NoAnswer {
     }
 }
 
+/// The copies in vain, whatever came of the question.
+pub(crate) fn in_vain(result: &Result<Answer, NoAnswer>) -> &InVain {
+    match result {
+        Ok(answer) => &answer.in_vain,
+        Err(no_answer) => &no_answer.in_vain,
+    }
+}
+
 impl InVain {
     /// One copy, and where it went, if the whole of it did.
     pub(super) fn of(wire: Option<Wire>) -> Self {

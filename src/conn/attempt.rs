@@ -90,7 +90,8 @@ impl Connections {
                     {
                         // Those who wait listen at the server that the lock is about to leave.
                         let time = HINT_TIMEOUT.min(answer_by.left());
-                        let _ = self.publish_at(from, lock.channel(), "0", time);
+                        let command = from.node.publish().command();
+                        let _ = self.publish(from, command, lock.channel(), "0", time);
                     }
                     return result;
                 }
@@ -181,33 +182,11 @@ impl Connections {
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
-    /// Publishes an empty hint, once and within `time`, to whoever listens to a channel of this client's
-    /// at the server.
+    /// Publishes a hint by this command at the server, once and within `time`.
     pub(crate) fn publish(
         &self,
         server: &Server,
-        channel: &str,
-        time: Duration,
-    ) -> Result<(), Failure> {
-        self.publish_by("PUBLISH", server, channel, "", time)
-    }
-
-    /// Publishes as a release does.
-    fn publish_at(
-        &self,
-        server: &Server,
-        channel: &str,
-        text: &str,
-        time: Duration,
-    ) -> Result<(), Failure> {
-        let command = server.node.publish().command();
-        self.publish_by(command, server, channel, text, time)
-    }
-
-    fn publish_by(
-        &self,
         command: &str,
-        server: &Server,
         channel: &str,
         text: &str,
         time: Duration,

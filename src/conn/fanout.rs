@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::advice::Advice;
+use super::answer::in_vain;
 use super::attempt::Failure;
 use super::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK};
 use super::pool::Slot;
@@ -74,13 +75,6 @@ pub(crate) fn ask_all(
         owner::retire();
     }
     outcomes
-}
-
-fn in_vain(outcome: &Result<Answer, NoAnswer>) -> &InVain {
-    match outcome {
-        Ok(answer) => &answer.in_vain,
-        Err(no_answer) => &no_answer.in_vain,
-    }
 }
 
 struct Fanout<'q> {
@@ -323,16 +317,15 @@ impl<'q> Fanout<'q> {
         let Question {
             connections, lock, ..
         } = &self.questions[place];
-        let error = match Advice::on(&error) {
-            Advice::Reconnect | Advice::Wait | Advice::Crowded | Advice::Redirect => {
-                let cause: Cause = if error.is_timeout() {
-                    silence(&error).into()
-                } else {
-                    Box::new(error)
-                };
-                connections.unavailable(lock, self.patience, cause)
-            }
-            _ => connections.refusal(lock, error),
+        let error = if Advice::on(&error).asks_again() {
+            let cause: Cause = if error.is_timeout() {
+                silence(&error).into()
+            } else {
+                Box::new(error)
+            };
+            connections.unavailable(lock, self.patience, cause)
+        } else {
+            connections.refusal(lock, error)
         };
         self.settle(place, Err(NoAnswer { error, in_vain }));
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use redis::RedisError;
 
 pub(crate) use advice::Advice;
-pub(crate) use answer::{Answer, InVain, NoAnswer};
+pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
 pub(crate) use fanout::{Enough, Question, ask_all};
 pub(crate) use server::Server;
 pub(crate) use topology::Topology;
@@ -130,12 +130,10 @@ impl Connections {
                 Err(Failure::Redis(error)) if error.is_timeout() => {
                     cause.get_or_insert_with(|| silence(&error).into());
                 }
-                Err(Failure::Redis(error)) => match Advice::on(&error) {
-                    Advice::Reconnect | Advice::Wait | Advice::Crowded | Advice::Redirect => {
-                        cause = Some(Box::new(error));
-                    }
-                    _ => return Err(self.refusal(lock, error)),
-                },
+                Err(Failure::Redis(error)) if Advice::on(&error).asks_again() => {
+                    cause = Some(Box::new(error));
+                }
+                Err(Failure::Redis(error)) => return Err(self.refusal(lock, error)),
             }
             patience.pause(pause.min(answer_by.left()));
             patience.check(lock.name())?;

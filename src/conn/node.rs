@@ -105,11 +105,6 @@ impl Node {
         }
     }
 
-    /// The address of a server that this one tells of, reached in the same way.
-    pub(crate) fn beside(&self, host: String, port: u16) -> ConnectionAddr {
-        ConnectionAddr::Tcp(host, port)
-    }
-
     /// Opens a connection and logs in, within `time`.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Wire> {
         let deadline = Moment::now().after(time);

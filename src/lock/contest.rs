@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use uuid::Uuid;
 
 use super::acquire::{begin, queue_up, silence, take_back, withdraw};
 use super::handle::Handle;
@@ -16,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::lease::{Terms, drift};
 use crate::local::{Grant, Hold, Place, Quorum, Turn};
 use crate::owner::{self, Owner, ThreadId};
-use crate::patience::Patience;
+use crate::patience::{Patience, by_chance};
 use crate::script::{self, Attempt};
 use crate::wait::Listener;
 
@@ -375,10 +374,4 @@ impl<'a> Contest<'a> {
             }
         }
     }
-}
-
-/// Between half of `time` and one and a half.
-fn by_chance(time: Duration) -> Duration {
-    let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
-    time / 2 + time * share / 1000
 }

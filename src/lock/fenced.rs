@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, lock_by_handle};
+use super::handle::{Handle, Kind, Take, lock_by_handle};
 use super::held::Held;
 use crate::core::Core;
 use crate::error::Result;

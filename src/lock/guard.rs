@@ -152,7 +152,7 @@ impl LockGuard {
     /// the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let patience = self.patience(Core::patience_for_an_answer);
-        if are_apart(&self.parts) {
+        if are_apart(self.parts.iter().map(|part| &part.core)) {
             return standing::extend_at_once(&self.parts, self.needed, duration, &patience);
         }
         let extend = |part: &Held| standing::extend(&part.core, &part.hold, duration, &patience);

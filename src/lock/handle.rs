@@ -31,6 +31,52 @@ pub(crate) struct Handle {
     pub(super) kind: Kind,
 }
 
+/// The ways to take a lock, for whatever is one lock or several.
+pub(super) trait Take {
+    type Held;
+
+    /// The client by whose time-outs a call is measured, if there can be such a lock.
+    fn check(&self) -> Result<&Arc<Core>>;
+
+    /// Takes it; `None` if the patience ends before.
+    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Self::Held>>;
+
+    fn lock_with(&self, lease: Lease) -> Result<Self::Held> {
+        self.wait_for(lease, &self.check()?.patience_to_lock())
+    }
+
+    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Self::Held>> {
+        let patience = Patience::at_most(wait, self.check()?.command_timeout);
+        self.take(lease, &patience)
+    }
+
+    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Self::Held> {
+        self.check()?;
+        self.wait_for(lease, &Patience::until_interrupted(interrupt))
+    }
+
+    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Self::Held> {
+        loop {
+            if let Some(held) = self.take(lease, patience)? {
+                return Ok(held);
+            }
+        }
+    }
+}
+
+impl Take for Handle {
+    type Held = Held;
+
+    /// What can be wrong with it is told by the attempt.
+    fn check(&self) -> Result<&Arc<Core>> {
+        Ok(&self.core)
+    }
+
+    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Held>> {
+        acquire(self, lease, patience)
+    }
+}
+
 impl Handle {
     pub(crate) fn new(core: Arc<Core>, name: &str, kind: Kind) -> Self {
         Self {
@@ -42,27 +88,6 @@ impl Handle {
 
     pub(super) fn name(&self) -> &str {
         self.key.name()
-    }
-
-    pub(super) fn lock_with(&self, lease: Lease) -> Result<Held> {
-        self.wait_for(lease, &self.core.patience_to_lock())
-    }
-
-    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Held>> {
-        let patience = Patience::at_most(wait, self.core.command_timeout);
-        acquire(self, lease, &patience)
-    }
-
-    pub(super) fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Held> {
-        self.wait_for(lease, &Patience::until_interrupted(interrupt))
-    }
-
-    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Held> {
-        loop {
-            if let Some(held) = acquire(self, lease, patience)? {
-                return Ok(held);
-            }
-        }
     }
 
     pub(super) fn unlock(&self) -> Result<()> {
@@ -95,10 +120,7 @@ impl Handle {
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
         let found = standing::inspect(&self.core, &self.key)?;
-        Ok(found.map(|hold| {
-            hold.millis_left
-                .map_or(Duration::MAX, Duration::from_millis)
-        }))
+        Ok(found.map(|hold| hold.left()))
     }
 }
 

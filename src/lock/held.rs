@@ -20,34 +20,46 @@ pub(super) struct Held {
     pub(super) level: LevelId,
 }
 
+/// What is given back: the level that is named, or the newest that no guard gives back.
+pub(super) type Level<'a> = (&'a Arc<Core>, &'a Hold, Option<LevelId>);
+
 /// Gives all of them back, the last one first, and tries every one.
 pub(super) fn release_all(held: &[Held], needed: usize, patience: &Patience) -> Result<()> {
     let levels = held
         .iter()
         .map(|held| (&held.core, &*held.hold, Some(held.level)));
-    if are_apart(held) {
+    release_levels(levels, needed, patience)
+}
+
+/// The same for a level of each of these holds.
+pub(super) fn release_levels<'a>(
+    levels: impl DoubleEndedIterator<Item = Level<'a>> + ExactSizeIterator + Clone,
+    needed: usize,
+    patience: &Patience,
+) -> Result<()> {
+    if are_apart(levels.clone().map(|(core, ..)| core)) {
         return release_at_once(levels, needed, patience);
     }
-    let release =
-        |(core, hold, level): (&Arc<Core>, &Hold, _)| release::release(core, hold, level, patience);
+    let release = |(core, hold, level): Level<'_>| release::release(core, hold, level, patience);
     together(levels.rev().map(release), needed)
 }
 
 /// Several, each of a client of its own: all can be asked at once.
-pub(super) fn are_apart(held: &[Held]) -> bool {
-    let is_first = |at: usize| {
-        let core = &held[at].core;
-        !held[..at]
-            .iter()
-            .any(|before| Arc::ptr_eq(&before.core, core))
-    };
-    held.len() > 1 && (1..held.len()).all(is_first)
+pub(super) fn are_apart<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+    let mut ids = Vec::new();
+    for core in cores {
+        if ids.contains(&core.id) {
+            return false;
+        }
+        ids.push(core.id);
+    }
+    ids.len() > 1
 }
 
 /// Gives up a level of each of several holds, each of a client of its own, at the speed of those servers
 /// that answer; the others are told in the background.
 pub(super) fn release_at_once<'a>(
-    levels: impl Iterator<Item = (&'a Arc<Core>, &'a Hold, Option<LevelId>)>,
+    levels: impl Iterator<Item = Level<'a>>,
     needed: usize,
     patience: &Patience,
 ) -> Result<()> {

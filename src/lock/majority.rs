@@ -7,13 +7,12 @@ use redis::Value;
 
 use super::LockGuard;
 use super::contest::Contest;
-use super::handle::Handle;
+use super::handle::{Handle, Take};
 use super::held::{Held, release_at_once, slowest};
 use super::standing;
 use crate::conn::{Enough, Question, ask_all};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Written};
 use crate::patience::Patience;
@@ -27,23 +26,8 @@ pub(super) struct Majority {
     pub(super) locks: Arc<[Handle]>,
 }
 
-impl Majority {
-    pub(super) fn new(name: &str, mut locks: Vec<Handle>) -> Self {
-        locks.sort_by_key(|lock| lock.core.id);
-        Self {
-            name: name.into(),
-            locks: locks.into(),
-        }
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How many of the servers must agree.
-    pub(super) fn needed(&self) -> usize {
-        self.locks.len() / 2 + 1
-    }
+impl Take for Majority {
+    type Held = Vec<Held>;
 
     /// The client by whose time-outs a call is measured, if these servers can have a majority.
     fn check(&self) -> Result<&Arc<Core>> {
@@ -77,32 +61,6 @@ impl Majority {
         }
     }
 
-    pub(super) fn lock_with(&self, lease: Lease) -> Result<Vec<Held>> {
-        self.wait_for(lease, &self.check()?.patience_to_lock())
-    }
-
-    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Vec<Held>>> {
-        let patience = Patience::at_most(wait, self.check()?.command_timeout);
-        self.take(lease, &patience)
-    }
-
-    pub(super) fn lock_interruptibly(
-        &self,
-        lease: Lease,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Held>> {
-        self.check()?;
-        self.wait_for(lease, &Patience::until_interrupted(interrupt))
-    }
-
-    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Vec<Held>> {
-        loop {
-            if let Some(held) = self.take(lease, patience)? {
-                return Ok(held);
-            }
-        }
-    }
-
     fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
         let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
         let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
@@ -111,6 +69,25 @@ impl Majority {
             return self.reenter(&terms, patience).map(Some);
         }
         Contest::new(self, &terms, patience).enter()
+    }
+}
+
+impl Majority {
+    pub(super) fn new(name: &str, mut locks: Vec<Handle>) -> Self {
+        locks.sort_by_key(|lock| lock.core.id);
+        Self {
+            name: name.into(),
+            locks: locks.into(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many of the servers must agree.
+    pub(super) fn needed(&self) -> usize {
+        self.locks.len() / 2 + 1
     }
 
     pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
@@ -276,7 +253,7 @@ impl Majority {
                     found.map_err(|error| lock.core.connections.refusal(&lock.key, error))
                 });
             match found {
-                Ok(found) => lefts.push(found.as_ref().map(left)),
+                Ok(found) => lefts.push(found.as_ref().map(Inspected::left)),
                 Err(error) => failures.push(error),
             }
         }
@@ -292,11 +269,6 @@ impl Majority {
 
 fn is_done(reply: &Value) -> bool {
     matches!(script::verdict(reply), Ok(Verdict::Done))
-}
-
-fn left(hold: &Inspected) -> Duration {
-    hold.millis_left
-        .map_or(Duration::MAX, Duration::from_millis)
 }
 
 /// What kept a majority from answering, as one error: a refusal, which means it, or else all servers that

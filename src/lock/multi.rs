@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::{Handle, Kind, lock_by_handle};
+use super::handle::{Handle, Kind, Take, lock_by_handle};
 use super::several::Several;
 use super::{LockGuard, ReentrantLock};
 use crate::core::Core;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, lock_by_handle};
+use super::handle::{Handle, Kind, Take, lock_by_handle};
 use super::majority::Majority;
 use crate::core::Core;
 use crate::error::Result;

@@ -4,18 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::acquire::acquire;
-use super::handle::Handle;
-use super::held::{Held, release_all, release_at_once, slowest, together};
-use super::{LockGuard, release, standing};
+use super::handle::{Handle, Take};
+use super::held::{Held, release_all, release_levels, slowest};
+use super::{LockGuard, standing};
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::lease::{Lease, Renewals};
-use crate::patience::Patience;
+use crate::patience::{Patience, by_chance};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where
 /// other programs may take the same ones in another order. Between half of it and one and a half.
@@ -46,22 +43,8 @@ enum Round {
     Lost,
 }
 
-impl Several {
-    pub(super) fn new(mut locks: Vec<Handle>) -> Self {
-        locks.sort_by(|one, other| {
-            let place = |lock: &Handle| (Arc::clone(lock.key.key()), lock.core.id);
-            place(one).cmp(&place(other))
-        });
-        let names: Vec<&str> = locks.iter().map(Handle::name).collect();
-        Self {
-            name: names.join(", ").into(),
-            locks: locks.into(),
-        }
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
+impl Take for Several {
+    type Held = Vec<Held>;
 
     /// The client by whose time-outs a call is measured, if these locks can be taken together.
     fn check(&self) -> Result<&Arc<Core>> {
@@ -81,37 +64,6 @@ impl Several {
         }
         let cores = self.locks.iter().map(|lock| &lock.core);
         slowest(cores).ok_or_else(|| refused("an empty list".into(), "it has one name at least"))
-    }
-
-    pub(super) fn lock_with(&self, lease: Lease) -> Result<Vec<Held>> {
-        self.wait_for(lease, &self.check()?.patience_to_lock())
-    }
-
-    pub(super) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Vec<Held>>> {
-        let patience = Patience::at_most(wait, self.check()?.command_timeout);
-        self.take(lease, &patience)
-    }
-
-    pub(super) fn lock_interruptibly(
-        &self,
-        lease: Lease,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Held>> {
-        self.check()?;
-        self.wait_for(lease, &Patience::until_interrupted(interrupt))
-    }
-
-    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Vec<Held>> {
-        loop {
-            if let Some(held) = self.take(lease, patience)? {
-                return Ok(held);
-            }
-        }
-    }
-
-    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
-        let all = held.len();
-        LockGuard::new(Arc::clone(&self.name), held, all)
     }
 
     /// Takes all of them; `None` if the patience ends before.
@@ -148,6 +100,29 @@ impl Several {
             }
             patience.sleep(PAUSE);
         }
+    }
+}
+
+impl Several {
+    pub(super) fn new(mut locks: Vec<Handle>) -> Self {
+        locks.sort_by(|one, other| {
+            let place = |lock: &Handle| (Arc::clone(lock.key.key()), lock.core.id);
+            place(one).cmp(&place(other))
+        });
+        let names: Vec<&str> = locks.iter().map(Handle::name).collect();
+        Self {
+            name: names.join(", ").into(),
+            locks: locks.into(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
+        let all = held.len();
+        LockGuard::new(Arc::clone(&self.name), held, all)
     }
 
     /// Takes them one after another. Whatever way this ends without all of them, what was taken is
@@ -193,8 +168,7 @@ impl Several {
             return Moment::NEVER;
         }
         // By chance, so that two who wait for each other do not give way at the same moment, for ever.
-        let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
-        Moment::now().after(SLICE / 2 + SLICE * share / 1000)
+        Moment::now().after(by_chance(SLICE))
     }
 
     pub(super) fn unlock(&self) -> Result<()> {
@@ -208,21 +182,8 @@ impl Several {
         let holds = holds.ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
         })?;
-        if self.are_apart() {
-            let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
-            return release_at_once(levels, holds.len(), &patience);
-        }
-        let results = holds
-            .iter()
-            .rev()
-            .map(|(core, hold)| release::release(core, hold, None, &patience));
-        together(results, holds.len())
-    }
-
-    /// Each of a client of its own.
-    fn are_apart(&self) -> bool {
-        let ids: HashSet<_> = self.locks.iter().map(|lock| lock.core.id).collect();
-        ids.len() == self.locks.len() && ids.len() > 1
+        let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
+        release_levels(levels, holds.len(), &patience)
     }
 
     pub(super) fn hold_count(&self) -> u32 {

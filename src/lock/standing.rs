@@ -6,7 +6,7 @@ use redis::{RedisResult, Value};
 
 use super::held::{Held, together};
 use crate::clock::Moment;
-use crate::conn::{Answer, Enough, InVain, NoAnswer, Question, ask_all};
+use crate::conn::{Answer, Enough, NoAnswer, Question, ask_all, in_vain};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
@@ -83,13 +83,6 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
             Err(_) if !owner.covers(&hold.owner()) => {}
             Err(reason) => return Err(lose(core, hold, reason)),
         }
-    }
-}
-
-fn in_vain(result: &Result<Answer, NoAnswer>) -> &InVain {
-    match result {
-        Ok(answer) => &answer.in_vain,
-        Err(no_answer) => &no_answer.in_vain,
     }
 }
 

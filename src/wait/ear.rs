@@ -135,7 +135,7 @@ impl Ear {
             control,
             ..
         } = &*self.means;
-        if let Err(error) = connections.publish(&self.shared.server, control, time) {
+        if let Err(error) = connections.publish(&self.shared.server, "PUBLISH", control, "", time) {
             tell(|| tracing::debug!(?error, "the subscriber could not be told of a new channel"));
         }
     }

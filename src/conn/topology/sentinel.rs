@@ -103,7 +103,7 @@ impl Sentinel {
         wire.give(deadline.left());
         wire.send(&question)?;
         let found: Option<(String, u16)> = redis::from_redis_value(wire.receive()?)?;
-        Ok(found.map(|(host, port)| sentinel.beside(host, port)))
+        Ok(found.map(|(host, port)| ConnectionAddr::Tcp(host, port)))
     }
 
     fn found(&self, servers: &Servers, address: ConnectionAddr) {
