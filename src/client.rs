@@ -26,7 +26,7 @@ use crate::observe::{LockEvent, Stats};
 /// connection time-out, a command time-out and a second for each. A guard that is forgotten is never gone.
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl LockClient {

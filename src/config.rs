@@ -5,7 +5,12 @@ use std::time::Duration;
 
 use crate::deployment::{Credentials, Deployment, Urls};
 use crate::error::{Error, Result};
+use crate::lease::SHORTEST_RENEWED;
 use crate::tls::{self, Tls};
+
+/// The bounds of all time-outs.
+pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Settings of a [`LockClient`](crate::LockClient); made by
 /// [`LockClient::builder`](crate::LockClient::builder),
@@ -186,14 +191,14 @@ impl LockClientBuilder {
                 rule: format!("it is at least {low:?} and at most {high:?}"),
             })
         };
-        let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
+        let (shortest, longest) = (SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         within("pool_timeout", self.pool_timeout, shortest, longest)?;
         within("connect_timeout", self.connect_timeout, shortest, longest)?;
         within("command_timeout", self.command_timeout, shortest, longest)?;
         within(
             "watchdog_lease",
             self.watchdog_lease,
-            Duration::from_millis(10),
+            SHORTEST_RENEWED,
             Duration::from_millis(1 << 53),
         )?;
         if let Some((replicas, timeout)) = self.min_replicas {

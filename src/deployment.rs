@@ -205,6 +205,13 @@ fn trust(
 }
 
 impl Credentials {
+    /// Those of a URL, if it can be read at all.
+    #[cfg(feature = "cli")]
+    pub(crate) fn of_url(url: &str) -> Option<Self> {
+        let (server, _) = parse("url", url, "").ok()?;
+        Some(Self::of(&server))
+    }
+
     fn of(server: &ConnectionInfo) -> Self {
         let settings = server.redis_settings();
         Self {

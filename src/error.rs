@@ -9,7 +9,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A cause in the words of the layer below: I/O, the connection pool, or Redis itself.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a call failed. "Somebody else holds the lock" is an answer, never an error.
+/// Why a call failed. "Somebody else holds the lock" is an answer, never an error, but where there is
+/// nothing else to give back: of a function with `#[locked]`.
 ///
 /// Every error that concerns a lock names it; every error that concerns a server names its node
 /// (`host:port` or socket path). None ever contains a user name or a password.
@@ -36,6 +37,18 @@ pub enum Error {
         lock: String,
         /// How it was lost.
         reason: LostReason,
+    },
+
+    /// Somebody else holds the lock, and did so until the end of the wait. Only what has no other answer for
+    /// it says this: a function with `#[locked]`.
+    #[error(
+        "lock {lock:?} is held by somebody else, after a wait of {waited:.1?}; try again later, or wait longer"
+    )]
+    HeldByAnother {
+        /// The name of the lock.
+        lock: String,
+        /// How long was waited for it.
+        waited: Duration,
     },
 
     /// Redis gave no clear answer within the time that the call may take. What was asked may or

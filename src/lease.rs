@@ -16,21 +16,22 @@ use crate::error::{Error, Result};
 /// Lease::RENEWED;                          // lives as long as its holder
 /// Lease::fixed(Duration::from_secs(30));   // ends by itself
 /// Lease::renewed_at_most(10);              // lives with its holder, up to a limit
+/// Lease::RENEWED.lasting(Duration::from_secs(5)); // as the first, but freed sooner after a crash
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease(Kind);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Renewed,
-    AtMost(u32),
-    Fixed(Duration),
+pub struct Lease {
+    /// `None`: that of the client's watchdog.
+    length: Option<Duration>,
+    renewals: Renewals,
 }
 
 impl Lease {
     /// The lease is the client's [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease) (30
     /// seconds by default), and the watchdog renews it until the lock is given back.
-    pub const RENEWED: Self = Self(Kind::Renewed);
+    pub const RENEWED: Self = Self {
+        length: None,
+        renewals: Renewals::Unlimited,
+    };
 
     /// The lease ends by itself after `duration`, whether the work is done or not. Nothing renews it.
     /// Its holder stops a hundredth and 2 ms before that (see [`LockGuard::remaining`](crate::LockGuard::remaining)).
@@ -39,7 +40,10 @@ impl Lease {
     /// an [`Error::Config`] of the first call that uses it.
     #[must_use]
     pub const fn fixed(duration: Duration) -> Self {
-        Self(Kind::Fixed(duration))
+        Self {
+            length: Some(duration),
+            renewals: Renewals::None,
+        }
     }
 
     /// As [`RENEWED`](Self::RENEWED), but renewed at most `renewals` times. When the next renewal
@@ -48,22 +52,49 @@ impl Lease {
     /// lease still runs. This bounds how long a holder that hangs can keep everybody else out.
     #[must_use]
     pub const fn renewed_at_most(renewals: u32) -> Self {
-        Self(Kind::AtMost(renewals))
+        Self {
+            length: None,
+            renewals: Renewals::Left(renewals),
+        }
+    }
+
+    /// The same, renewed or not, with a length of its own instead of the client's
+    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease): the longest time that a process that
+    /// dies keeps this lock.
+    ///
+    /// One thread of a client renews all of its locks, those that are due together within a sixth of the shortest of their
+    /// leases. A lease of which a sixth is near the time that it takes to open a connection to Redis (with TLS and a
+    /// password) may not outlast one that breaks, nor may longer ones beside it if there is always one due: such leases
+    /// belong on a client of their own.
+    ///
+    /// Bounds: 10 ms to 2^53 ms for a lease that is renewed, otherwise those of [`fixed`](Self::fixed).
+    #[must_use]
+    pub const fn lasting(self, length: Duration) -> Self {
+        Self {
+            length: Some(length),
+            renewals: self.renewals,
+        }
     }
 
     /// What this lease means for one level of a hold, or why it is outside its bounds.
     pub(crate) fn terms(self, watchdog_lease: Duration) -> Result<Terms> {
-        let (length, renewals) = match self.0 {
-            Kind::Renewed => (watchdog_lease, Renewals::Unlimited),
-            Kind::AtMost(n) => (watchdog_lease, Renewals::Left(n)),
-            Kind::Fixed(length) => (length, Renewals::None),
-        };
+        let length = self.length.unwrap_or(watchdog_lease);
+        if self.renewals != Renewals::None && length < SHORTEST_RENEWED {
+            return Err(Error::Config {
+                field: "lease",
+                value: format!("{length:?}"),
+                rule: format!("a lease that is renewed is at least {SHORTEST_RENEWED:?}"),
+            });
+        }
         Ok(Terms {
             millis: whole_millis("lease", length)?,
-            renewals,
+            renewals: self.renewals,
         })
     }
 }
+
+/// A lease that leaves time for its renewal.
+pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 
 /// The longest lease: integers up to here survive Lua, whose numbers are doubles.
 const MAX_MILLIS: u64 = 1 << 53;
@@ -124,6 +155,31 @@ mod tests {
                 "{bad:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_renewed_lease_has_its_own_length_or_the_clients() {
+        let own = Duration::from_secs(5);
+        for (lease, millis, renewals) in [
+            (Lease::RENEWED, 30_000, Renewals::Unlimited),
+            (Lease::RENEWED.lasting(own), 5_000, Renewals::Unlimited),
+            (
+                Lease::renewed_at_most(2).lasting(own),
+                5_000,
+                Renewals::Left(2),
+            ),
+            (Lease::fixed(WATCHDOG).lasting(own), 5_000, Renewals::None),
+        ] {
+            let terms = lease.terms(WATCHDOG).unwrap();
+            assert_eq!(
+                (terms.millis, terms.renewals),
+                (millis, renewals),
+                "{lease:?}"
+            );
+        }
+        let short = SHORTEST_RENEWED - Duration::from_nanos(1);
+        assert!(Lease::RENEWED.lasting(short).terms(WATCHDOG).is_err());
+        assert!(Lease::fixed(short).terms(WATCHDOG).is_ok());
     }
 
     #[test]

@@ -87,9 +87,14 @@ impl Patience {
 
     /// Waits for the lock and for answers until it is interrupted.
     pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
+        Self::unless_silent(Duration::MAX).or_interrupted(interrupt)
+    }
+
+    /// The same, and over as soon as `interrupt` is raised.
+    pub(crate) fn or_interrupted(self, interrupt: &Interrupt) -> Self {
         Self {
             interrupt: Some(interrupt.clone()),
-            ..Self::unless_silent(Duration::MAX)
+            ..self
         }
     }
 
@@ -121,6 +126,14 @@ impl Patience {
                 let since = self.silent_since.get().unwrap_or_else(Moment::now);
                 self.started.max(since).after(silence)
             }
+        }
+    }
+
+    /// When the call is over, but for the grace of an answer that is under way.
+    pub(crate) fn call_ends(&self) -> Moment {
+        match self.answers {
+            Answers::By(moment) => moment,
+            Answers::Within(_) => Moment::NEVER,
         }
     }
 

@@ -36,6 +36,7 @@ scripts! {
     ACQUIRE = "acquire.lua",
     RECOUNT = "recount.lua",
     RELEASE = "release.lua",
+    LEAVE = "leave.lua",
     RENEW = "renew.lua",
     INSPECT = "inspect.lua",
     FORCE_UNLOCK = "force_unlock.lua",
@@ -209,6 +210,15 @@ pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
     Call::new(&RELEASE)
         .key(key.key())
         .arg(owner.as_str())
+        .publishing_to(key)
+}
+
+/// As [`release`], but the lock stays for so many milliseconds more.
+pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+    Call::new(&LEAVE)
+        .key(key.key())
+        .arg(owner.as_str())
+        .arg(millis.to_string())
         .publishing_to(key)
 }
 

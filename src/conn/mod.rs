@@ -11,6 +11,8 @@ mod pool;
 mod server;
 mod socket;
 mod suspicion;
+#[cfg(feature = "cli")]
+mod talk;
 mod topology;
 mod volley;
 mod wire;
@@ -24,7 +26,11 @@ pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
 pub(crate) use fanout::{Enough, Question, ask_all};
 pub(crate) use server::Server;
+#[cfg(feature = "cli")]
+pub(crate) use talk::Talk;
 pub(crate) use topology::Topology;
+#[cfg(feature = "cli")]
+pub(crate) use topology::{Nowhere, Redirect};
 pub(crate) use volley::Volley;
 pub(crate) use wire::Wire;
 

@@ -53,6 +53,8 @@ struct State {
     bond: Option<Arc<Quorum>>,
     /// It ended with others. In Redis it may still stand.
     forsaken: bool,
+    /// For so many milliseconds its release leaves it in Redis.
+    stays: Option<u64>,
 }
 
 impl State {
@@ -125,6 +127,7 @@ impl Hold {
                 quorums: Vec::new(),
                 bond: None,
                 forsaken: false,
+                stays: None,
             }),
             bell: Bell::default(),
             queue: Arc::downgrade(queue),
@@ -297,6 +300,17 @@ impl Hold {
         self.check()?;
         self.state.lock().tenure.granted(asked, millis);
         Ok(())
+    }
+
+    /// Has its release leave it in Redis for so long.
+    #[cfg(feature = "cli")]
+    pub(crate) fn stay(&self, millis: u64) {
+        self.state.lock().stays = Some(millis);
+    }
+
+    /// For how many milliseconds its release leaves it in Redis, if it does.
+    pub(crate) fn stays(&self) -> Option<u64> {
+        self.state.lock().stays
     }
 
     /// When the watchdog is to look at this hold again.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
-use crate::clock::Moment;
+use super::turn::{queue_up, silence};
 use crate::conn::InVain;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -42,57 +42,6 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Res
         },
     };
     take(handle, turn, terms, patience)
-}
-
-/// Waits behind the other threads of this process.
-pub(super) fn queue_up(
-    core: &Core,
-    key: &LockKey,
-    thread: ThreadId,
-    patience: &Patience,
-) -> Result<Option<Turn>> {
-    if patience.is_over() {
-        return Ok(None);
-    }
-    let turn = core.queue.line_up(key.key(), thread, patience.waker());
-    if turn.is_some() {
-        return Ok(turn);
-    }
-    loop {
-        patience.sleep(patience.look_up(core.queue.unanswered(key.key())));
-        let unanswered = core.queue.unanswered(key.key());
-        patience.silent_since(unanswered);
-        let given_up = patience
-            .check(key.name())
-            .and_then(|()| silence(core, key, unanswered, patience));
-        if let Err(error) = given_up {
-            drop(core.queue.leave(key.key(), thread));
-            return Err(error);
-        }
-        if let Some(turn) = core.queue.take_turn(key.key(), thread) {
-            return Ok(Some(turn));
-        }
-        if patience.is_over() {
-            return Ok(core.queue.leave(key.key(), thread));
-        }
-    }
-}
-
-/// Fails once Redis has been silent for too long, towards this thread or the one it waits for.
-pub(super) fn silence(
-    core: &Core,
-    key: &LockKey,
-    unanswered: Option<Moment>,
-    patience: &Patience,
-) -> Result<()> {
-    if unanswered.is_some() && patience.answer_by().is_past() {
-        if let Some(confirmed) = core.queue.confirmed(key.key()) {
-            return Err(core.connections.too_few_replicas(key, confirmed));
-        }
-        let cause = "no reply in time to the thread that asks for all of this process";
-        return Err(core.connections.unavailable(key, patience, cause.into()));
-    }
-    Ok(())
 }
 
 /// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is

@@ -76,7 +76,12 @@ impl FencedLock {
     ///
     /// As [`Lock::lock`](crate::Lock::lock).
     pub fn acquire(&self) -> Result<FencedGuard> {
-        Ok(self.guard(self.0.lock_with(Lease::RENEWED)?))
+        self.acquire_with(Lease::RENEWED)
+    }
+
+    /// As [`acquire`](Self::acquire), with another lease.
+    pub(crate) fn acquire_with(&self, lease: Lease) -> Result<FencedGuard> {
+        Ok(self.guard(self.0.lock_with(lease)?))
     }
 
     /// As [`Lock::try_acquire`](crate::Lock::try_acquire), with a guard that knows its token.

@@ -55,9 +55,9 @@ use crate::patience::Patience;
 pub struct LockGuard {
     name: Arc<str>,
     /// One for most kinds of lock.
-    parts: Vec<Held>,
+    pub(super) parts: Vec<Held>,
     /// The guard stands while so many of its parts do.
-    needed: usize,
+    pub(super) needed: usize,
     /// Made when somebody first listens to several parts.
     quorum: OnceLock<Arc<Quorum>>,
     unlocked: bool,
@@ -168,13 +168,13 @@ impl LockGuard {
         self.finish(Core::patience_to_unlock)
     }
 
-    fn finish(&mut self, patience: fn(&Core) -> Patience) -> Result<()> {
+    pub(super) fn finish(&mut self, patience: fn(&Core) -> Patience) -> Result<()> {
         self.unlocked = true;
         release_all(&self.parts, self.needed, &self.patience(patience))
     }
 
     /// The time of a call, as the slowest of the clients has it.
-    fn patience(&self, of: fn(&Core) -> Patience) -> Patience {
+    pub(super) fn patience(&self, of: fn(&Core) -> Patience) -> Patience {
         let core = slowest(self.parts.iter().map(|part| &part.core));
         core.map_or_else(
             || Patience::answered_within(Duration::ZERO),

@@ -55,6 +55,24 @@ pub(super) trait Take {
         self.wait_for(lease, &Patience::until_interrupted(interrupt))
     }
 
+    /// Without a `wait` as [`lock_with`](Self::lock_with), otherwise as [`try_lock`](Self::try_lock), until
+    /// `interrupt` is raised.
+    #[cfg(feature = "cli")]
+    fn take_unless(
+        &self,
+        wait: Option<Duration>,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self::Held>> {
+        let core = self.check()?;
+        let Some(wait) = wait else {
+            let patience = core.patience_to_lock().or_interrupted(interrupt);
+            return self.wait_for(lease, &patience).map(Some);
+        };
+        let patience = Patience::at_most(wait, core.command_timeout).or_interrupted(interrupt);
+        self.take(lease, &patience)
+    }
+
     fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Self::Held> {
         loop {
             if let Some(held) = self.take(lease, patience)? {
@@ -167,6 +185,18 @@ macro_rules! lock_by_handle {
 
             fn remaining_lease(&self) -> Result<Option<Duration>> {
                 self.0.remaining_lease()
+            }
+        }
+
+        #[cfg(feature = "cli")]
+        impl super::AcquireUnless for $lock {
+            fn acquire_unless(
+                &self,
+                wait: Option<Duration>,
+                interrupt: &Interrupt,
+            ) -> Result<Option<LockGuard>> {
+                let held = self.0.take_unless(wait, Lease::RENEWED, interrupt)?;
+                Ok(held.map(|held| self.0.guard(held)))
             }
         }
     };

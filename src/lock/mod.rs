@@ -1,6 +1,8 @@
 //! The face of every lock, and what stands behind it.
 
 mod acquire;
+#[cfg(feature = "cli")]
+mod command;
 mod contest;
 mod fenced;
 mod guard;
@@ -13,10 +15,13 @@ mod reentrant;
 mod release;
 mod several;
 mod standing;
+mod turn;
 
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(feature = "cli")]
+pub(crate) use command::AcquireUnless;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;
@@ -74,7 +79,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn lock_with(&self, lease: Lease) -> Result<()>;
 
     /// Takes the lock if it is to be had within `wait`; false if somebody else holds it then.
-    /// [`Duration::ZERO`] means one attempt; a `wait` too long for the clock means for ever.
+    /// [`Duration::ZERO`] means one attempt, or the end of the one that another thread of this process is at;
+    /// a `wait` too long for the clock means for ever.
     ///
     /// If this thread holds it already, it is held once more, and must be unlocked once more.
     ///

@@ -18,7 +18,8 @@ use crate::lease::Lease;
 /// All servers are asked at once, in parallel. The lock is had if more than half of them grant it while their
 /// leases last; else what was granted is given back. With 3 servers one may be dead or hang, with 5 two, and
 /// calls go on at the speed of the others: a server that does not answer is left out for a while, which
-/// doubles from 100 ms to 3 s.
+/// doubles from 100 ms to 3 s. Where several callers get a part of the servers each, they give it back and try
+/// again, a call that does not wait included, for as long as one command may take: one of them has the lock in the end.
 ///
 /// # The hold
 ///

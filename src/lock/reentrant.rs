@@ -41,6 +41,12 @@ impl ReentrantLock {
         Self(Handle::new(core, name, Kind::Plain))
     }
 
+    /// As [`Lock::acquire`](crate::Lock::acquire), with another lease.
+    #[cfg(feature = "macros")]
+    pub(crate) fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
+        Ok(self.0.guard(self.0.lock_with(lease)?))
+    }
+
     pub(super) fn handle(&self) -> &Handle {
         &self.0
     }

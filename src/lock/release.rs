@@ -81,7 +81,10 @@ impl<'a> Leaving<'a> {
     pub(super) fn call(&self) -> Option<Call> {
         match &self.what {
             What::Inner(count, owner) => Some(self.recount(*count, owner)),
-            What::Last => Some(self.release()),
+            What::Last => Some(match self.hold.stays() {
+                Some(millis) => script::leave(self.key(), &self.hold.owner(), millis),
+                None => self.release(),
+            }),
             // It may still stand in Redis: nobody else should wait for it.
             What::Lost { reason, last: true }
                 if self.hold.is_forsaken()
@@ -210,6 +213,10 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     }
     // It goes on in the background, under a name that nobody uses any more.
     owner::retire();
+    if hold.stays().is_some() {
+        // It is not to be free yet. What is left of its lease ends it.
+        return error;
+    }
     let key = hold.key().clone();
     core.watchdog
         .withdraw(key, hold.owner(), hold.lease_ends().left());

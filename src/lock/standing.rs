@@ -86,6 +86,62 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
     }
 }
 
+/// Asks whether the hold stands; if not, it is lost from here on. Without an answer nothing is known.
+#[cfg(feature = "cli")]
+pub(super) fn confirm(core: &Core, hold: &Hold) {
+    let _ = renew(core, hold, 0, &core.patience_for_an_answer());
+}
+
+/// The same of the holds of several clients, at once and at the speed of those servers that answer.
+#[cfg(feature = "cli")]
+pub(super) fn confirm_at_once(parts: &[Held], needed: usize, patience: &Patience) {
+    let asked: Vec<(&Held, Owner)> = parts
+        .iter()
+        .filter_map(|part| Some((part, part.hold.ask().ok()?)))
+        .collect();
+    let questions: Vec<Question<'_>> = asked
+        .iter()
+        .map(|(part, owner)| renewal(part, owner, 0))
+        .collect();
+    let answers = ask_all(&questions, stand(needed), patience);
+    for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
+        if !in_vain(&answer).is_ambiguous() {
+            hold.answered();
+        }
+        match answer.map(|answer| verdict(core, hold, &answer, script::only_verdict)) {
+            // Unless it was asked under a name that its own thread has changed meanwhile.
+            Ok(Ok(Err(reason))) if owner.covers(&hold.owner()) => {
+                lose(core, hold, reason);
+            }
+            Err(no_answer) => {
+                failure(core, hold, no_answer.error);
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Question<'a> {
+    let key = part.hold.key();
+    Question {
+        connections: &part.core.connections,
+        lock: key,
+        call: script::renew(&[Renewal {
+            key: key.clone(),
+            owner: owner.clone(),
+            millis,
+        }]),
+    }
+}
+
+/// So many of them stand.
+fn stand(needed: usize) -> Enough {
+    Enough {
+        needed,
+        is_good: |reply| matches!(script::only_verdict(reply), Ok(Verdict::Done)),
+    }
+}
+
 /// When it was asked whether the hold stands, or how it was lost.
 fn verdict(
     core: &Core,
@@ -149,25 +205,11 @@ pub(super) fn extend_at_once(
 ) -> Result<()> {
     let millis = whole_millis("lease", duration)?;
     let owners: Vec<Result<Owner>> = parts.iter().map(|part| part.hold.ask()).collect();
-    let mut questions = Vec::with_capacity(parts.len());
-    for (part, owner) in parts.iter().zip(&owners) {
-        let Ok(owner) = owner else { continue };
-        let key = part.hold.key();
-        questions.push(Question {
-            connections: &part.core.connections,
-            lock: key,
-            call: script::renew(&[Renewal {
-                key: key.clone(),
-                owner: owner.clone(),
-                millis,
-            }]),
-        });
-    }
-    let enough = Enough {
-        needed,
-        is_good: |reply| matches!(script::only_verdict(reply), Ok(Verdict::Done)),
-    };
-    let mut answers = ask_all(&questions, enough, patience).into_iter();
+    let asked = parts.iter().zip(&owners);
+    let questions: Vec<Question<'_>> = asked
+        .filter_map(|(part, owner)| Some(renewal(part, owner.as_ref().ok()?, millis)))
+        .collect();
+    let mut answers = ask_all(&questions, stand(needed), patience).into_iter();
     let finish = |(part, owner): (&Held, Result<Owner>)| {
         let Held { core, hold, .. } = part;
         let owner = owner?;

@@ -105,10 +105,15 @@ impl<T: Clone> Registry<T> {
         ends.filter(|&ends| ends > now).min()
     }
 
-    /// The shortest lease that is renewed.
-    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
-        let leases = self.targets.values().filter_map(|e| e.schedule.lease);
-        leases.min()
+    /// When I/O that begins at `now` is to end, at `latest`: a sixth of each lease later, or when that is due, if that is
+    /// later still. So a hang leaves every lease time for more than one try, and none that is not due costs the others theirs.
+    pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
+        let due = self.agenda.iter().take_while(|&&(due, _)| due < latest);
+        let ends = due.filter_map(|&(due, id)| {
+            let lease = self.targets[&id].schedule.lease?;
+            Some(due.max(now.after(lease / 6)))
+        });
+        ends.fold(latest, Moment::min)
     }
 }
 
@@ -175,20 +180,29 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_lease_is_that_of_a_renewed_lock() {
+    fn short_leases_leave_the_io_for_long_ones_the_time_until_they_are_due() {
         let mut registry = Registry::default();
-        assert_eq!(registry.shortest_lease(), None);
-        for (id, lease) in [(1, None), (2, Some(9)), (3, Some(6))] {
-            let lease = lease.map(Duration::from_secs);
+        let mut insert = |id, due, lease| {
+            let lease = Some(Duration::from_millis(lease));
             let schedule = Schedule {
                 lease,
-                ..schedule(1)
+                ..schedule(due)
             };
             registry.insert(id, (), schedule);
-        }
-        assert_eq!(registry.shortest_lease(), Some(Duration::from_secs(6)));
-        registry.remove(3);
-        assert_eq!(registry.shortest_lease(), Some(Duration::from_secs(9)));
+            registry.io_end(at(1000), at(2000))
+        };
+        assert_eq!(insert(1, 1000, 30_000), at(2000), "a sixth is 5 s");
+        assert_eq!(insert(2, 2000, 300), at(2000), "not due before");
+        assert_eq!(insert(3, 1200, 300), at(1200), "when it is due");
+        assert_eq!(
+            insert(4, 1040, 300),
+            at(1050),
+            "a sixth, as it is due so soon"
+        );
+        assert_eq!(insert(5, 900, 600), at(1050), "a sixth is 100 ms");
+        assert_eq!(insert(6, 900, 120), at(1020));
+        registry.insert(7, (), schedule(1001));
+        assert_eq!(registry.io_end(at(1000), at(2000)), at(1020), "not renewed");
     }
 
     #[derive(Clone, Debug)]

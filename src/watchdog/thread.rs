@@ -112,16 +112,14 @@ impl Worker {
             if !due.is_empty() || !withdrawals.is_empty() {
                 // Busy, not asleep: what comes in meanwhile is seen at the next turn of the loop.
                 state.asleep_until = Moment::ZERO;
-                // A hang must leave time for more than one try.
-                let shortest = state.registry.shortest_lease();
-                let timeout = shortest.map_or(self.command_timeout, |lease| {
-                    self.command_timeout.min(lease / 6)
-                });
-                let until = now.after(timeout);
+                // A lock that is registered meanwhile, and due before the I/O is over, waits for it: while a server hangs, for
+                // what is left of a time-out.
+                let latest = now.after(self.command_timeout);
+                let until = state.registry.io_end(now, latest);
                 // Whoever listens for its loss is to hear of it when the lease ends, not after the I/O.
                 // But leases that end one after another must leave the others time to be renewed.
                 let next_end = state.registry.next_end(now, until);
-                let next_end = next_end.map(|end| end.max(now.after(timeout / 4)));
+                let next_end = next_end.map(|end| end.max(now.after(until.since(now) / 4)));
                 return Some(Work {
                     due,
                     withdrawals,

@@ -79,6 +79,12 @@ impl Cluster {
         self.map.read().primary(slot).cloned()
     }
 
+    /// All that have slots.
+    #[cfg(feature = "cli")]
+    pub(super) fn primaries(&self) -> Vec<Arc<Server>> {
+        self.map.read().servers.clone()
+    }
+
     /// The server of this address: the one that is known, or else a new one.
     pub(super) fn server_at(&self, servers: &Servers, address: ConnectionAddr) -> Arc<Server> {
         let name = address.to_string();

@@ -124,6 +124,23 @@ impl Topology {
             .ok_or_else(|| Nowhere::Yet("no server is known that has it".into()))
     }
 
+    /// Every server that locks are on, looked for anew.
+    #[cfg(feature = "cli")]
+    pub(in crate::conn) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, Nowhere> {
+        let deadline = Moment::now().after(time);
+        Ok(match &self.kind {
+            Kind::One(server) => vec![Arc::clone(server)],
+            Kind::Sentinel(sentinel) => {
+                sentinel.look(&self.servers, deadline)?;
+                sentinel.master().into_iter().collect()
+            }
+            Kind::Cluster(cluster) => {
+                cluster.look(&self.servers, deadline)?;
+                cluster.primaries()
+            }
+        })
+    }
+
     /// Where `error`, which a server gave as its reply about the lock, says that the lock is.
     pub(crate) fn redirect(
         &self,

@@ -25,7 +25,7 @@ macro_rules! group {
     (renewal $stage:tt) => { tests! { $stage renewal:
         a_renewed_lease_outlives_itself, a_renewal_comes_in_the_last_third,
         nothing_renews_what_was_given_back, a_limit_of_renewals_is_told_in_time,
-        a_limit_of_no_renewals_is_a_lease_with_a_warning,
+        a_limit_of_no_renewals_is_a_lease_with_a_warning, a_lease_of_its_own_length_is_renewed,
     } };
     (nesting $stage:tt) => { tests! { $stage nesting:
         a_nested_lease_never_shortens, the_longest_lease_counts, an_inner_unlock_stops_no_renewal,

@@ -84,8 +84,12 @@ pub fn a_lease_at_its_bounds_is_taken(stage: &Stage) {
     lock.unlock().unwrap();
     // A millisecond is over before anybody can look.
     let shortest = Lease::fixed(Duration::from_millis(1));
-    match lock.try_lock(SOON.get(), shortest) {
+    match lock.try_lock(A_WHILE.get(), shortest) {
         Ok(true) => assert!(matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. }))),
+        // Nor is it long enough for several locks or servers on a slow machine, which is no refusal.
+        Ok(false) if stage.parts() > 1 => {}
+        Err(error @ Error::Unavailable { .. })
+            if error.to_string().contains("after the end of the lease") => {}
         other => panic!("{other:?}"),
     }
 }

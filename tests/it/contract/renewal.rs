@@ -114,3 +114,20 @@ pub fn a_limit_of_no_renewals_is_a_lease_with_a_warning(stage: &Stage) {
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
     assert_eq!(stage.count(), 0);
 }
+
+/// Its pace is its own, not the client's, whose leases are ten times as long.
+pub fn a_lease_of_its_own_length_is_renewed(stage: &Stage) {
+    let client = stage.client_with(|builder| builder.watchdog_lease(LEASE.get() * 10));
+    let lock = stage.lock_of(&client);
+    lock.lock_with(Lease::RENEWED.lasting(LEASE.get())).unwrap();
+    throughout(LEASE.get() * 2, "held, for no longer than a lease", || {
+        let left = stage.time_to_live().expect("it is held");
+        left <= LEASE.get() && lock.is_held_by_current_thread()
+    });
+    assert!(client.counted(|stats| stats.renewals) >= 2 * stage.parts());
+    lock.unlock().unwrap();
+    lock.lock_with(Lease::renewed_at_most(0).lasting(LEASE.get()))
+        .unwrap();
+    eventually("its end", || !lock.is_held_by_current_thread());
+    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+}

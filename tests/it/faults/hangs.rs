@@ -10,6 +10,8 @@ use crossbeam_channel::Receiver;
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
 use super::place::Place;
+use crate::support::builder;
+use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
 
@@ -81,6 +83,42 @@ impl Held {
             self.client.stats().renewals >= renewals + 2
         });
     }
+}
+
+/// Other threads of its process ask for the lock, and nobody knows yet whether somebody has it.
+#[test]
+fn who_does_not_wait_is_not_told_that_a_lock_is_held_while_nobody_knows() {
+    let server = Server::start();
+    let client = builder(&server.url())
+        .command_timeout(millis(300))
+        .build()
+        .unwrap();
+    let lock = client.reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+    server.pause();
+    let ask = |wait: Duration| {
+        let time = wait.max(millis(300)) + GRACE;
+        let silent = within(time + SLIP.get(), "an answer", || {
+            lock.try_lock(wait, Lease::RENEWED)
+        });
+        assert!(
+            matches!(silent, Err(Error::Unavailable { .. })),
+            "{silent:?}"
+        );
+    };
+    for first in [Duration::ZERO, millis(1_000)] {
+        thread::scope(|scope| {
+            scope.spawn(|| ask(first));
+            for _ in 0..3 {
+                scope.spawn(|| (0..3).for_each(|_| ask(Duration::ZERO)));
+            }
+        });
+    }
+    server.resume();
+    eventually("the lock", || {
+        lock.try_acquire(Duration::ZERO, Lease::RENEWED)
+            .is_ok_and(|guard| guard.is_some())
+    });
 }
 
 /// A call, how many levels its thread holds before, and its budget in command time-outs.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
+use super::bench::load_scripts;
 use super::place::Place;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
@@ -258,4 +259,39 @@ fn a_pool_of_one_that_is_drained_costs_no_lock() {
 #[test]
 fn a_pool_of_two_that_is_drained_costs_no_lock() {
     a_drained_pool_costs_no_lock(2);
+}
+
+/// Short leases that are given back before they are due leave the long one beside them its time, on a server that is slow.
+#[test]
+fn short_leases_that_come_and_go_cost_no_long_one() {
+    let server = Server::start();
+    load_scripts(&server);
+    let proxy = Proxy::before(&server.address());
+    let client = builder(&proxy.url())
+        .watchdog_lease(LEASE.get() * 3)
+        .command_timeout(LEASE.get())
+        .build()
+        .expect("the settings are good");
+    let slow = LEASE.get() / 4;
+    proxy.on_request(move |request| match request.runs("renew") {
+        true => Fault::Delay(slow),
+        false => Fault::Pass,
+    });
+    let long = client.reentrant_lock(&unique("long"));
+    let long = long.acquire().expect("it is free");
+    let next = || {
+        let short = client.reentrant_lock(&unique("short"));
+        let lease = Lease::RENEWED.lasting(LEASE.get());
+        let short = short.try_acquire(SOON.get(), lease);
+        short.expect("an answer").expect("it is free")
+    };
+    let mut short = next();
+    eventually("the long one to be renewed", || {
+        thread::sleep(millis(20));
+        // Only then the one before is given back: there is always one.
+        short = next();
+        client.stats().renewals > 0
+    });
+    long.unlock().expect("it was held all the time");
+    short.unlock().expect("it is held");
 }

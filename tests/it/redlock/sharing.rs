@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::thread;
+use std::time::Duration;
 
 use leasehold::{Lease, Lock, LockClient, RedLock};
 
@@ -13,6 +14,9 @@ use crate::support::timing::{SOON, eventually, millis, throughout, within};
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
 const TIMES: usize = 20;
+
+/// Of two servers. A slow machine makes no call wait longer for them, but gives it more time.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// All of them increment one number; `meanwhile` happens to the servers of the lock again and again.
 fn count_together(meanwhile: impl Fn(&Servers)) {
@@ -47,9 +51,9 @@ fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
         let at = next.replace(next.get() + 1);
         let two = [&servers.0[at % 5], &servers.0[(at + 1) % 5]];
         two.iter().for_each(|server| server.pause());
-        thread::sleep(millis(300));
+        thread::sleep(PAUSE);
         two.iter().for_each(|server| server.resume());
-        thread::sleep(millis(50));
+        thread::sleep(PAUSE / 6);
     });
     assert!(next.get() > 3, "{} pauses", next.get());
 }
@@ -58,11 +62,14 @@ fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
 pub fn share_majority(arguments: &[&str]) {
     let urls: Vec<&str> = arguments[0].split(' ').collect();
     // Long enough that no stall of a busy machine ends it.
-    let builder = |url: &&str| LockClient::builder(url).watchdog_lease(SOON.get());
-    let clients: Vec<LockClient> = urls
-        .iter()
-        .map(|url| builder(url).build().unwrap())
-        .collect();
+    let client = |url: &&str| {
+        LockClient::builder(url)
+            .watchdog_lease(SOON.get())
+            .command_timeout(millis(1_000))
+            .build()
+            .unwrap()
+    };
+    let clients: Vec<LockClient> = urls.iter().map(client).collect();
     let lock = RedLock::new(&clients, super::NAME);
     thread::scope(|scope| {
         for _ in 0..THREADS {

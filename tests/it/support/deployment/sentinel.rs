@@ -26,12 +26,13 @@ const FAILOVER_TIMEOUT: u64 = 3_000;
 /// eight; a sentinel that was not scheduled for two seconds does nothing for thirty. A sentinel
 /// connects no sooner again than after a ping period: at the default of a second, that is, when
 /// the new master counts as silent already, and is replaced itself; the more so as it remembers
-/// for five ask periods that the others could not reach the old one.
+/// for five ask periods that the others could not reach the old one. But while the master is away it asks
+/// replicas once a second whatever is set, and takes none that has not answered for five ping periods.
 const PERIODS: [(&str, u64); 5] = [
     ("ask-period", 200),
     ("publish-period", 200),
     ("info-period", 500),
-    ("ping-period", 200),
+    ("ping-period", 400),
     ("tilt-period", 1_000),
 ];
 

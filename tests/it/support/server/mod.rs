@@ -18,7 +18,7 @@ use redis::{Cmd, Connection, FromRedisValue};
 use tempfile::TempDir;
 
 use super::certificates::{Identity, TRUSTED};
-use super::timing::{SOON, eventually, millis};
+use super::timing::{SOON, eventually, eventually_some, millis};
 use super::{process, timing};
 pub use fuse::Fuse;
 use life::{Birth, Life};
@@ -106,9 +106,10 @@ impl Server {
         format!("{HOST}:{}", self.port.number())
     }
 
-    /// A connection of the test's own, with time-outs.
+    /// A connection of the test's own, with time-outs. Sentinels cut all that a server has when they give it
+    /// another place, those that are being made among them.
     pub fn connection(&self) -> Connection {
-        connect(&self.url()).expect("the server answers")
+        eventually_some("the server to answer", || connect(&self.url()))
     }
 
     /// One command of the test's own, of a server that may be busy with something else, or away.

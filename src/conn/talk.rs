@@ -1,0 +1,97 @@
+//! Questions about a whole server, not about one lock of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
+
+use super::advice::Advice;
+use super::server::Server;
+use super::topology::{Nowhere, Redirect};
+use super::wire::Wire;
+use super::{Connections, silence};
+use crate::key::LockKey;
+use crate::script::Publish;
+
+/// A connection of its own to one server. After an error that is no reply it is out of step: drop it.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    wire: Wire,
+    /// For each reply.
+    patience: Duration,
+}
+
+impl Connections {
+    /// Every server that locks are on, in the order of its name.
+    pub(crate) fn servers(&self) -> Result<Vec<Arc<Server>>, Nowhere> {
+        let mut servers = self.topology.servers(self.connect_timeout)?;
+        servers.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok(servers)
+    }
+
+    /// The server that has this lock.
+    pub(crate) fn home(&self, lock: &LockKey) -> Result<Arc<Server>, Nowhere> {
+        self.topology.server(lock, self.connect_timeout)
+    }
+
+    /// Where a reply of the server `from` about the lock says that it is; `None` if it says no such thing.
+    pub(crate) fn redirect(
+        &self,
+        lock: &LockKey,
+        from: &Server,
+        error: &RedisError,
+    ) -> Option<Redirect> {
+        self.topology.redirect(lock, from, error)
+    }
+
+    /// The failure of a talk, for people.
+    pub(crate) fn complaint(&self, server: &Server, error: RedisError) -> String {
+        let node = server.name();
+        if error.is_timeout() {
+            return format!("Redis at {node}: {}", silence(&error));
+        }
+        let verb = if Advice::is_reply(&error) {
+            "refused"
+        } else {
+            "failed"
+        };
+        let cause = self.topology.role().explain(error);
+        format!("Redis at {node} {verb}: {cause}")
+    }
+
+    pub(crate) fn talk(&self, server: &Server) -> RedisResult<Talk> {
+        Ok(Talk {
+            wire: server.node.open(self.connect_timeout)?,
+            patience: self.command_timeout,
+        })
+    }
+}
+
+impl Talk {
+    /// Whether releases are announced to the shard of a cluster.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.wire.publish() == Publish::ToShard
+    }
+
+    /// The reply; an error reply is an error.
+    pub(crate) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+        self.wire.give(self.patience);
+        self.wire.send(&command.get_packed_command())?;
+        self.wire.receive()
+    }
+
+    /// The replies, one for each command. Error replies are among them.
+    pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
+        self.wire.give(self.patience);
+        self.wire.send(&commands.get_packed_pipeline())?;
+        let mut replies = Vec::with_capacity(commands.len());
+        for _ in 0..commands.len() {
+            self.wire.give(self.patience);
+            match self.wire.receive() {
+                Err(error) if !Advice::is_reply(&error) => return Err(error),
+                reply => replies.push(reply),
+            }
+        }
+        Ok(replies)
+    }
+}

@@ -1,0 +1,202 @@
+//! One attempt at all servers at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{Contest, Found, POLL};
+use crate::clock::Moment;
+use crate::conn::{Enough, NoAnswer, Question, ask_all};
+use crate::error::{Error, Result};
+use crate::lease::drift;
+use crate::local::{Grant, Hold, Place, Quorum};
+use crate::lock::acquire::{begin, take_back, withdraw};
+use crate::lock::handle::Handle;
+use crate::lock::majority::joined;
+use crate::owner::{self, Owner, ThreadId};
+use crate::script::{self, Attempt};
+
+/// What all servers said.
+#[derive(Default)]
+struct Said {
+    granted: Vec<(usize, Grant)>,
+    /// For how long others hold it, and where.
+    held: Vec<(Duration, usize)>,
+    /// The first server whose part another thread of this process has.
+    behind: Option<usize>,
+    failures: Vec<Error>,
+}
+
+impl Contest<'_> {
+    /// Asks, and keeps or gives back what is granted.
+    pub(super) fn attempt(&mut self) -> Result<Found> {
+        let said = self.ask();
+        let (needed, servers) = (self.lock.needed(), self.lock.locks.len());
+        let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
+        if said.failures.iter().filter(refusals).count() + needed > servers {
+            self.undo(said.granted);
+            return Err(joined(self.lock.name(), said.failures, self.patience));
+        }
+        let answered = said.granted.len() + said.held.len();
+        if said.granted.len() >= needed {
+            return Ok(self.keep(said.granted));
+        }
+        let had: Vec<usize> = said.granted.iter().map(|&(at, _)| at).collect();
+        self.undo(said.granted);
+        if answered < needed {
+            return Ok(Found::Silence(joined(
+                self.lock.name(),
+                said.failures,
+                self.patience,
+            )));
+        }
+        if let Some(at) = said.behind {
+            return Ok(Found::Behind(at));
+        }
+        if !had.is_empty() && said.held.len() < needed {
+            return Ok(Found::Shared);
+        }
+        let (mut held, passing): (Vec<_>, Vec<_>) = said
+            .held
+            .into_iter()
+            .partition(|(_, at)| !self.spare.contains(at));
+        if held.len() < needed {
+            // A majority that was made up since.
+            held.extend(passing);
+            self.spare.clear();
+        }
+        self.spare.extend(had);
+        held.sort_unstable();
+        let missing = needed - self.spare.len();
+        self.elsewhere = held.iter().map(|&(_, at)| at).collect();
+        Ok(Found::Held {
+            left: held.get(missing - 1).map_or(POLL, |&(left, _)| left),
+            shared: !self.spare.is_empty(),
+        })
+    }
+
+    fn ask(&mut self) -> Said {
+        let thread = ThreadId::current();
+        let mut said = Said::default();
+        let mut asked = Vec::with_capacity(self.turns.len());
+        for (at, lock) in self.lock.locks.iter().enumerate() {
+            if self.turns[at].is_none() {
+                match lock.core.queue.enter(lock.key.key(), thread) {
+                    Place::Turn(turn) => self.turns[at] = Some(turn),
+                    // Another thread of this process has the server by a lock over other servers.
+                    _ => {
+                        said.held.push((POLL, at));
+                        said.behind.get_or_insert(at);
+                        continue;
+                    }
+                }
+            }
+            asked.push((at, Owner::current(&lock.core.id)));
+        }
+        let question = |(at, owner): &(usize, Owner)| {
+            let lock = &self.lock.locks[*at];
+            Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::acquire(&lock.key, owner, self.terms[*at].millis),
+            }
+        };
+        if asked.len() < self.lock.needed() {
+            return said;
+        }
+        let questions: Vec<Question<'_>> = asked.iter().map(question).collect();
+        let enough = Enough {
+            needed: self.lock.needed(),
+            is_good: |reply| matches!(reply, Value::Nil),
+        };
+        let answers = ask_all(&questions, enough, self.patience);
+        for ((at, owner), answer) in asked.into_iter().zip(answers) {
+            let lock = &self.lock.locks[at];
+            let terms = self.terms[at];
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(NoAnswer { error, in_vain }) => {
+                    take_back(&lock.core, &lock.key, owner, terms, in_vain);
+                    said.failures.push(error);
+                    continue;
+                }
+            };
+            match script::attempt(&answer.reply) {
+                Ok(Attempt::Taken(token)) => said.granted.push((
+                    at,
+                    Grant {
+                        owner,
+                        asked: answer.asked,
+                        terms,
+                        token,
+                    },
+                )),
+                Ok(Attempt::Held(millis)) => {
+                    let left = millis.map_or(POLL, Duration::from_millis);
+                    said.held.push((left, at));
+                }
+                Err(error) => {
+                    let refusal = lock.core.connections.refusal(&lock.key, error);
+                    said.failures.push(refusal);
+                }
+            }
+        }
+        said
+    }
+
+    /// Holds what was granted, if that is a majority still.
+    fn keep(&mut self, granted: Vec<(usize, Grant)>) -> Found {
+        let now = Moment::now();
+        let lives = |(_, grant): &&(usize, Grant)| {
+            let lease = Duration::from_millis(grant.terms.millis);
+            now < grant.asked.after(lease - drift(lease))
+        };
+        if granted.iter().filter(lives).count() < self.lock.needed() {
+            let cause = "the answers came after the end of the leases that they granted";
+            let first = &self.lock.locks[0];
+            let connections = &first.core.connections;
+            let error = connections.unavailable(&first.key, self.patience, cause.into());
+            self.undo(granted);
+            return Found::Silence(error);
+        }
+        let mut held = Vec::with_capacity(granted.len());
+        for (at, grant) in granted {
+            let Handle { core, key, .. } = &self.lock.locks[at];
+            let observer = Arc::clone(&core.observer);
+            let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
+            // It has the turn, or would not have asked.
+            if let Some(turn) = self.turns[at].take() {
+                held.push(begin(core, turn, hold, self.patience));
+            }
+        }
+        let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
+        Quorum::bind(&holds, self.lock.needed());
+        Found::Taken(held)
+    }
+
+    /// Gives back what a minority granted, here or in the background.
+    fn undo(&self, granted: Vec<(usize, Grant)>) {
+        let question = |(at, grant): &(usize, Grant)| {
+            let lock = &self.lock.locks[*at];
+            Question {
+                connections: &lock.core.connections,
+                lock: &lock.key,
+                call: script::release(&lock.key, &grant.owner),
+            }
+        };
+        let questions: Vec<Question<'_>> = granted.iter().map(question).collect();
+        let enough = Enough {
+            needed: questions.len(),
+            is_good: |_| true,
+        };
+        let answers = ask_all(&questions, enough, self.patience);
+        for ((at, grant), answer) in granted.into_iter().zip(answers) {
+            if answer.is_err() {
+                let lock = &self.lock.locks[at];
+                owner::retire();
+                withdraw(&lock.core, &lock.key, grant.owner, grant.terms);
+            }
+        }
+    }
+}

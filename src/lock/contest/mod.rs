@@ -1,0 +1,224 @@
+//! The way to a majority: ask all servers at once, keep what a majority grants, else give all of it back, and
+//! wait for whoever has it.
+
+mod attempt;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::held::Held;
+use super::majority::Majority;
+use super::turn::{queue_up, silence, wait_in_line};
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+use crate::lease::Terms;
+use crate::local::{Place, Turn};
+use crate::owner::ThreadId;
+use crate::patience::{Patience, by_chance};
+use crate::wait::Listener;
+
+/// Between attempts while Redis does not answer; none before the second.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+
+/// Between attempts of which each got a part of the servers: short, and by chance, so that one of those who
+/// share them comes before the others.
+const FIRST_STEP_BACK: Duration = Duration::from_millis(4);
+const LONGEST_STEP_BACK: Duration = Duration::from_millis(50);
+
+/// Between tries where no message can tell of a release.
+const POLL: Duration = Duration::from_millis(250);
+const LONGEST_POLL: Duration = Duration::from_secs(2);
+
+/// One thread's way to one lock.
+pub(super) struct Contest<'a> {
+    lock: &'a Majority,
+    terms: &'a [Terms],
+    patience: &'a Patience,
+    /// At each server, whether this thread speaks for its process there.
+    turns: Vec<Option<Turn>>,
+    listeners: Vec<Option<Listener>>,
+    /// Where others held it at the last attempt.
+    elsewhere: Vec<usize>,
+    /// What was had although others hold a majority. Whoever is found there passes by, as this thread did,
+    /// and all who wait would wake one another if they listened there.
+    spare: BTreeSet<usize>,
+}
+
+/// What one attempt found.
+enum Found {
+    Taken(Vec<Held>),
+    /// Some servers were had, which others need as well.
+    Shared,
+    /// Another thread of this process has this server's part.
+    Behind(usize),
+    /// Others have it, for so long at least.
+    Held {
+        left: Duration,
+        /// Some servers were had all the same, now or before.
+        shared: bool,
+    },
+    /// Too few answered.
+    Silence(Error),
+}
+
+impl<'a> Contest<'a> {
+    pub(super) fn new(lock: &'a Majority, terms: &'a [Terms], patience: &'a Patience) -> Self {
+        Self {
+            lock,
+            terms,
+            patience,
+            turns: lock.locks.iter().map(|_| None).collect(),
+            listeners: lock.locks.iter().map(|_| None).collect(),
+            elsewhere: Vec::new(),
+            spare: BTreeSet::new(),
+        }
+    }
+
+    /// Takes the lock; `None` if the patience ends before. Whatever way this ends without the lock, the
+    /// turns go to those who wait for them.
+    pub(super) fn enter(mut self) -> Result<Option<Vec<Held>>> {
+        let first = &self.lock.locks[0];
+        let thread = ThreadId::current();
+        self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
+            Place::Turn(turn) => Some(turn),
+            _ => queue_up(&first.core, &first.key, thread, self.patience)?,
+        };
+        if self.turns[0].is_none() {
+            return Ok(None);
+        }
+        self.compete()
+    }
+
+    fn compete(&mut self) -> Result<Option<Vec<Held>>> {
+        let patience = self.patience;
+        let first = &self.lock.locks[0];
+        let (mut pause, mut step_back) = (Duration::ZERO, FIRST_STEP_BACK);
+        let mut poll = POLL;
+        // Of all attempts that nobody answers together.
+        let mut answer_by = None;
+        // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
+        let decided_by = patience.call_ends();
+        loop {
+            let unanswered = self.turns[0].as_ref().map(Turn::ask);
+            patience.silent_since(unanswered);
+            silence(&first.core, &first.key, unanswered, patience)?;
+            let end = *answer_by.get_or_insert_with(|| patience.answer_by());
+            let asked = Moment::now();
+            let found = self.attempt()?;
+            // Who steps back for less than an attempt takes meets the others again.
+            let took = Moment::now().since(asked);
+            let longest = LONGEST_STEP_BACK.max(took * 8);
+            if !matches!(found, Found::Silence(_)) {
+                self.turns.iter().flatten().for_each(Turn::answered);
+                answer_by = None;
+            }
+            self.turns[1..].fill_with(|| None);
+            let is_undecided = match found {
+                Found::Shared => true,
+                // At first they are taken for others who try as well, and step back.
+                Found::Held { shared, .. } => shared && step_back < longest,
+                _ => false,
+            };
+            match found {
+                Found::Taken(held) => return Ok(Some(held)),
+                Found::Silence(error) => {
+                    patience.pause(pause.min(end.left()));
+                    if end.is_past() && !patience.is_interrupted() {
+                        return Err(error);
+                    }
+                    pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                }
+                _ if patience.is_over() && (!is_undecided || decided_by.is_past()) => {
+                    return Ok(None);
+                }
+                _ if is_undecided => {
+                    step_back = step_back.max(took);
+                    self.step_back(by_chance(step_back), decided_by);
+                    step_back = (step_back * 2).min(longest);
+                }
+                // In the order of the servers, as all threads do, so that no two wait for each other.
+                Found::Behind(at) => {
+                    let lock = &self.lock.locks[at];
+                    let time = lock.core.command_timeout;
+                    let briefly = patience.until(Moment::now().after(POLL), time);
+                    let thread = ThreadId::current();
+                    let turn = wait_in_line(&lock.core, &lock.key, thread, &briefly);
+                    self.turns[at] = match turn {
+                        // Silence at one server is for the others to make up for.
+                        Err(Error::Unavailable { .. }) => None,
+                        turn => turn?,
+                    };
+                }
+                Found::Shared => {}
+                Found::Held { left, shared } => {
+                    let left = if shared {
+                        // Perhaps they do.
+                        poll = (poll * 2).min(LONGEST_POLL);
+                        left.min(by_chance(poll))
+                    } else {
+                        (poll, step_back) = (POLL, FIRST_STEP_BACK);
+                        left
+                    };
+                    self.listen();
+                    let nap = if self.hears_a_majority() {
+                        left + first.core.stagger()
+                    } else {
+                        left.min(POLL)
+                    };
+                    let counters = &first.core.observer.counters;
+                    if patience.sleep(nap) {
+                        counters.wakeups_by_message.add(1);
+                    } else {
+                        counters.wakeups_by_timeout.add(1);
+                    }
+                    if shared {
+                        // Those who share it are woken by one another.
+                        self.step_back(by_chance(FIRST_STEP_BACK), decided_by);
+                    }
+                }
+            }
+            patience.check(self.lock.name())?;
+        }
+    }
+
+    /// Sleeps so long whatever messages come: those of what was just given back are among them.
+    fn step_back(&self, nap: Duration, decided_by: Moment) {
+        let patience = self.patience;
+        let left = if patience.is_over() {
+            decided_by.left()
+        } else {
+            patience.left()
+        };
+        let end = Moment::now().after(nap.min(left));
+        while !end.is_past() && !patience.is_interrupted() {
+            patience.pause(end.left());
+        }
+    }
+
+    /// Listens wherever others hold it. Where it was had, nobody but those who try is to be heard.
+    fn listen(&mut self) {
+        for (at, lock) in self.lock.locks.iter().enumerate() {
+            let (subscriber, listener) = (&lock.core.subscriber, &mut self.listeners[at]);
+            let is_wanted = self.elsewhere.contains(&at) && !lock.core.connections.is_suspect();
+            let is_of_use = |l: &Listener| is_wanted && subscriber.is_in_place(l, &lock.key);
+            if !listener.as_ref().is_some_and(is_of_use) {
+                *listener = None;
+            }
+            if listener.is_none() && is_wanted {
+                let (waker, left) = (self.patience.waker(), self.patience.left());
+                *listener = Some(subscriber.listen(&lock.key, waker, left));
+            }
+        }
+    }
+
+    /// Whoever gives the lock back is heard: two majorities have a server in common.
+    fn hears_a_majority(&self) -> bool {
+        let live = self
+            .listeners
+            .iter()
+            .flatten()
+            .filter(|listener| listener.is_live());
+        live.count() >= self.lock.needed()
+    }
+}
