@@ -34,9 +34,10 @@
 //! | [`lock`](Lock::lock), [`lock_with(lease)`](Lock::lock_with) | until the lock is free | nothing; [`unlock`](Lock::unlock) it yourself |
 //! | [`try_lock(wait, lease)`](Lock::try_lock) | at most `wait` | whether this thread has it now |
 //! | [`lock_interruptibly(lease, interrupt)`](Lock::lock_interruptibly) | until free or [interrupted](Interrupt) | nothing, or [`Error::Interrupted`] |
+//! | [`#[locked(key = "..")]`](macro@locked) on a function | as it says | the function's result; [`Error::HeldByAnother`] if it did not run |
 //!
 //! The owner is the OS thread. A thread that holds a lock can take it again; the last unlock frees
-//! it. That somebody else holds the lock is an answer (`false`, `None`), never an error.
+//! it. That somebody else holds the lock is an answer (`false`, `None`), no error, except of a function with `#[locked]`.
 //!
 //! Threads of one process that wait for one lock get it in the order in which they came, and cost
 //! Redis nothing while they wait: one of them speaks for all. Between processes there is no order.
@@ -45,7 +46,8 @@
 //!
 //! A process that dies cannot unlock, so every hold in Redis ends by itself: with its [`Lease`].
 //! [`Lease::RENEWED`] is renewed in the background for as long as its holder lives;
-//! [`Lease::fixed`] ends when it says; [`Lease::renewed_at_most`] is for work that may hang.
+//! [`Lease::fixed`] ends when it says; [`Lease::renewed_at_most`] is for work that may hang;
+//! [`Lease::lasting`] gives a renewed one a length of its own.
 //! A nested acquire never shortens what the outer one has, and a nested unlock never stops it.
 //!
 //! # When a lock is lost
@@ -179,6 +181,8 @@
 //! name of a lock, of which there may be millions; events do.
 
 #![warn(unreachable_pub)]
+// The pages name the attribute, whether it is there or not.
+#![cfg_attr(not(feature = "macros"), allow(rustdoc::broken_intra_doc_links))]
 // A panic of ours is a panic of the user's; tests may.
 #![cfg_attr(
     not(test),
@@ -203,6 +207,8 @@ mod key;
 mod lease;
 mod local;
 mod lock;
+#[cfg(feature = "macros")]
+mod locked;
 mod observe;
 mod owner;
 mod patience;
@@ -218,7 +224,16 @@ pub use config::LockClientBuilder;
 pub use error::{Cause, Error, LostReason, Result};
 pub use interrupt::Interrupt;
 pub use lease::Lease;
+#[cfg(feature = "macros")]
+#[doc = include_str!("locked.md")]
+#[doc(inline)]
+pub use leasehold_macros::locked;
 pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock};
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use locked::Call as __LockedCall;
+#[cfg(feature = "macros")]
+pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
 /// The README's program is compiled, too.

@@ -1,0 +1,234 @@
+//! The name of a lock: a format string over the parameters, or any expression.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::ext::IdentExt;
+use syn::{Expr, ExprLit, Lit, LitStr, Result};
+
+/// What `key` is.
+pub(crate) enum Key {
+    /// For `format_args!`: what stands between braces is a variable, or one of `values` by its number.
+    Format { text: LitStr, values: Vec<Expr> },
+    /// Whatever else can be shown.
+    Value(Expr),
+}
+
+impl Key {
+    pub(crate) fn parse(value: Expr) -> Result<Self> {
+        match value {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                ..
+            }) => Self::format(&text),
+            Expr::Lit(literal) => Err(syn::Error::new_spanned(
+                literal,
+                "`key` is a string, or an expression that can be shown; write `key = \"order:{id}\"`",
+            )),
+            value => Ok(Self::Value(value)),
+        }
+    }
+
+    fn format(literal: &LitStr) -> Result<Self> {
+        let source = literal.value();
+        if source.is_empty() {
+            return Err(syn::Error::new(
+                literal.span(),
+                "a lock needs a name of at least one byte; write `key = \"order:{id}\"`",
+            ));
+        }
+        let refuse = |why: &str| syn::Error::new(literal.span(), why);
+        let (mut text, mut values) = (String::new(), Vec::new());
+        let mut rest = source.as_str();
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            text.push_str(before);
+            if from.starts_with("{{") || from.starts_with("}}") {
+                text.push_str(&from[..2]);
+                rest = &from[2..];
+                continue;
+            }
+            let inner = from.strip_prefix('{').ok_or_else(|| {
+                refuse("this `}` has no `{` before it; for the character itself write `}}`")
+            })?;
+            let parts = Placeholder::cut(inner).ok_or_else(|| {
+                refuse("this `{` has no `}` after it; for the character itself write `{{`")
+            })?;
+            let number = values.len();
+            match parts.value(literal)? {
+                Value::Variable(name) => text.push_str(&format!("{{{name}")),
+                Value::Expression(value) => {
+                    text.push_str(&format!("{{{number}"));
+                    values.push(value);
+                }
+            }
+            text.push_str(parts.format);
+            text.push('}');
+            rest = parts.rest;
+        }
+        text.push_str(rest);
+        Ok(Self::Format {
+            text: LitStr::new(&text, literal.span()),
+            values,
+        })
+    }
+}
+
+/// Something that can be shown.
+impl ToTokens for Key {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(match self {
+            // Our own tokens are where the string is.
+            Self::Format { text, values } => {
+                let site = Span::mixed_site().located_at(text.span());
+                quote_spanned!(site=> ::core::format_args!(#text #(, #values)*))
+            }
+            Self::Value(value) => value.to_token_stream(),
+        });
+    }
+}
+
+/// What stands between braces.
+#[derive(Debug, PartialEq)]
+struct Placeholder<'a> {
+    value: &'a str,
+    /// With its colon, or empty.
+    format: &'a str,
+    /// What comes after the closing brace.
+    rest: &'a str,
+}
+
+enum Value {
+    /// As `format!` itself has it.
+    Variable(String),
+    Expression(Expr),
+}
+
+impl<'a> Placeholder<'a> {
+    /// Up to the first `}`; the format is what comes after the first `:` that is alone. Neither counts
+    /// within brackets or quotes.
+    fn cut(inner: &'a str) -> Option<Self> {
+        let bytes = inner.as_bytes();
+        let (mut depth, mut quoted, mut colon) = (0_usize, false, None);
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'"' if colon.is_none() => quoted = !quoted,
+                b'\\' if quoted => at += 1,
+                _ if quoted => {}
+                b'(' | b'[' if colon.is_none() => depth += 1,
+                b')' | b']' if colon.is_none() => depth = depth.saturating_sub(1),
+                _ if depth > 0 => {}
+                b'}' => {
+                    let end = colon.unwrap_or(at);
+                    return Some(Self {
+                        value: &inner[..end],
+                        format: &inner[end..at],
+                        rest: &inner[at + 1..],
+                    });
+                }
+                b':' if colon.is_none() && bytes.get(at + 1) == Some(&b':') => at += 1,
+                b':' if colon.is_none() => colon = Some(at),
+                _ => {}
+            }
+            at += 1;
+        }
+        None
+    }
+
+    fn value(&self, literal: &LitStr) -> Result<Value> {
+        let refuse = |why: String| Err(syn::Error::new(literal.span(), why));
+        let value = self.value.trim();
+        if value.is_empty() {
+            return refuse(
+                "`{}` names nothing; write the parameter between the braces, as in `{user_id}`"
+                    .into(),
+            );
+        }
+        // With the literal's span, so that what the compiler has to say of it is said there.
+        let text = LitStr::new(value, literal.span());
+        // `format!` takes any word, and none that is raw: `type` is the parameter `r#type`.
+        if let Ok(name) = text.parse_with(Ident::parse_any)
+            && name != "self"
+            && name != "_"
+        {
+            return Ok(Value::Variable(name.unraw().to_string()));
+        }
+        match text.parse::<Expr>() {
+            Ok(Expr::Lit(_)) => refuse(format!(
+                "`{{{value}}}` names nothing; there are no arguments after the string: write the parameter between the braces, as in `{{user_id}}`"
+            )),
+            Ok(expression) => Ok(Value::Expression(expression)),
+            Err(error) => refuse(format!(
+                "`{{{value}}}` is no expression ({error}); between the braces write a parameter, a field or a call, as in `{{order.id}}`"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn key(text: &str) -> Result<(String, Vec<String>)> {
+        let literal = LitStr::new(text, Span::call_site());
+        match Key::format(&literal)? {
+            Key::Format { text, values } => {
+                let values = values.iter().map(|value| quote!(#value).to_string());
+                Ok((text.value(), values.collect()))
+            }
+            Key::Value(_) => panic!("a string is a format"),
+        }
+    }
+
+    #[test]
+    fn variables_stay_and_expressions_become_arguments() {
+        for (text, format, values) in [
+            ("plain", "plain", &[] as &[&str]),
+            ("Business1:{user_id}", "Business1:{user_id}", &[]),
+            ("{ user_id }", "{user_id}", &[]),
+            ("{r#type}", "{type}", &[]),
+            ("{type:?}", "{type:?}", &[]),
+            ("{r#type.id}", "{0}", &["r#type . id"]),
+            ("{order.id}", "{0}", &["order . id"]),
+            (
+                "{self.shop}/{id}/{f(1)}",
+                "{0}/{id}/{1}",
+                &["self . shop", "f (1)"],
+            ),
+            ("{self}", "{0}", &["self"]),
+            ("{id:>8}", "{id:>8}", &[]),
+            ("{order.id:>width$}", "{0:>width$}", &["order . id"]),
+            ("{a::B}", "{0}", &["a :: B"]),
+            ("{a::B:?}", "{0:?}", &["a :: B"]),
+            ("{f(a::b, c[1])}", "{0}", &["f (a :: b , c [1])"]),
+            (r#"{m["a}:b"]}"#, "{0}", &[r#"m ["a}:b"]"#]),
+            (r#"{m["a\"}"]:?}"#, "{0:?}", &[r#"m ["a\"}"]"#]),
+            ("{{literally}}", "{{literally}}", &[]),
+            ("{{{id}}}", "{{{id}}}", &[]),
+            ("größe:{größe}", "größe:{größe}", &[]),
+        ] {
+            let (found, arguments) = key(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(found, format, "{text}");
+            assert_eq!(arguments, values, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_formatted_is_refused_with_what_to_write() {
+        for (text, word) in [
+            ("", "at least one byte"),
+            ("{}", "{user_id}"),
+            ("{:>8}", "{user_id}"),
+            ("{0}", "no arguments"),
+            ("{id", "{{"),
+            ("id}", "}}"),
+            ("{order.}", "no expression"),
+            ("{a b}", "no expression"),
+            ("{f(}", "{{"),
+        ] {
+            let error = key(text).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The lengths of time among the arguments, read while the user's crate is compiled.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::{Expr, ExprLit, Lit, LitStr, Result};
+
+/// As `leasehold::Lease` has them.
+const SHORTEST_FIXED: Duration = Duration::from_millis(1);
+const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(1 << 53);
+
+/// The string that a time is written as.
+pub(crate) fn text(name: &str, example: &str, value: &Expr) -> Result<LitStr> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Str(text),
+        ..
+    }) = value
+    {
+        return Ok(text.clone());
+    }
+    Err(syn::Error::new_spanned(
+        value,
+        format!("`{name}` is a string with a length of time; write `{name} = {example}`"),
+    ))
+}
+
+fn parse(name: &str, example: &str, text: &LitStr) -> Result<Duration> {
+    humantime::parse_duration(&text.value()).map_err(|error| {
+        let value = text.value();
+        syn::Error::new(
+            text.span(),
+            format!(
+                "`{value}` is no length of time ({error}); write it with its unit, as `{name} = {example}`"
+            ),
+        )
+    })
+}
+
+/// How long a lease is.
+pub(crate) fn lease(text: &LitStr, fixed: bool) -> Result<Duration> {
+    let lease = parse("lease", r#""30s""#, text)?;
+    let (shortest, what) = if fixed {
+        (SHORTEST_FIXED, "a fixed lease")
+    } else {
+        (SHORTEST_RENEWED, "a lease that is renewed")
+    };
+    if (shortest..=LONGEST).contains(&lease) {
+        return Ok(lease);
+    }
+    Err(syn::Error::new(
+        text.span(),
+        format!("{what} is at least {shortest:?} and at most 2^53 ms; write `lease = \"30s\"`"),
+    ))
+}
+
+/// How long to wait; `None` for ever.
+pub(crate) fn wait(text: &LitStr) -> Result<Option<Duration>> {
+    if text.value() == "forever" {
+        return Ok(None);
+    }
+    parse("wait", r#""10s"` or `wait = "forever""#, text).map(Some)
+}
+
+/// The same in the user's crate.
+pub(crate) fn tokens(length: Duration) -> TokenStream {
+    let (seconds, nanos) = (length.as_secs(), length.subsec_nanos());
+    quote_spanned!(Span::mixed_site()=> ::core::time::Duration::new(#seconds, #nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> LitStr {
+        LitStr::new(text, Span::call_site())
+    }
+
+    #[test]
+    fn a_lease_is_within_its_bounds() {
+        let millis = Duration::from_millis;
+        for (text, fixed, expected) in [
+            ("30s", false, Some(millis(30_000))),
+            ("1h 30m", false, Some(millis(5_400_000))),
+            ("10ms", false, Some(millis(10))),
+            ("9999us", false, None),
+            ("1ms", true, Some(millis(1))),
+            ("999us", true, None),
+            ("0s", true, None),
+            (
+                "104249991days",
+                true,
+                Some(millis(104_249_991 * 86_400_000)),
+            ),
+            ("104249992days", true, None),
+            ("30", false, None),
+            ("", false, None),
+            ("-1s", false, None),
+            ("soon", false, None),
+        ] {
+            let lease = lease(&string(text), fixed).ok();
+            assert_eq!(lease, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_may_be_none_at_all_or_without_end() {
+        for (text, expected) in [
+            ("0s", Some(Some(Duration::ZERO))),
+            ("10s", Some(Some(Duration::from_secs(10)))),
+            ("forever", Some(None)),
+            ("for ever", None),
+            ("10", None),
+        ] {
+            assert_eq!(wait(&string(text)).ok(), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+use leasehold::locked;
+
+/// It stays `unsafe`, and within it, unsafe things may be done.
+///
+/// # Safety
+///
+/// `at` is below the length of `of`.
+#[locked(key = "order")]
+unsafe fn unchecked(of: &[u8], at: usize) -> leasehold::Result<u8> {
+    Ok(unsafe { *of.get_unchecked(at) })
+}
+
+fn main() {
+    let _ = unchecked(&[1, 2], 1);
+}

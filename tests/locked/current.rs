@@ -1,0 +1,160 @@
+//! What a body can ask about its lock.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use leasehold::{CurrentLock, Lock, LockClient, LostReason, current_lock, locked};
+
+use crate::servers::timing::SOON;
+use crate::shop::{Shop, assert_not_held};
+
+#[locked(client = locks, prefix = "shop", key = "outer", kind = fenced)]
+fn outer(locks: &LockClient) -> leasehold::Result<(u64, CurrentLock)> {
+    let lock = current_lock();
+    lock.check()?;
+    assert_eq!(lock.name(), "shop:outer");
+    assert!(!lock.is_lost() && lock.remaining() > Duration::ZERO);
+
+    let kept = inner(locks)?;
+    assert_not_held(kept.check());
+    assert_eq!(kept.name(), "inner");
+
+    assert_eq!(current_lock().name(), "shop:outer");
+    Ok((lock.fencing_token().expect("it is fenced"), lock))
+}
+
+#[locked(client = locks, key = "inner")]
+fn inner(locks: &LockClient) -> leasehold::Result<CurrentLock> {
+    let lock = current_lock();
+    assert_eq!(lock.name(), "inner");
+    assert_eq!(lock.fencing_token(), None, "it is not fenced");
+    assert!(locks.reentrant_lock("inner").is_held_by_current_thread());
+    lock.check()?;
+    Ok(lock)
+}
+
+#[test]
+fn it_is_that_of_the_innermost_function() {
+    let shop = Shop::open();
+    outer(&shop.locks).unwrap();
+}
+
+#[test]
+fn fenced_holds_have_rising_tokens() {
+    let shop = Shop::open();
+    let (first, _) = outer(&shop.locks).unwrap();
+    let (second, _) = outer(&shop.another_client()).unwrap();
+    assert!(first < second, "{first} {second}");
+}
+
+#[locked(client = locks, key = "inner")]
+fn panicking(locks: &LockClient) -> leasehold::Result<()> {
+    panic!("on purpose");
+}
+
+#[locked(client = locks, key = "outer")]
+fn catching(locks: &LockClient) -> leasehold::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| panicking(locks))).unwrap_err();
+    assert_eq!(current_lock().name(), "outer");
+    current_lock().check()
+}
+
+#[test]
+fn a_function_that_panicked_is_no_longer_the_innermost() {
+    catching(&Shop::open().locks).unwrap();
+}
+
+#[locked(client = locks, key = "nested")]
+fn nested(locks: &LockClient, depth: u32) -> leasehold::Result<Receiver<LostReason>> {
+    if depth == 0 {
+        return Ok(current_lock().lost());
+    }
+    let inner = nested(locks, depth - 1)?;
+    assert_eq!(inner.try_recv(), Err(TryRecvError::Empty));
+    Ok(inner)
+}
+
+#[test]
+fn the_news_of_a_loss_may_come_until_the_outermost_function_returns() {
+    let news = nested(&Shop::open().locks, 2).unwrap();
+    let end = news.recv_timeout(SOON.get());
+    assert_eq!(end, Err(RecvTimeoutError::Disconnected));
+}
+
+#[track_caller]
+fn assert_nobodys(lock: &CurrentLock) {
+    assert_not_held(lock.check());
+    assert!(!lock.is_lost());
+    assert_eq!(lock.remaining(), Duration::ZERO);
+    assert_eq!(lock.fencing_token(), None);
+    let news = lock.lost().recv_timeout(SOON.get());
+    assert_eq!(news, Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn to_keep_it_keeps_nothing_locked() {
+    let shop = Shop::open();
+    let (_, kept) = outer(&shop.locks).unwrap();
+    assert!(!shop.has("shop:outer"));
+    assert_nobodys(&kept);
+    assert_eq!(kept.name(), "shop:outer");
+}
+
+#[test]
+fn outside_of_any_function_there_is_none() {
+    assert_nobodys(&current_lock());
+    assert_eq!(current_lock().name(), "");
+}
+
+#[locked(client = locks, key = "outer")]
+fn asked_elsewhere(locks: &LockClient) -> leasehold::Result<()> {
+    current_lock().check()?;
+    let elsewhere = std::thread::spawn(|| assert_nobodys(&current_lock()));
+    elsewhere.join().unwrap();
+    current_lock().check()
+}
+
+#[test]
+fn another_thread_has_its_own() {
+    asked_elsewhere(&Shop::open().locks).unwrap();
+}
+
+/// A thread-local of a user's may run a locked function when its thread ends.
+#[test]
+fn a_locked_function_may_run_when_its_thread_ends() {
+    struct Farewell(LockClient);
+
+    impl Drop for Farewell {
+        fn drop(&mut self) {
+            inner_at_the_end(&self.0).unwrap();
+        }
+    }
+
+    thread_local! {
+        static FAREWELL: std::cell::RefCell<Option<Farewell>> = const { std::cell::RefCell::new(None) };
+    }
+
+    // What the crate keeps for a thread is gone before, or after.
+    for farewell_first in [true, false] {
+        let shop = Shop::open();
+        let locks = shop.locks.clone();
+        let thread = std::thread::spawn(move || {
+            if !farewell_first {
+                inner(&locks).unwrap();
+            }
+            FAREWELL.with(|farewell| *farewell.borrow_mut() = Some(Farewell(locks.clone())));
+            inner(&locks).unwrap();
+        });
+        thread.join().unwrap();
+        assert!(!shop.has("inner"));
+        assert!(shop.has("done"));
+    }
+}
+
+#[locked(client = locks, key = "inner")]
+fn inner_at_the_end(locks: &LockClient) -> leasehold::Result<()> {
+    let done = locks.reentrant_lock("done");
+    // Held by nobody who unlocks it: the test sees it.
+    done.lock_with(leasehold::Lease::fixed(Duration::from_secs(600)))
+}

@@ -1,0 +1,308 @@
+//! The lock is held for the whole body, by nobody else, and not a moment longer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lock, LockClient, current_lock, locked};
+
+use crate::servers::timing::{SOON, eventually, millis, within};
+use crate::shop::{Shop, Within, assert_held_by_another, assert_not_held, gate};
+
+#[locked(client = locks, key = "order")]
+fn at_once(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
+    body();
+    Ok(7)
+}
+
+#[locked(client = locks, key = "order", wait = "100s")]
+fn patient(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(8)
+}
+
+#[locked(client = locks, key = "order", wait = "200ms")]
+fn hasty(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(9)
+}
+
+#[locked(client = locks, key = "order", wait = "forever")]
+fn stubborn(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(10)
+}
+
+/// Runs `meanwhile` while another thread is in a body with the lock of the shop's client.
+fn while_held(shop: &Shop, meanwhile: impl FnOnce(&dyn Fn())) {
+    let (within, outside): (Within, _) = gate();
+    thread::scope(|scope| {
+        let holder = scope.spawn(move || at_once(&shop.locks, || within.stop()));
+        outside.until_it_is_in();
+        meanwhile(&|| outside.let_it_go_on());
+        assert_eq!(holder.join().unwrap().unwrap(), 7);
+    });
+}
+
+#[test]
+fn it_is_held_within_the_body_and_free_after_it() {
+    let shop = Shop::open();
+    let held = || assert!(shop.has("order") && current_lock().check().is_ok());
+    assert_eq!(at_once(&shop.locks, held).unwrap(), 7);
+    assert!(!shop.has("order"));
+}
+
+#[test]
+fn somebody_else_is_refused_at_once_on_this_thread_and_in_another_client() {
+    let shop = Shop::open();
+    let stranger = shop.another_client();
+    while_held(&shop, |let_it_go_on| {
+        for locks in [&shop.locks, &stranger] {
+            let refused = within(SOON.get(), "a refusal", || {
+                at_once(locks, || panic!("this body runs beside the other"))
+            });
+            assert_held_by_another(refused, "order");
+        }
+        let_it_go_on();
+    });
+    assert_eq!(at_once(&stranger, || ()).unwrap(), 7);
+}
+
+fn waits_until_it_is_free(waiting: fn(&LockClient) -> leasehold::Result<u32>, result: u32) {
+    let shop = Shop::open();
+    let stranger = shop.another_client();
+    while_held(&shop, |let_it_go_on| {
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| waiting(&stranger));
+            shop.await_waiter("order");
+            assert!(!waiter.is_finished(), "the lock is held");
+            let_it_go_on();
+            assert_eq!(waiter.join().unwrap().unwrap(), result);
+        });
+    });
+}
+
+#[test]
+fn whoever_waits_long_enough_gets_it_when_it_is_free() {
+    waits_until_it_is_free(patient, 8);
+}
+
+#[test]
+fn whoever_waits_for_ever_gets_it_when_it_is_free() {
+    waits_until_it_is_free(stubborn, 10);
+}
+
+#[test]
+fn a_wait_has_the_end_that_was_asked_for() {
+    let shop = Shop::open();
+    let stranger = shop.another_client();
+    while_held(&shop, |let_it_go_on| {
+        let start = Instant::now();
+        let refused = hasty(&stranger);
+        let took = start.elapsed();
+        let Err(Error::HeldByAnother { waited, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        let asked = Duration::from_millis(200);
+        assert!(asked <= waited && waited <= took, "{waited:?} of {took:?}");
+        assert!(took < SOON.get(), "{took:?}");
+        let_it_go_on();
+    });
+}
+
+/// As `lock`, not as `try_lock` without an end: nobody waits for ever for a server that is gone.
+#[test]
+fn to_wait_for_ever_is_to_wait_for_the_lock_and_not_for_redis() {
+    let shop = Shop::open();
+    let builder = LockClient::builder(&shop.server.url());
+    let locks = builder.command_timeout(millis(50)).build().unwrap();
+    shop.server.kill();
+    let waiter = thread::spawn(move || stubborn(&locks));
+    eventually("giving up", || waiter.is_finished());
+    let refused = waiter.join().unwrap();
+    assert!(
+        matches!(refused, Err(Error::Unavailable { .. })),
+        "{refused:?}"
+    );
+}
+
+#[derive(Debug)]
+enum SettleError {
+    Lock(Error),
+    NoNumber,
+    Empty,
+}
+
+impl From<Error> for SettleError {
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<std::num::ParseIntError> for SettleError {
+    fn from(_: std::num::ParseIntError) -> Self {
+        Self::NoNumber
+    }
+}
+
+#[locked(client = &shop.locks, key = "order")]
+fn settle(shop: &Shop, amount: &str) -> Result<u32, SettleError> {
+    assert!(shop.has("order"));
+    if amount.is_empty() {
+        return Err(SettleError::Empty);
+    }
+    if amount == "all" {
+        return Ok(100);
+    }
+    Ok(amount.parse::<u32>()? + 1)
+}
+
+#[test]
+fn return_and_question_mark_end_the_body_and_free_the_lock() {
+    let shop = Shop::open();
+    assert_eq!(settle(&shop, "6").unwrap(), 7);
+    assert!(!shop.has("order"));
+    assert_eq!(settle(&shop, "all").unwrap(), 100);
+    assert!(!shop.has("order"));
+    assert!(matches!(settle(&shop, ""), Err(SettleError::Empty)));
+    assert!(!shop.has("order"));
+    assert!(matches!(settle(&shop, "six"), Err(SettleError::NoNumber)));
+    assert!(!shop.has("order"));
+}
+
+#[test]
+fn an_error_of_the_lock_is_one_of_the_function() {
+    let shop = Shop::open();
+    while_held(&shop, |let_it_go_on| {
+        thread::scope(|scope| {
+            let refused = scope.spawn(|| settle(&shop, "6")).join().unwrap();
+            let lock = matches!(refused, Err(SettleError::Lock(Error::HeldByAnother { .. })));
+            assert!(lock, "{refused:?}");
+        });
+        let_it_go_on();
+    });
+    let _: u32 = shop
+        .server
+        .ask(redis::cmd("SADD").arg("order").arg("no lock"));
+    let refused = at_once(&shop.locks, || panic!("there is no lock"));
+    assert!(
+        matches!(refused, Err(Error::WrongType { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_panic_frees_the_lock_and_goes_on() {
+    let shop = Shop::open();
+    let body = || panic!("in the midst of it, on purpose");
+    let panicked = catch_unwind(AssertUnwindSafe(|| at_once(&shop.locks, body))).unwrap_err();
+    let message = panicked.downcast_ref::<&str>();
+    assert_eq!(message, Some(&"in the midst of it, on purpose"));
+    assert!(!shop.has("order"));
+    assert_not_held(current_lock().check());
+    assert_eq!(at_once(&shop.locks, || ()).unwrap(), 7);
+}
+
+#[locked(client = shop.locks, key = "order")]
+fn countdown(shop: &Shop, from: u32, level: u32) -> leasehold::Result<u32> {
+    assert_eq!(shop.count("order"), level);
+    if from == 0 {
+        return Ok(level);
+    }
+    let deepest = countdown(shop, from - 1, level + 1)?;
+    assert_eq!(shop.count("order"), level, "one level is given back");
+    Ok(deepest)
+}
+
+#[test]
+fn a_locked_function_may_call_itself() {
+    let shop = Shop::open();
+    assert_eq!(countdown(&shop, 3, 1).unwrap(), 4);
+    assert!(!shop.has("order"));
+}
+
+#[locked(client = locks, key = "upper")]
+#[locked(client = locks, key = "lower")]
+fn twice(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
+    body();
+    Ok(7)
+}
+
+/// The upper attribute is expanded first, and is within what the lower one locks then.
+#[test]
+fn of_two_attributes_the_lower_one_is_the_outer_lock() {
+    let shop = Shop::open();
+    let both = || {
+        assert!(shop.has("upper") && shop.has("lower"));
+        assert_eq!(current_lock().name(), "upper");
+    };
+    assert_eq!(twice(&shop.locks, both).unwrap(), 7);
+    let stranger = shop.another_client();
+    let alone = || panic!("this body runs beside the other");
+    let refused = |name| assert_held_by_another(twice(&stranger, alone), name);
+    twice(&shop.locks, || refused("lower")).unwrap();
+    let upper = shop.locks.reentrant_lock("upper").acquire().unwrap();
+    refused("upper");
+    upper.unlock().unwrap();
+}
+
+#[locked(client = locks, key = "order", kind = fenced)]
+fn fenced(locks: &LockClient) -> leasehold::Result<u32> {
+    panic!("it has no token")
+}
+
+#[test]
+fn a_hold_without_a_token_is_no_fenced_lock() {
+    let shop = Shop::open();
+    let within = || {
+        let refused = fenced(&shop.locks);
+        assert!(matches!(refused, Err(Error::Config { .. })), "{refused:?}");
+    };
+    assert_eq!(at_once(&shop.locks, within).unwrap(), 7);
+}
+
+#[locked(client = shop.locks, key = "order", lease = "3s")]
+fn renewed(shop: &Shop) -> leasehold::Result<()> {
+    let mut least = shop.time_to_live("order");
+    assert!(least <= 3_000, "{least}");
+    eventually("a renewal", || {
+        let left = shop.time_to_live("order");
+        let renewed = left > least;
+        least = left;
+        renewed
+    });
+    current_lock().check()
+}
+
+#[test]
+fn the_watchdog_renews_the_lease() {
+    renewed(&Shop::open()).unwrap();
+}
+
+#[locked(client = shop.locks, key = "order", lease = "1500ms", fixed)]
+fn fixed(shop: &Shop) -> leasehold::Result<()> {
+    let mut least = 1_500;
+    eventually("the end of the lease", || {
+        let left = shop.time_to_live("order");
+        assert!(left <= least, "{left} after {least} is a renewal");
+        least = left;
+        !shop.has("order")
+    });
+    Ok(())
+}
+
+#[test]
+fn nobody_renews_a_fixed_lease() {
+    let lost = fixed(&Shop::open());
+    assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+}
+
+/// Without `lease`, it is the client's.
+#[test]
+fn the_default_lease_is_the_clients() {
+    let shop = Shop::open();
+    let builder = LockClient::builder(&shop.server.url());
+    let locks = builder.watchdog_lease(Duration::from_secs(77)).build();
+    let lease = || {
+        let left = shop.time_to_live("order");
+        assert!((60_000..=77_000).contains(&left), "{left}");
+    };
+    at_once(&locks.unwrap(), lease).unwrap();
+}

@@ -1,0 +1,72 @@
+//! What of the lock is only logged, because the function returns something else.
+
+use std::error::Error;
+
+use leasehold::locked;
+
+use crate::logs;
+use crate::servers::unique;
+use crate::shop::Shop;
+
+type Boxed<T> = Result<T, Box<dyn Error>>;
+
+#[locked(client = shop.locks, key = name)]
+fn fails(shop: &Shop, name: &str) -> Boxed<u32> {
+    shop.delete(name);
+    Err("an error of its own".into())
+}
+
+#[locked(client = shop.locks, key = name, on_loss = "ignore")]
+fn ignores(shop: &Shop, name: &str) -> Boxed<u32> {
+    shop.delete(name);
+    Ok(7)
+}
+
+#[locked(client = shop.locks, key = name)]
+fn returns_it(shop: &Shop, name: &str) -> Boxed<u32> {
+    shop.delete(name);
+    Ok(7)
+}
+
+#[locked(client = shop.locks, key = name, on_loss = "ignore")]
+fn holds(shop: &Shop, name: &str, result: Boxed<u32>) -> Boxed<u32> {
+    result
+}
+
+/// What is logged of the function, beside what the lock itself logs of its loss.
+fn told_by(function: impl FnOnce(&str)) -> Vec<String> {
+    logs::keep();
+    let name = unique("order");
+    function(&name);
+    let mut told = logs::warnings_about(&name);
+    told.retain(|warning| warning.contains("a locked function ran"));
+    told
+}
+
+#[test]
+fn the_locks_error_is_logged_where_another_result_stands() {
+    let shop = Shop::open();
+    let failed = told_by(|name| {
+        let own = fails(&shop, name).unwrap_err();
+        assert_eq!(own.to_string(), "an error of its own");
+    });
+    let ignored = told_by(|name| assert_eq!(ignores(&shop, name).unwrap(), 7));
+    for told in [failed, ignored] {
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].contains("was lost (its key was deleted)"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_logged_where_the_lock_was_well_or_its_error_is_returned() {
+    let shop = Shop::open();
+    for result in [Ok(7), Err("an error of its own".into())] {
+        let told = told_by(|name| drop(holds(&shop, name, result)));
+        assert!(told.is_empty(), "{told:?}");
+    }
+    let told = told_by(|name| drop(returns_it(&shop, name).unwrap_err()));
+    assert!(told.is_empty(), "{told:?}");
+}

@@ -1,0 +1,168 @@
+//! A lock that is lost while the body runs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use leasehold::{Error, LostReason, current_lock, locked};
+
+use crate::servers::timing::{LEASE, Millis, SOON, eventually};
+use crate::shop::Shop;
+
+/// A lease whose last third, which is what is left when its key is found deleted, outlasts any moment in which a busy machine
+/// stands still: a loss is not taken for the end of the lease.
+const NO_STALL: Millis = Millis(6_000);
+
+/// What the body does after its lock is gone.
+#[derive(Clone, Copy)]
+enum Then {
+    ReturnAtOnce,
+    ReturnWhenItKnows,
+    Check,
+    Fail,
+    Panic,
+}
+
+#[derive(Debug)]
+enum WorkError {
+    Lock(Error),
+    Own,
+}
+
+impl From<Error> for WorkError {
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+fn lose(shop: &Shop, then: Then) -> Result<u32, WorkError> {
+    shop.delete("order");
+    let lock = current_lock();
+    match then {
+        Then::ReturnAtOnce => {}
+        Then::Fail => return Err(WorkError::Own),
+        Then::Panic => panic!("on purpose"),
+        Then::ReturnWhenItKnows => eventually("the loss to be known", || lock.is_lost()),
+        Then::Check => {
+            let reason = lock.lost().recv_timeout(SOON.get());
+            assert_eq!(reason, Ok(LostReason::Deleted));
+            lock.check()?;
+            panic!("it is lost");
+        }
+    }
+    Ok(7)
+}
+
+#[locked(client = shop.locks, key = "order")]
+fn strict(shop: &Shop, then: Then) -> Result<u32, WorkError> {
+    lose(shop, then)
+}
+
+#[locked(client = shop.locks, key = "order", on_loss = "ignore")]
+fn careless(shop: &Shop, then: Then) -> Result<u32, WorkError> {
+    lose(shop, then)
+}
+
+#[track_caller]
+fn assert_lost<T: std::fmt::Debug>(result: Result<T, WorkError>, expected: LostReason) {
+    match result {
+        Err(WorkError::Lock(Error::Lost { lock, reason })) => {
+            assert_eq!((&*lock, reason), ("order", expected));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_the_body_made_of_a_lost_lock_is_an_error() {
+    let shop = Shop::with_leases(NO_STALL);
+    for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows, Then::Check] {
+        assert_lost(strict(&shop, then), LostReason::Deleted);
+        assert!(!shop.has("order"), "and it can be taken again");
+    }
+}
+
+#[test]
+fn unless_it_is_to_be_ignored() {
+    let shop = Shop::with_leases(NO_STALL);
+    for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows] {
+        assert_eq!(careless(&shop, then).unwrap(), 7);
+    }
+    // What the body says of it is what it says.
+    assert_lost(careless(&shop, Then::Check), LostReason::Deleted);
+}
+
+#[locked(client = shop.locks, key = "order", on_loss = "ignore")]
+fn within_a_lost_one(shop: &Shop) -> Result<u32, WorkError> {
+    panic!("there is no lock")
+}
+
+#[locked(client = shop.locks, key = "order")]
+fn around_another(shop: &Shop) -> Result<u32, WorkError> {
+    lose(shop, Then::ReturnWhenItKnows)?;
+    assert_lost(within_a_lost_one(shop), LostReason::Deleted);
+    Ok(7)
+}
+
+#[test]
+fn a_body_within_a_lost_lock_is_not_run() {
+    let shop = Shop::with_leases(NO_STALL);
+    assert_lost(around_another(&shop), LostReason::Deleted);
+}
+
+#[test]
+fn the_bodys_own_error_stays() {
+    let shop = Shop::with_leases(LEASE);
+    for function in [strict, careless] {
+        let own = function(&shop, Then::Fail);
+        assert!(matches!(own, Err(WorkError::Own)), "{own:?}");
+    }
+}
+
+#[test]
+fn a_panic_over_a_lost_lock_goes_on() {
+    let shop = Shop::with_leases(LEASE);
+    let panicked = catch_unwind(AssertUnwindSafe(|| strict(&shop, Then::Panic))).unwrap_err();
+    assert_eq!(panicked.downcast_ref::<&str>(), Some(&"on purpose"));
+}
+
+#[locked(client = shop.locks, key = "order", lease = "4s", max_renewals = 1)]
+fn limited(shop: &Shop) -> Result<bool, WorkError> {
+    eventually("the limit", || current_lock().is_lost());
+    assert_eq!(shop.locks.stats().renewals, 1);
+    Ok(shop.has("order"))
+}
+
+#[test]
+fn whoever_has_no_renewals_left_is_told_while_the_last_lease_runs() {
+    assert_lost(limited(&Shop::with_leases(LEASE)), LostReason::RenewalLimit);
+}
+
+#[locked(client = shop.locks, key = "order", lease = "600ms", fixed)]
+fn too_short(shop: &Shop) -> Result<u32, WorkError> {
+    eventually("the end of the lease", || !shop.has("order"));
+    Ok(7)
+}
+
+#[test]
+fn a_lease_that_is_too_short_for_the_body_is_a_loss() {
+    assert_lost(too_short(&Shop::with_leases(LEASE)), LostReason::Expired);
+}
+
+#[locked(client = shop.locks, key = "order")]
+fn without_redis(shop: &Shop) -> Result<u32, WorkError> {
+    shop.server.kill();
+    Ok(7)
+}
+
+/// The work is done, but perhaps the lock stays behind for a lease: the caller is told.
+#[test]
+fn an_unlock_that_fails_is_an_error() {
+    let shop = Shop::with_leases(LEASE);
+    let result = without_redis(&shop);
+    let told = matches!(
+        result,
+        Err(WorkError::Lock(
+            Error::Unavailable { .. } | Error::Lost { .. }
+        ))
+    );
+    assert!(told, "{result:?}");
+}

@@ -1,0 +1,128 @@
+//! What the tests lock: a Redis of their own, clients, and questions to both.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use leasehold::{Error, LockClient};
+
+use crate::servers::server::Server;
+use crate::servers::timing::{Millis, SOON, eventually};
+
+/// A server with a client, whose leases nobody outlasts, and which a busy machine does not lose.
+pub struct Shop {
+    pub server: Server,
+    pub locks: LockClient,
+}
+
+impl Shop {
+    pub fn open() -> Self {
+        let server = Server::start();
+        let locks = client(&server.url());
+        Self { server, locks }
+    }
+
+    /// Whose losses are known within two thirds of `lease`.
+    pub fn with_leases(lease: Millis) -> Self {
+        let mut shop = Self::open();
+        let builder = LockClient::builder(&shop.server.url()).watchdog_lease(lease.get());
+        shop.locks = builder.build().expect("the settings are good");
+        shop
+    }
+
+    /// As another process has it.
+    pub fn another_client(&self) -> LockClient {
+        client(&self.server.url())
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.server.ask(redis::cmd("EXISTS").arg(key))
+    }
+
+    pub fn delete(&self, key: &str) {
+        let deleted: u32 = self.server.ask(redis::cmd("DEL").arg(key));
+        assert_eq!(deleted, 1, "{key} is held");
+    }
+
+    /// In milliseconds; negative if there is none.
+    pub fn time_to_live(&self, key: &str) -> i64 {
+        self.server.ask(redis::cmd("PTTL").arg(key))
+    }
+
+    /// How many times somebody holds it.
+    pub fn count(&self, key: &str) -> u32 {
+        let counts: Vec<u32> = self.server.ask(redis::cmd("HVALS").arg(key));
+        counts.iter().sum()
+    }
+
+    /// Until somebody of another client waits for the lock.
+    #[track_caller]
+    pub fn await_waiter(&self, key: &str) {
+        let channel = format!("redisson_lock__channel:{{{key}}}");
+        eventually("somebody to wait", || {
+            let (_, listeners): (String, u32) = self
+                .server
+                .ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
+            listeners > 0
+        });
+    }
+}
+
+pub fn client(url: &str) -> LockClient {
+    LockClient::connect(url).expect("the settings are good")
+}
+
+#[track_caller]
+pub fn assert_held_by_another<T>(result: leasehold::Result<T>, name: &str) {
+    match result {
+        Err(Error::HeldByAnother { lock, .. }) => assert_eq!(lock, name),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("{name} was to be had"),
+    }
+}
+
+#[track_caller]
+pub fn assert_not_held<T>(result: leasehold::Result<T>) {
+    match result {
+        Err(Error::NotHeld { .. }) => {}
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it is held"),
+    }
+}
+
+/// Two sides of a body that stops in the middle, until the test lets it go on.
+pub fn gate() -> (Within, Outside) {
+    let (entered, is_in) = mpsc::channel();
+    let (go_on, may_leave) = mpsc::channel();
+    (Within { entered, may_leave }, Outside { is_in, go_on })
+}
+
+pub struct Within {
+    entered: Sender<()>,
+    may_leave: Receiver<()>,
+}
+
+impl Within {
+    pub fn stop(&self) {
+        self.entered.send(()).expect("the test listens");
+        self.may_leave
+            .recv_timeout(SOON.get())
+            .expect("the test lets it go on");
+    }
+}
+
+pub struct Outside {
+    is_in: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl Outside {
+    #[track_caller]
+    pub fn until_it_is_in(&self) {
+        self.is_in
+            .recv_timeout(SOON.get())
+            .expect("the body is run");
+    }
+
+    pub fn let_it_go_on(&self) {
+        self.go_on.send(()).expect("the body waits");
+    }
+}
