@@ -195,6 +195,8 @@
     )
 )]
 
+#[cfg(feature = "cli")]
+mod cli;
 mod client;
 mod clock;
 mod config;
@@ -219,6 +221,9 @@ mod wait;
 mod wake;
 mod watchdog;
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use cli::command;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;
 pub use error::{Cause, Error, LostReason, Result};

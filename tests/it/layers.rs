@@ -129,14 +129,18 @@ fn the_library_keeps_its_manners() {
         "unimplemented!(",
         "process::exit",
     ];
+    // What a person reads, and the clock of a person's machine, are the command's business.
+    const BY_THE_COMMAND: &[&str] = &["SystemTime"];
     let mut wrong = Vec::new();
     let tests = |file: &PathBuf| file.file_name().is_some_and(|name| name == "tests.rs");
     for file in files("src", "rs").into_iter().filter(|file| !tests(file)) {
         let text = read(&file);
         for (line, code) in code(without_tests(&text)) {
-            let banned = NOWHERE.iter().find(|banned| code.contains(**banned));
+            let mut found = NOWHERE.iter().copied().filter(|ban| code.contains(ban));
+            let excused = |ban: &str| file.starts_with("src/cli") && BY_THE_COMMAND.contains(&ban);
+            let banned = found.find(|ban| !excused(ban));
             let clock = code.contains("Instant") && !file.ends_with("clock.rs");
-            if let Some(banned) = banned.copied().or(clock.then_some("Instant")) {
+            if let Some(banned) = banned.or(clock.then_some("Instant")) {
                 wrong.push(format!("{}:{line}: {banned}", file.display()));
             }
         }

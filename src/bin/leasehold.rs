@@ -1,0 +1,5 @@
+//! The command `leasehold`.
+
+fn main() -> std::process::ExitCode {
+    leasehold::command()
+}

@@ -1,0 +1,176 @@
+//! From the command line to clients.
+
+use std::collections::BTreeSet;
+use std::env::VarError;
+use std::path::Path;
+use std::time::Duration;
+
+use super::args::RedisArgs;
+use super::outcome::{Failure, Result};
+use crate::client::LockClient;
+use crate::config::LockClientBuilder;
+use crate::deployment::Credentials;
+use crate::key::LockKey;
+
+/// What replicas have to confirm a lock.
+const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The clients that the arguments ask for: one, or one for each server of a Redlock.
+pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<LockClient>> {
+    let urls = urls(args)?;
+    // Not by clap: what the environment denies (LEASEHOLD_CLUSTER=0) would count as said there.
+    let builders = match (&args.sentinel, args.cluster, args.redlock, &urls[..]) {
+        // User and password in these URLs are for the sentinels.
+        (Some(master), false, false, _) => {
+            vec![(None, LockClient::builder_sentinel(&urls, master))]
+        }
+        (None, true, false, _) => vec![(urls.first(), LockClient::builder_cluster(&urls))],
+        (None, false, true, _) | (None, false, false, [_]) => {
+            let all = urls.iter();
+            all.map(|url| (Some(url), LockClient::builder(url)))
+                .collect()
+        }
+        (None, false, false, _) => {
+            return Err(Failure::usage(
+                "several URLs: say --sentinel MASTER, --cluster or --redlock, whichever they are",
+            ));
+        }
+        _ => {
+            return Err(Failure::usage(
+                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER and LEASEHOLD_REDLOCK, are of different deployments: only one can be meant",
+            ));
+        }
+    };
+    let build = |(url, builder): (Option<&String>, _)| {
+        let credentials = credentials(args, url.map(String::as_str))?;
+        build(builder, credentials, args, lease)
+    };
+    let clients: Vec<LockClient> = builders.into_iter().map(build).collect::<Result<_>>()?;
+    if args.redlock {
+        check_majority(&clients)?;
+    }
+    Ok(clients)
+}
+
+/// What `run` would refuse is not to be looked at as if it were well.
+fn check_majority(clients: &[LockClient]) -> Result<()> {
+    let count = clients.len();
+    if count < 3 || count.is_multiple_of(2) {
+        return Err(Failure::usage(format!(
+            "--redlock needs an odd number of URLs, three at least: {count} given"
+        )));
+    }
+    let any = LockKey::new("", "");
+    let mut seen = BTreeSet::new();
+    for client in clients {
+        if let Some(name) = seen.replace(client.core.connections.name(&any)) {
+            return Err(Failure::usage(format!(
+                "--redlock counts each server once: {name} is named more than once"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// User and password where they are not those of the URL. What the environment says completes a URL and does
+/// no more: it may have been said of another Redis.
+fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<String>, String)>> {
+    let of_url = url.and_then(Credentials::of_url).unwrap_or_default();
+    if of_url.password.is_some() && !args.names_user {
+        return Ok(None);
+    }
+    let user = match of_url.username {
+        Some(user) if !args.names_user => Some(user),
+        _ => args.user.clone(),
+    };
+    match variable("LEASEHOLD_PASSWORD")? {
+        Some(password) => Ok(Some((user, password))),
+        None if args.user.is_some() => Err(Failure::usage(
+            "--user needs its password in LEASEHOLD_PASSWORD",
+        )),
+        None => Ok(None),
+    }
+}
+
+fn build(
+    mut builder: LockClientBuilder,
+    credentials: Option<(Option<String>, String)>,
+    args: &RedisArgs,
+    lease: Option<Duration>,
+) -> Result<LockClient> {
+    builder = builder
+        .command_timeout(args.timeout)
+        .connect_timeout(args.timeout);
+    if let Some(lease) = lease {
+        builder = builder.watchdog_lease(lease);
+    }
+    if let Some(replicas) = args.min_replicas {
+        builder = builder.min_replicas(replicas, REPLICAS_TIMEOUT);
+    }
+    if let Some((user, password)) = credentials {
+        builder = builder.credentials(user.as_deref(), &password);
+    }
+    if let Some(file) = &args.cacert {
+        builder = builder.ca_certificates(read(file)?);
+    }
+    if let (Some(chain), Some(key)) = (&args.cert, &args.cert_key) {
+        builder = builder.client_certificate(read(chain)?, read(key)?);
+    }
+    Ok(builder.build()?)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
+}
+
+fn urls(args: &RedisArgs) -> Result<Vec<String>> {
+    let given = match args.url.clone() {
+        Some(urls) => Some(urls),
+        None => variable("REDIS_URL")?,
+    };
+    Ok(split(given.as_deref().unwrap_or("redis://127.0.0.1:6379")))
+}
+
+/// What the environment says, if anything: nothing is not said, as for variables of [options](super::args).
+/// What cannot be read is not taken for nothing: a lock on another Redis is worse than none.
+fn variable(name: &str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!("{name} is no UTF-8"))),
+    }
+}
+
+/// At commas that a URL follows: a password may have one, too.
+fn split(urls: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for part in urls.split(',') {
+        match found.last_mut() {
+            Some(last) if !part.contains("://") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => found.push(part.trim().into()),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn urls_are_split_where_one_follows() {
+        for (given, expected) in [
+            ("redis://a", &["redis://a"][..]),
+            (
+                "redis://a, rediss://b:1/2",
+                &["redis://a", "rediss://b:1/2"],
+            ),
+            ("redis://:p,w@a,redis://b", &["redis://:p,w@a", "redis://b"]),
+        ] {
+            assert_eq!(split(given), expected, "{given}");
+        }
+    }
+}

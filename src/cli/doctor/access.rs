@@ -1,0 +1,227 @@
+//! How well the server is reached: its door, its connections, its speed.
+
+use std::time::Duration;
+
+use redis::RedisError;
+
+use super::facts::Facts;
+use super::finding::Finding;
+use crate::cli::outcome::in_options;
+use crate::conn::Advice;
+
+/// Of its connections, in hundredths: more is close to the limit.
+const MANY_CLIENTS: u64 = 90;
+
+/// Idle connections are opened anew after so many seconds, so that a longer `timeout` cuts none.
+const IDLE: u64 = 60;
+
+/// A lock takes a few of these.
+const SLOW: Duration = Duration::from_millis(100);
+
+pub(super) const REACHABLE: &str = "reachable";
+
+/// Whether this answer to a PING means that nothing else is answered either. A right that is missing, or a save
+/// that failed, does not.
+pub(super) fn is_shut(error: &RedisError) -> bool {
+    Advice::on(error) != Advice::Refuse
+        || !Advice::is_reply(error)
+        || error.code() == Some("DENIED")
+}
+
+/// Nothing was to be had of it.
+pub(super) fn out_of_reach(error: &RedisError) -> Finding {
+    let text = error.to_string();
+    let advice = match error.code() {
+        Some("NOAUTH" | "WRONGPASS") => LOG_IN,
+        Some("NOPERM") if text.contains("'select'") => {
+            "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
+        }
+        Some("LOADING") => "wait until it has loaded its data",
+        Some("BUSY") => "somebody's script runs too long: SCRIPT KILL ends it",
+        Some("MASTERDOWN") => "it is a replica that lost its master: give the URL of the master",
+        Some("DENIED") => "protected-mode keeps others out: bind the server, and set a password",
+        _ if text.contains("max number of clients") => {
+            "raise maxclients, or find out who has so many connections"
+        }
+        _ if text.to_lowercase().contains("auth") => LOG_IN,
+        _ if error.is_timeout() => {
+            "it hangs, or something on the way drops packets; --timeout gives it longer"
+        }
+        _ if error.is_io_error() && Advice::on(error) == Advice::Forget => {
+            "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
+        }
+        _ if error.is_io_error() => "see that Redis runs there, and that the URL is right",
+        _ => "see what listens there: it does not answer as Redis does",
+    };
+    let found = match (error.code(), error.detail()) {
+        _ if error.is_timeout() => "no answer in time".into(),
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => text,
+    };
+    Finding::failure(REACHABLE, found, advice)
+}
+
+/// Nobody told where the servers are that locks are on.
+pub(super) fn nowhere(why: &str) -> Finding {
+    let advice = if why.contains("cluster support disabled") {
+        "it is no server of a cluster: leave out --cluster"
+    } else if why.contains("no sentinel") {
+        "give the URLs of the sentinels, or leave out --sentinel"
+    } else if why.contains("SENTINEL MASTERS") {
+        "give --sentinel the name under which the sentinels monitor the master"
+    } else if ["NOAUTH", "WRONGPASS", "AuthenticationFailed"]
+        .iter()
+        .any(|code| why.contains(code))
+    {
+        "give the right user and password in the URLs"
+    } else if why.contains("NoPerm") {
+        "give the user the rights that the README names for sentinels and clusters"
+    } else {
+        "see that these servers run, and that the URLs are right"
+    };
+    Finding::failure(REACHABLE, in_options(why), advice)
+}
+
+const LOG_IN: &str =
+    "give the right user and password: in the URL, or as LEASEHOLD_USER and LEASEHOLD_PASSWORD";
+
+pub(super) fn clients(info: &Facts) -> Finding {
+    const CHECK: &str = "clients";
+    let counts = (info.number("connected_clients"), info.number("maxclients"));
+    let (Some(connected), Some(limit @ 1..)) = counts else {
+        return Finding::unknown(CHECK, info.why_not());
+    };
+    let found = format!("{connected} connected of at most {limit}");
+    if connected.saturating_mul(100) / limit < MANY_CLIENTS {
+        return Finding::ok(CHECK, found);
+    }
+    let advice = "raise maxclients, or find out who has so many connections: beyond the limit nobody is let in";
+    Finding::warning(CHECK, found, advice)
+}
+
+/// `settings`: `timeout`.
+pub(super) fn idle(settings: &Facts) -> Finding {
+    const CHECK: &str = "timeout";
+    match settings.number("timeout") {
+        Some(0) => Finding::ok(CHECK, "idle connections are kept"),
+        Some(seconds @ 1..IDLE) => Finding::note(
+            CHECK,
+            format!(
+                "idle connections are cut after {seconds} s: a call may have to connect anew, which costs it a moment"
+            ),
+        ),
+        Some(seconds) => Finding::ok(CHECK, format!("idle connections are cut after {seconds} s")),
+        None => Finding::unknown(CHECK, settings.why_not()),
+    }
+}
+
+/// Of a few round trips.
+pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
+    const CHECK: &str = "latency";
+    trips.sort_unstable();
+    let Some(&median) = trips.get(trips.len() / 2) else {
+        return Finding::unknown(CHECK, "not measured");
+    };
+    let found = format!("{median:.1?} for a round trip");
+    if median <= SLOW {
+        return Finding::ok(CHECK, found);
+    }
+    let advice = "run closer to Redis, or see what keeps it busy (SLOWLOG): every lock takes a few round trips";
+    Finding::warning(CHECK, found, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::facts::tests::{facts, refused};
+    use crate::cli::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
+
+    fn reply(line: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn every_closed_door_has_its_advice() {
+        for (line, word) in [
+            (
+                "WRONGPASS invalid username-password pair",
+                "LEASEHOLD_PASSWORD",
+            ),
+            ("NOAUTH Authentication required.", "LEASEHOLD_PASSWORD"),
+            (
+                "ERR Client sent AUTH, but no password is set",
+                "LEASEHOLD_PASSWORD",
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'select' command",
+                "+select",
+            ),
+            ("LOADING Redis is loading the dataset in memory", "wait"),
+            ("ERR max number of clients reached", "maxclients"),
+        ] {
+            let finding = out_of_reach(&reply(line));
+            assert!(finding.is_failure());
+            assert!(
+                finding.advice.as_ref().unwrap().contains(word),
+                "{finding:?}"
+            );
+        }
+        for kind in [
+            std::io::ErrorKind::TimedOut,
+            std::io::ErrorKind::ConnectionRefused,
+        ] {
+            let finding = out_of_reach(&std::io::Error::from(kind).into());
+            assert!(finding.is_failure(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_in_is_told_from_who_is_not() {
+        for (line, shut) in [
+            ("NOAUTH Authentication required.", true),
+            ("LOADING Redis is loading the dataset in memory", true),
+            ("DENIED Redis is running in protected mode", true),
+            ("ERR max number of clients reached", true),
+            ("MISCONF Redis is configured to save RDB snapshots", false),
+            (
+                "NOPERM this user has no permissions to run the 'ping' command",
+                false,
+            ),
+            ("ERR unknown command 'PING'", false),
+        ] {
+            assert_eq!(is_shut(&reply(line)), shut, "{line}");
+        }
+        assert!(is_shut(
+            &std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+        ));
+    }
+
+    #[test]
+    fn crowds_are_told() {
+        for (connected, verdict) in [(1, Ok), (89, Ok), (90, Warning), (100, Warning)] {
+            let info = facts(&format!(
+                "connected_clients:{connected}\r\nmaxclients:100\r\n"
+            ));
+            assert_eq!(clients(&info).verdict, verdict, "{connected}");
+        }
+        assert_eq!(clients(&refused()).verdict, Unknown);
+    }
+
+    #[test]
+    fn short_time_outs_are_told() {
+        for (seconds, verdict) in [(0, Ok), (1, Note), (59, Note), (60, Ok)] {
+            let found = idle(&facts(&format!("timeout:{seconds}\r\n")));
+            assert_eq!(found.verdict, verdict, "{seconds}");
+        }
+        assert_eq!(idle(&refused()).verdict, Unknown);
+    }
+
+    #[test]
+    fn the_middle_of_the_round_trips_counts() {
+        let millis = |all: &[u64]| all.iter().map(|&ms| Duration::from_millis(ms)).collect();
+        assert_eq!(latency(millis(&[900, 1, 100])).verdict, Ok);
+        assert_eq!(latency(millis(&[1, 101, 900])).verdict, Warning);
+        assert_eq!(latency(vec![]).verdict, Unknown);
+    }
+}

@@ -1,0 +1,118 @@
+//! What a server says of itself: names and values.
+
+use std::collections::HashMap;
+
+use redis::{RedisResult, Value};
+
+/// The values of INFO, of CLUSTER INFO, or of some settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    values: HashMap<String, String>,
+    /// Why there are none.
+    why_not: Option<String>,
+}
+
+impl Facts {
+    /// Of `name:value` lines, as all INFO commands answer. An error reply leaves nothing but its text.
+    pub(super) fn of_info(command: &str, reply: RedisResult<Value>) -> Self {
+        let text = reply.and_then(|value| Ok(redis::from_redis_value::<String>(value)?));
+        match text {
+            Ok(text) => Self {
+                values: text
+                    .lines()
+                    .filter_map(|line| line.trim_end().split_once(':'))
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .collect(),
+                why_not: None,
+            },
+            Err(error) => Self {
+                values: HashMap::new(),
+                why_not: Some(refusal(command, error.code())),
+            },
+        }
+    }
+
+    /// Of what several CONFIG GET answer. Those that were refused are not there.
+    pub(super) fn of_settings(replies: Vec<RedisResult<Value>>) -> Self {
+        let mut facts = Self::default();
+        for reply in replies {
+            let refused = reply
+                .as_ref()
+                .err()
+                .map(|error| error.code().map(str::to_owned));
+            let pair = reply.and_then(|value| Ok(redis::from_redis_value::<Vec<String>>(value)?));
+            if let Ok([name, value]) = pair.as_deref() {
+                facts.values.insert(name.clone(), value.clone());
+            }
+            if let Some(code) = refused {
+                facts.why_not = Some(refusal("CONFIG GET", code.as_deref()));
+            }
+        }
+        facts
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// What to say where something is missing.
+    pub(super) fn why_not(&self) -> &str {
+        let default = "the server does not tell";
+        self.why_not.as_deref().unwrap_or(default)
+    }
+}
+
+fn refusal(command: &str, code: Option<&str>) -> String {
+    match code {
+        Some("NOPERM") => format!("the user may not ask {command}, which locks do not need"),
+        Some(code) => format!("{command} is answered with {code}"),
+        None => format!("{command} is not answered in the usual form"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::cli::doctor) fn facts(text: &str) -> Facts {
+        let value = Value::BulkString(text.as_bytes().into());
+        Facts::of_info("INFO", Ok(value))
+    }
+
+    pub(in crate::cli::doctor) fn refused() -> Facts {
+        let reply = redis::parse_redis_value(b"-NOPERM this user has no permissions\r\n").unwrap();
+        Facts::of_info("INFO", reply.extract_error())
+    }
+
+    #[test]
+    fn lines_become_values() {
+        let facts = facts("# Server\r\nredis_version:7.0.15\r\nslave0:ip=::1,port=2\r\nn:12\r\n");
+        assert_eq!(facts.get("redis_version"), Some("7.0.15"));
+        assert_eq!(facts.get("slave0"), Some("ip=::1,port=2"));
+        assert_eq!(facts.number("n"), Some(12));
+        assert_eq!(facts.get("# Server"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_that_locks_do_not_need_it() {
+        assert_eq!(refused().get("redis_version"), None);
+        assert!(refused().why_not().contains("may not ask INFO"));
+    }
+
+    #[test]
+    fn settings_that_are_told_are_known_beside_those_that_are_not() {
+        let pair = [b"timeout".as_slice(), b"0"].map(|part| Value::BulkString(part.into()));
+        let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        let facts = Facts::of_settings(vec![
+            refused.extract_error(),
+            Ok(Value::Array(pair.into())),
+            Ok(Value::Array(vec![])),
+        ]);
+        assert_eq!(facts.number("timeout"), Some(0));
+        assert!(facts.why_not().contains("CONFIG GET"));
+    }
+}

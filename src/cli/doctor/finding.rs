@@ -1,0 +1,89 @@
+//! What a check came to.
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ok,
+    /// Good to know, and nothing to be done.
+    Note,
+    /// Locks work, but not as well or as long as they should.
+    Warning,
+    /// Locks do not work, or not safely.
+    Failure,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) check: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) found: String,
+    /// What to do about it: with every warning and failure.
+    pub(super) advice: Option<String>,
+}
+
+impl Verdict {
+    /// As scripts read it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Failure => "failure",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// As people read it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Failure => "FAILURE",
+            other => other.name(),
+        }
+    }
+}
+
+impl Finding {
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Ok, found.into(), None)
+    }
+
+    pub(super) fn note(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Note, found.into(), None)
+    }
+
+    pub(super) fn unknown(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Unknown, found.into(), None)
+    }
+
+    pub(super) fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self::new(check, Verdict::Warning, found.into(), Some(advice.into()))
+    }
+
+    pub(super) fn failure(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self::new(check, Verdict::Failure, found.into(), Some(advice.into()))
+    }
+
+    fn new(check: &'static str, verdict: Verdict, found: String, advice: Option<String>) -> Self {
+        Self {
+            check,
+            verdict,
+            found,
+            advice,
+        }
+    }
+
+    pub(super) fn is_failure(&self) -> bool {
+        self.verdict == Verdict::Failure
+    }
+}

@@ -1,0 +1,173 @@
+//! What is printed: a line for each check, for people or for programs.
+
+use std::fmt::{self, Write};
+
+use super::finding::{Finding, Verdict};
+use crate::cli::json;
+use crate::cli::voice::one_line;
+
+/// A finding, and the server that it is about.
+pub(super) struct Line {
+    pub(super) server: String,
+    pub(super) finding: Finding,
+}
+
+/// How much of it is said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub(super) json: bool,
+    /// Only what is not well.
+    pub(super) quiet: bool,
+}
+
+pub(super) fn text(lines: &[Line], style: Style) -> String {
+    let is_well = |line: &&Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
+    let mut shown: Vec<&Line> = lines.iter().collect();
+    if style.quiet {
+        shown.retain(|line| !is_well(line));
+    }
+    if style.json {
+        return shown.into_iter().map(object).collect();
+    }
+    let several = lines.iter().any(|line| line.server != lines[0].server);
+    let width = |of: fn(&Line) -> &str| shown.iter().map(|line| of(line).chars().count()).max();
+    let server = width(|line| &line.server).filter(|_| several);
+    let check = width(|line| line.finding.check).unwrap_or(0);
+    let mut text = String::new();
+    for line in shown {
+        // A string takes all.
+        let _ = write_line(&mut text, line, server, check);
+    }
+    if !style.quiet {
+        text.push_str(&sum(lines));
+    }
+    text
+}
+
+fn write_line(out: &mut String, line: &Line, server: Option<usize>, check: usize) -> fmt::Result {
+    let Finding {
+        check: name,
+        verdict,
+        found,
+        advice,
+    } = &line.finding;
+    write!(out, "{:<7}  ", verdict.word())?;
+    if let Some(width) = server {
+        write!(out, "{:<width$}  ", line.server)?;
+    }
+    writeln!(out, "{name:<check$}  {}", one_line(found))?;
+    if let Some(advice) = advice {
+        writeln!(out, "{:9}-> {}", "", one_line(advice))?;
+    }
+    Ok(())
+}
+
+fn object(line: &Line) -> String {
+    let advice = line.finding.advice.as_deref().map(one_line);
+    let mut object = serde_json::Map::new();
+    object.insert("server".into(), line.server.as_str().into());
+    object.insert("check".into(), line.finding.check.into());
+    object.insert("verdict".into(), line.finding.verdict.name().into());
+    object.insert("found".into(), one_line(&line.finding.found).into());
+    object.insert("advice".into(), advice.into());
+    json::line(object)
+}
+
+fn sum(lines: &[Line]) -> String {
+    let count = |verdict| {
+        lines
+            .iter()
+            .filter(|line| line.finding.verdict == verdict)
+            .count()
+    };
+    let parts: Vec<String> = [
+        (Verdict::Failure, "failed"),
+        (Verdict::Warning, "to be warned of"),
+        (Verdict::Unknown, "unknown"),
+    ]
+    .into_iter()
+    .filter(|(verdict, _)| count(*verdict) > 0)
+    .map(|(verdict, word)| format!("{} {word}", count(verdict)))
+    .collect();
+    let checks = match lines.len() {
+        1 => "1 check".into(),
+        count => format!("{count} checks"),
+    };
+    if parts.is_empty() {
+        return format!("{checks}, all well\n");
+    }
+    format!("{checks}: {}\n", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Vec<Line> {
+        let line = |server: &str, finding| Line {
+            server: server.into(),
+            finding,
+        };
+        vec![
+            line("a:1", Finding::ok("version", "Redis 7.0.15")),
+            line(
+                "a:1",
+                Finding::failure("eviction", "allkeys-lru", "set\nnoeviction"),
+            ),
+            line("b:22", Finding::note("replicas", "none")),
+        ]
+    }
+
+    fn printed(lines: &[Line], json: bool, quiet: bool) -> String {
+        text(lines, Style { json, quiet })
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        assert_eq!(
+            printed(&lines(), false, false),
+            "ok       a:1   version   Redis 7.0.15\n\
+             FAILURE  a:1   eviction  allkeys-lru\n         -> set noeviction\n\
+             note     b:22  replicas  none\n\
+             3 checks: 1 failed\n"
+        );
+        let one = &lines()[..1];
+        assert_eq!(
+            printed(one, false, false),
+            "ok       version  Redis 7.0.15\n1 check, all well\n"
+        );
+    }
+
+    #[test]
+    fn quiet_says_only_what_is_not_well() {
+        let text = printed(&lines(), false, true);
+        assert!(
+            text.starts_with("FAILURE") && text.lines().count() == 2,
+            "{text}"
+        );
+        assert_eq!(printed(&lines()[..1], false, true), "");
+    }
+
+    #[test]
+    fn programs_get_an_object_a_line() {
+        let text = printed(&lines(), true, false);
+        let objects: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(objects.len(), 3);
+        assert_eq!(objects[1]["verdict"], "failure");
+        assert_eq!(objects[1]["advice"], "set noeviction");
+        assert!(objects[0]["advice"].is_null());
+    }
+
+    #[test]
+    fn what_a_server_says_drives_no_terminal() {
+        let line = Line {
+            server: "a:1".into(),
+            finding: Finding::note("version", "\u{202e}live"),
+        };
+        let text = printed(&[line], true, false);
+        assert!(text.contains("\\u202elive"), "{text:?}");
+    }
+}

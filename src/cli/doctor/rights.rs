@@ -1,0 +1,296 @@
+//! What the user must be allowed, and what it is not.
+
+use redis::{Cmd, RedisResult, Value};
+
+use super::finding::Finding;
+use crate::key::LockKey;
+
+/// When a right is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    /// A database other than 0. Asked for at the door: without it nobody gets in.
+    Database,
+    Sentinel,
+    Cluster,
+    /// A cluster with shard channels, which came with Redis 7.
+    Shards,
+    /// `--min-replicas`.
+    Replicas,
+    /// Only to look at locks: [`looking`] says who needs it.
+    Looking {
+        in_clusters: bool,
+    },
+}
+
+/// A right, and how it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Right {
+    /// As a rule of ACL SETUSER, without its plus.
+    pub(super) rule: &'static str,
+    pub(super) when: When,
+    /// A form of the command that changes nothing, whoever holds the lock: rights are checked before the
+    /// rest. In it `{..}` is a [name](Names).
+    pub(super) form: &'static str,
+}
+
+impl Right {
+    const fn of(when: When, rule: &'static str, form: &'static str) -> Self {
+        Self { rule, when, form }
+    }
+}
+
+/// All of them. The README tells users the same, in the same order.
+pub(super) const RIGHTS: &[Right] = {
+    use When::{Always, Cluster, Database, Looking, Replicas, Sentinel, Shards};
+    &[
+        Right::of(
+            Always,
+            "evalsha",
+            "EVALSHA 0000000000000000000000000000000000000000 1 {key}",
+        ),
+        Right::of(Always, "eval", "EVAL return(1) 1 {key}"),
+        Right::of(Always, "publish", "PUBLISH {control} 0"),
+        Right::of(Always, "subscribe", "SUBSCRIBE {control}"),
+        Right::of(Always, "subscribe", "SUBSCRIBE {channel}"),
+        Right::of(Always, "unsubscribe", "UNSUBSCRIBE {control}"),
+        Right::of(Always, "ping", "PING"),
+        Right::of(Always, "time", "TIME"),
+        Right::of(Always, "get", "GET {token}"),
+        // Both at once are a syntax error.
+        Right::of(Always, "set", "SET {token} 0 NX XX"),
+        Right::of(Always, "exists", "EXISTS {key}"),
+        Right::of(Always, "del", "DEL {nobodys}"),
+        Right::of(Always, "pttl", "PTTL {key}"),
+        // No number.
+        Right::of(Always, "pexpire", "PEXPIRE {key} never"),
+        Right::of(Always, "hexists", "HEXISTS {key} {nobodys}"),
+        // A field without a value.
+        Right::of(Always, "hset", "HSET {key} a b c"),
+        Right::of(Always, "hdel", "HDEL {key} {nobodys}"),
+        Right::of(Always, "hlen", "HLEN {key}"),
+        Right::of(Always, "hgetall", "HGETALL {key}"),
+        Right::of(Database, "select", ""),
+        Right::of(Sentinel, "role", "ROLE"),
+        Right::of(Cluster, "cluster|slots", "CLUSTER SLOTS"),
+        Right::of(Cluster, "pubsub|shardnumsub", "PUBSUB SHARDNUMSUB"),
+        Right::of(Cluster, "asking", "ASKING"),
+        Right::of(Shards, "spublish", "SPUBLISH {control} 0"),
+        Right::of(Shards, "ssubscribe", "SSUBSCRIBE {channel}"),
+        Right::of(Shards, "sunsubscribe", "SUNSUBSCRIBE {control}"),
+        Right::of(Replicas, "wait", "WAIT 0 1"),
+        Right::of(Looking { in_clusters: true }, "scan", "SCAN 0"),
+        // A cluster counts by shards.
+        Right::of(
+            Looking { in_clusters: false },
+            "pubsub|numsub",
+            "PUBSUB NUMSUB",
+        ),
+    ]
+};
+
+/// The names that a client uses.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Of the lock.
+    pub(super) key: String,
+    pub(super) channel: String,
+    /// The last fencing token.
+    pub(super) token: String,
+    /// The client's own channel.
+    pub(super) control: String,
+    /// A key, and a field of a lock, that nobody has.
+    pub(super) nobodys: String,
+}
+
+impl Names {
+    pub(super) fn of(lock: &LockKey, control: &LockKey) -> Self {
+        Self {
+            key: lock.key().to_string(),
+            channel: lock.channel().to_string(),
+            token: lock.last_token(),
+            control: control.channel().to_string(),
+            nobodys: control.key().to_string(),
+        }
+    }
+}
+
+impl Right {
+    pub(super) fn command(&self, names: &Names) -> Cmd {
+        let mut command = Cmd::new();
+        for word in self.form.split(' ') {
+            command.arg(match word {
+                "{key}" => &names.key,
+                "{channel}" => &names.channel,
+                "{token}" => &names.token,
+                "{control}" => &names.control,
+                "{nobodys}" => &names.nobodys,
+                word => word,
+            });
+        }
+        command
+    }
+
+    /// Whether it needs a connection of its own: what comes there next may be a message.
+    pub(super) fn subscribes(&self) -> bool {
+        matches!(self.rule, "subscribe" | "ssubscribe")
+    }
+
+    fn is_to_look(&self) -> bool {
+        matches!(self.when, When::Looking { .. })
+    }
+
+    fn is_of_tokens(&self) -> bool {
+        self.form.contains("{token}")
+    }
+
+    /// The channel that its form names, or else the lock's.
+    fn channel<'a>(&self, names: &'a Names) -> &'a str {
+        if self.form.contains("{control}") {
+            &names.control
+        } else {
+            &names.channel
+        }
+    }
+
+    /// Whether what it is asked with is a key of the lock.
+    fn names_the_lock(&self) -> bool {
+        self.form.split(' ').nth(1) != Some("{nobodys}")
+    }
+}
+
+/// What the server says to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The command was let through, whatever became of it then.
+    Allowed,
+    NotTheCommand,
+    NotTheKey,
+    NotTheChannel,
+    /// No such command is known there.
+    Unheard,
+}
+
+/// A reply, or the error of a reply.
+pub(super) fn answer(reply: &RedisResult<Value>) -> Answer {
+    let Err(error) = reply else {
+        return Answer::Allowed;
+    };
+    let text = error.detail().unwrap_or_default();
+    if error.code() == Some("NOPERM") {
+        // The name of a user may stand before.
+        return if text.contains(" to run the '") {
+            Answer::NotTheCommand
+        } else if text.contains("of the channels used") || text.ends_with(" channel") {
+            Answer::NotTheChannel
+        } else {
+            Answer::NotTheKey
+        };
+    }
+    let text = text.to_lowercase();
+    if text.starts_with("unknown command") || text.starts_with("unknown subcommand") {
+        return Answer::Unheard;
+    }
+    Answer::Allowed
+}
+
+const CHECK: &str = "rights";
+
+/// All that locks lack, at once.
+pub(super) fn verdict(answers: &[(&Right, Answer)], names: &Names) -> Finding {
+    let of = |answer: Answer| {
+        let lack =
+            move |(right, given): &&(&Right, Answer)| *given == answer && !right.is_to_look();
+        answers.iter().filter(lack)
+    };
+    let mut refused: Vec<&str> = of(Answer::NotTheCommand)
+        .map(|(right, _)| right.rule)
+        .collect();
+    refused.dedup();
+    // A cluster without shard channels announces releases to all its servers.
+    let unheard = of(Answer::Unheard).filter(|(right, _)| {
+        !matches!(right.rule, "pubsub|shardnumsub") && right.when != When::Shards
+    });
+    let unheard: Vec<&str> = unheard.map(|(right, _)| right.rule).collect();
+    let mut channels: Vec<&str> = of(Answer::NotTheChannel)
+        .map(|(right, _)| right.channel(names))
+        .collect();
+    channels.sort_unstable();
+    channels.dedup();
+    let no_key =
+        of(Answer::NotTheKey).any(|(right, _)| right.names_the_lock() && !right.is_of_tokens());
+
+    let mut lacks: Vec<String> = refused.iter().map(|&rule| rule.into()).collect();
+    let mut rules: Vec<String> = refused.iter().map(|rule| format!("+{rule}")).collect();
+    let mut found = Vec::new();
+    let mut advice = Vec::new();
+    if !channels.is_empty() {
+        lacks.extend(
+            channels
+                .iter()
+                .map(|channel| format!("the channel {channel}")),
+        );
+        rules.push("&redisson_lock__channel:*".into());
+    }
+    if no_key {
+        lacks.push(format!("the key {}", names.key));
+        rules.push(format!("~{}", names.key));
+        advice.push("name a lock that the user may use: leasehold doctor KEY".into());
+    }
+    if !lacks.is_empty() {
+        found.push(format!("the user may not use {}", lacks.join(", ")));
+        advice.push(format!("ACL SETUSER <user> {}", rules.join(" ")));
+    }
+    if !unheard.is_empty() {
+        found.push(format!("the server does not know {}", unheard.join(", ")));
+        advice.push("have it know these commands under their names (rename-command)".into());
+    }
+    if found.is_empty() {
+        return Finding::ok(CHECK, "all that locks need");
+    }
+    Finding::failure(CHECK, found.join("; "), advice.join(", or "))
+}
+
+/// The keys of fencing tokens, which only fenced locks need. Nothing where they may be used.
+pub(super) fn fencing(answers: &[(&Right, Answer)], names: &Names) -> Option<Finding> {
+    let mut of_tokens = answers.iter().filter(|(right, _)| right.is_of_tokens());
+    of_tokens
+        .any(|(_, answer)| *answer == Answer::NotTheKey)
+        .then(|| {
+            Finding::warning(
+                "fencing",
+                format!(
+                    "the user may not use the key {}: no fenced locks",
+                    names.token
+                ),
+                "ACL SETUSER <user> ~redisson_lock_token:*",
+            )
+        })
+}
+
+/// What only those need who look at locks. Nothing where they may.
+pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
+    let refused = |(right, answer): &&(&Right, Answer)| {
+        right.is_to_look() && *answer == Answer::NotTheCommand
+    };
+    let lacks = answers.iter().filter(refused);
+    let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
+    let what_for = |rule: &&str| match *rule {
+        "scan" => "scan, which list and watch need",
+        _ => "pubsub|numsub, by which show counts who listens",
+    };
+    let what_for: Vec<&str> = rules.iter().map(what_for).collect();
+    (!rules.is_empty()).then(|| {
+        Finding::warning(
+            "looking",
+            format!(
+                "the user may not use {}; locks do not need that",
+                what_for.join(", nor ")
+            ),
+            format!("ACL SETUSER <user> +{}", rules.join(" +")),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! What replies mean, and that the README says the same.
+
+use super::*;
+use crate::cli::doctor::finding::Verdict;
+
+fn reply(line: &str) -> RedisResult<Value> {
+    let value = redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
+    value.extract_error()
+}
+
+fn names() -> Names {
+    Names::of(&LockKey::new("", "job"), &LockKey::new("", "leasehold:1"))
+}
+
+#[test]
+fn refusals_of_all_versions_are_told_apart() {
+    for (line, expected) in [
+        ("+OK", Answer::Allowed),
+        ("-ERR syntax error", Answer::Allowed),
+        ("-WRONGTYPE Operation against a key", Answer::Allowed),
+        ("-MOVED 7 127.0.0.1:7001", Answer::Allowed),
+        ("-READONLY You can't write", Answer::Allowed),
+        (
+            "-NOPERM this user has no permissions to run the 'del' command or its subcommand",
+            Answer::NotTheCommand,
+        ),
+        (
+            "-NOPERM this user has no permissions to run the 'del' command",
+            Answer::NotTheCommand,
+        ),
+        (
+            "-NOPERM User a channel has no permissions to run the 'cluster|slots' command",
+            Answer::NotTheCommand,
+        ),
+        (
+            "-NOPERM this user has no permissions to access one of the keys used as arguments",
+            Answer::NotTheKey,
+        ),
+        ("-NOPERM No permissions to access a key", Answer::NotTheKey),
+        (
+            "-NOPERM this user has no permissions to access one of the channels used as arguments",
+            Answer::NotTheChannel,
+        ),
+        (
+            "-NOPERM No permissions to access a channel",
+            Answer::NotTheChannel,
+        ),
+        (
+            "-ERR unknown command `DEL`, with args beginning with: `x`",
+            Answer::Unheard,
+        ),
+        (
+            "-ERR unknown command 'DEL', with args beginning with: 'x'",
+            Answer::Unheard,
+        ),
+        (
+            "-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'. Try PUBSUB HELP.",
+            Answer::Unheard,
+        ),
+        (
+            "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.",
+            Answer::Unheard,
+        ),
+    ] {
+        assert_eq!(answer(&reply(line)), expected, "{line}");
+    }
+}
+
+/// All rights of a kind of deployment, of which some are answered otherwise.
+fn judged(given: &[(&str, Answer)]) -> Finding {
+    let answers: Vec<_> = RIGHTS
+        .iter()
+        .map(|right| {
+            let given = given.iter().find(|(rule, _)| *rule == right.rule);
+            (right, given.map_or(Answer::Allowed, |(_, answer)| *answer))
+        })
+        .collect();
+    verdict(&answers, &names())
+}
+
+#[test]
+fn all_that_is_missing_is_named_at_once() {
+    assert_eq!(judged(&[]).verdict, Verdict::Ok);
+    let found = judged(&[
+        ("subscribe", Answer::NotTheCommand),
+        ("del", Answer::NotTheCommand),
+        ("publish", Answer::NotTheChannel),
+    ]);
+    assert_eq!(found.verdict, Verdict::Failure);
+    assert!(
+        found.found.contains("subscribe, del, the channel"),
+        "{found:?}"
+    );
+    assert_eq!(
+        found.advice.unwrap(),
+        "ACL SETUSER <user> +subscribe +del &redisson_lock__channel:*"
+    );
+}
+
+#[test]
+fn a_key_that_may_not_be_used_asks_for_another_name() {
+    let found = judged(&[("hset", Answer::NotTheKey)]);
+    let advice = found.advice.unwrap();
+    assert!(advice.contains("leasehold doctor KEY"), "{advice}");
+    assert!(advice.contains("~job"), "{advice}");
+    // That key is nobody's.
+    assert_eq!(judged(&[("del", Answer::NotTheKey)]).verdict, Verdict::Ok);
+}
+
+#[test]
+fn tokens_matter_to_fenced_locks_only() {
+    let get = RIGHTS.iter().find(|right| right.rule == "get").unwrap();
+    let answers = [(get, Answer::NotTheKey)];
+    assert_eq!(verdict(&answers, &names()).verdict, Verdict::Ok);
+    assert_eq!(
+        fencing(&answers, &names()).unwrap().verdict,
+        Verdict::Warning
+    );
+    assert_eq!(fencing(&[(get, Answer::NotTheCommand)], &names()), None);
+}
+
+#[test]
+fn who_only_locks_need_not_look() {
+    let given = [
+        ("scan", Answer::NotTheCommand),
+        ("pubsub|numsub", Answer::NotTheCommand),
+    ];
+    assert_eq!(judged(&given).verdict, Verdict::Ok);
+    assert_eq!(judged(&[("scan", Answer::Unheard)]).verdict, Verdict::Ok);
+    let scan = RIGHTS.iter().find(|right| right.rule == "scan").unwrap();
+    assert_eq!(looking(&[(scan, Answer::Allowed)]), None);
+    let found = looking(&[(scan, Answer::NotTheCommand)]).unwrap();
+    assert_eq!(found.verdict, Verdict::Warning);
+    assert_eq!(found.advice.unwrap(), "ACL SETUSER <user> +scan");
+}
+
+#[test]
+fn what_the_server_does_not_know_is_told_where_it_is_needed() {
+    let found = judged(&[("eval", Answer::Unheard), ("spublish", Answer::Unheard)]);
+    assert!(found.found.ends_with("does not know eval"), "{found:?}");
+    assert_eq!(
+        judged(&[("pubsub|shardnumsub", Answer::Unheard)]).verdict,
+        Verdict::Ok
+    );
+}
+
+#[test]
+fn names_are_put_in_their_places() {
+    let hdel = RIGHTS.iter().find(|right| right.rule == "hdel").unwrap();
+    let names = Names {
+        key: "a {key} b".into(),
+        ..names()
+    };
+    let packed = hdel.command(&names).get_packed_command();
+    let text = String::from_utf8(packed).unwrap();
+    assert!(
+        text.starts_with("*3\r\n$4\r\nHDEL\r\n$9\r\na {key} b\r\n"),
+        "{text}"
+    );
+}
+
+/// The words of the README are the rights of the constant, neither more nor fewer.
+#[test]
+fn the_readme_says_the_same() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let readme = std::fs::read_to_string(format!("{root}/README.md")).unwrap();
+    let (_, section) = readme
+        .split_once("## What the Redis user must be allowed to do")
+        .unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let line = section
+        .lines()
+        .find(|line| line.starts_with("ACL SETUSER"))
+        .unwrap();
+    let rules = |text: &str| -> Vec<String> {
+        text.split(|c: char| c.is_whitespace() || "`;,.".contains(c))
+            .filter_map(|word| word.strip_prefix('+'))
+            .map(Into::into)
+            .collect()
+    };
+    let ours = |always: bool| {
+        let rights = RIGHTS
+            .iter()
+            .filter(|right| (right.when == When::Always) == always);
+        let mut ours: Vec<&str> = rights.map(|right| right.rule).collect();
+        ours.dedup();
+        ours
+    };
+    assert_eq!(rules(line), ours(true));
+    let (_, beside) = section.split_once("A database other than 0").unwrap();
+    // The sentinels' own user is another.
+    let beside: Vec<_> = rules(beside)
+        .into_iter()
+        .filter(|rule| !rule.starts_with("sentinel|"))
+        .collect();
+    assert_eq!(beside, ours(false));
+}

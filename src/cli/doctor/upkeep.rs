@@ -1,0 +1,221 @@
+//! Whether the server keeps what it is given: its version, memory and disk.
+
+use super::facts::Facts;
+use super::finding::Finding;
+
+/// Of its memory, in hundredths: more is close to the limit.
+const MUCH_MEMORY: u64 = 90;
+
+pub(super) fn version(info: &Facts) -> Finding {
+    const CHECK: &str = "version";
+    let Some(version) = info.get("redis_version") else {
+        return Finding::unknown(CHECK, info.why_not());
+    };
+    let mut parts = version.split('.').map(str::parse);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
+        return Finding::unknown(CHECK, format!("{version} is no version of Redis"));
+    };
+    let found = format!("Redis {version}");
+    if (major, minor) < (5, 0) {
+        let advice = "update it: this crate needs Redis 5 or later, better 6.2";
+        return Finding::failure(CHECK, found, advice);
+    }
+    if (major, minor) < (6, 2) {
+        let advice = "update it to 6.2 or later: there is no more help for older ones, and no rights for channels";
+        return Finding::warning(CHECK, found, advice);
+    }
+    Finding::ok(CHECK, found)
+}
+
+pub(super) fn eviction(info: &Facts) -> Finding {
+    const CHECK: &str = "eviction";
+    let (Some(policy), Some(limit)) = (info.get("maxmemory_policy"), info.number("maxmemory"))
+    else {
+        return Finding::unknown(CHECK, info.why_not());
+    };
+    match (policy, limit) {
+        ("noeviction", _) => Finding::ok(CHECK, "noeviction: no lock is thrown away"),
+        (_, 0) => Finding::warning(
+            CHECK,
+            format!(
+                "{policy}, but no maxmemory: as soon as one is set, locks may be thrown away while they are held"
+            ),
+            "set maxmemory-policy noeviction, or give locks a server of their own",
+        ),
+        _ => Finding::failure(
+            CHECK,
+            format!("{policy}: where memory is short, locks are thrown away while they are held"),
+            "set maxmemory-policy noeviction, or give locks a server of their own",
+        ),
+    }
+}
+
+pub(super) fn memory(info: &Facts) -> Finding {
+    const CHECK: &str = "memory";
+    let (Some(used), Some(limit)) = (info.number("used_memory"), info.number("maxmemory")) else {
+        return Finding::unknown(CHECK, info.why_not());
+    };
+    if limit == 0 {
+        return Finding::ok(CHECK, format!("{} used, without a limit", bytes(used)));
+    }
+    let hundredths = used.saturating_mul(100) / limit;
+    let found = format!("{} used, {hundredths} % of maxmemory", bytes(used));
+    if hundredths < MUCH_MEMORY {
+        return Finding::ok(CHECK, found);
+    }
+    let advice = "raise maxmemory, or find out what fills it: at the limit no lock can be taken any more (OOM)";
+    Finding::warning(CHECK, found, advice)
+}
+
+/// `settings`: `save`, `appendfsync`, `stop-writes-on-bgsave-error`.
+pub(super) fn persistence(info: &Facts, settings: &Facts) -> Finding {
+    const CHECK: &str = "persistence";
+    let Some(aof) = info.get("aof_enabled") else {
+        return Finding::unknown(CHECK, info.why_not());
+    };
+    let failed = |name| info.get(name).is_some_and(|status| status != "ok");
+    let saves = settings.get("save").map(|save| !save.is_empty());
+    let writes_on = settings.get("stop-writes-on-bgsave-error") == Some("no");
+    if aof == "1" && failed("aof_last_write_status") {
+        let found = "the last write to the append-only file failed: Redis refuses locks (MISCONF)";
+        return Finding::failure(CHECK, found, "look at the disk, and at the server's log");
+    }
+    if failed("rdb_last_bgsave_status") && saves != Some(false) {
+        let advice = "look at the disk, at the memory that a fork needs, and at the server's log";
+        return if writes_on {
+            Finding::warning(CHECK, "the last save failed", advice)
+        } else {
+            let found = "the last save failed: Redis refuses locks (MISCONF) until one succeeds";
+            Finding::failure(CHECK, found, advice)
+        };
+    }
+    match (aof == "1", settings.get("appendfsync"), saves) {
+        (true, Some("no"), _) => Finding::note(
+            CHECK,
+            "an append-only file, which the system writes to the disk when it likes: a power cut loses locks",
+        ),
+        (true, Some(when), _) => {
+            Finding::ok(CHECK, format!("an append-only file, appendfsync {when}"))
+        }
+        (true, None, _) => Finding::ok(CHECK, "an append-only file"),
+        (false, _, Some(true)) => Finding::note(
+            CHECK,
+            "only saves from time to time: a crash loses the locks since the last one (appendonly yes keeps them)",
+        ),
+        (false, _, Some(false)) => Finding::warning(
+            CHECK,
+            "nothing is written to the disk: a restart frees all locks, also those that are held",
+            "set appendonly yes",
+        ),
+        (false, _, None) => Finding::unknown(
+            CHECK,
+            format!(
+                "no append-only file; whether there are saves: {}",
+                settings.why_not()
+            ),
+        ),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut scaled, mut unit) = (count, 0);
+    while scaled >= 10 * 1024 && unit + 1 < UNITS.len() {
+        scaled /= 1024;
+        unit += 1;
+    }
+    format!("{scaled} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::facts::tests::{facts, refused};
+    use crate::cli::doctor::finding::Verdict::{self, Failure, Note, Ok, Unknown, Warning};
+
+    #[test]
+    fn old_versions_are_told() {
+        for (number, verdict) in [
+            ("2.8.19", Failure),
+            ("4.0.14", Failure),
+            ("5.0.0", Warning),
+            ("6.0.20", Warning),
+            ("6.2.0", Ok),
+            ("7.0.15", Ok),
+            ("10.0.1", Ok),
+            ("unstable", Unknown),
+        ] {
+            let found = version(&facts(&format!("redis_version:{number}\r\n")));
+            assert_eq!(found.verdict, verdict, "{number}");
+        }
+    }
+
+    #[test]
+    fn only_noeviction_is_well() {
+        for (policy, limit, verdict) in [
+            ("noeviction", 0, Ok),
+            ("noeviction", 1000, Ok),
+            ("allkeys-lru", 0, Warning),
+            ("allkeys-lru", 1000, Failure),
+            // Locks have a time to live.
+            ("volatile-ttl", 1000, Failure),
+        ] {
+            let info = facts(&format!(
+                "maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
+            ));
+            assert_eq!(eviction(&info).verdict, verdict, "{policy} {limit}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_nearly_full_is_told() {
+        for (used, limit, verdict) in [(5_000, 0, Ok), (899, 1000, Ok), (900, 1000, Warning)] {
+            let info = facts(&format!("used_memory:{used}\r\nmaxmemory:{limit}\r\n"));
+            assert_eq!(memory(&info).verdict, verdict, "{used} of {limit}");
+        }
+        assert_eq!(bytes(9_999), "9999 B");
+        assert_eq!(bytes(3 << 30), "3072 MiB");
+    }
+
+    fn settings(save: &str, stop: &str) -> Facts {
+        facts(&format!(
+            "save:{save}\r\nstop-writes-on-bgsave-error:{stop}\r\nappendfsync:everysec\r\n"
+        ))
+    }
+
+    #[test]
+    fn what_a_restart_keeps_is_told() {
+        let judged = |aof: u8, save: &str, writes: &str, settings: &Facts| -> Verdict {
+            let info = format!(
+                "aof_enabled:{aof}\r\naof_last_write_status:{writes}\r\nrdb_last_bgsave_status:{save}\r\n"
+            );
+            persistence(&facts(&info), settings).verdict
+        };
+        let (saving, not_saving) = (settings("3600 1", "yes"), settings("", "yes"));
+        assert_eq!(judged(1, "ok", "ok", &not_saving), Ok);
+        assert_eq!(judged(1, "ok", "ok", &refused()), Ok);
+        assert_eq!(judged(0, "ok", "ok", &saving), Note);
+        assert_eq!(judged(0, "ok", "ok", &not_saving), Warning);
+        assert_eq!(judged(0, "ok", "ok", &refused()), Unknown);
+        assert_eq!(judged(1, "ok", "err", &saving), Failure);
+        assert_eq!(judged(0, "err", "ok", &saving), Failure);
+        assert_eq!(judged(0, "err", "ok", &refused()), Failure);
+        assert_eq!(judged(0, "err", "ok", &settings("3600 1", "no")), Warning);
+        // Without saves nothing is stopped.
+        assert_eq!(judged(1, "err", "ok", &not_saving), Ok);
+    }
+
+    #[test]
+    fn what_is_not_told_is_unknown() {
+        let none = refused();
+        for finding in [
+            version(&none),
+            eviction(&none),
+            memory(&none),
+            persistence(&none, &none),
+        ] {
+            assert_eq!(finding.verdict, Unknown, "{finding:?}");
+            assert!(finding.found.contains("may not ask INFO"), "{finding:?}");
+        }
+    }
+}

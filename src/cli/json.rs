@@ -1,0 +1,47 @@
+//! What is printed for scripts.
+
+use serde_json::{Map, Value};
+
+/// An object on a line of its own, in which nothing drives a terminal.
+pub(super) fn line(object: Map<String, Value>) -> String {
+    let text = Value::Object(object).to_string();
+    let mut line = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        // JSON itself asks for this only below the space.
+        if (c.is_control() || c.escape_debug().len() > 1) && !matches!(c, '"' | '\\' | '\'') {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                line.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            line.push(c);
+        }
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_in_it_drives_a_terminal_and_it_says_the_same() {
+        for name in [
+            "order:pay",
+            "\x1b[2J\n",
+            "\u{9b}2J\x7f",
+            "\u{202e}\"\\'",
+            "\u{e0001}ß☃",
+        ] {
+            let mut object = Map::new();
+            object.insert("name".into(), json!(name));
+            let line = line(object.clone());
+            let inert = |c: char| !c.is_control() && c != '\u{202e}' && c != '\u{e0001}';
+            assert!(line.trim_end().chars().all(inert), "{line:?}");
+            let read: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(read, Value::Object(object));
+        }
+    }
+}

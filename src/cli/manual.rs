@@ -1,0 +1,149 @@
+//! `leasehold completions` and `leasehold man`, made of what the arguments are made of.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::args::{Args, CompletionsArgs};
+use super::outcome::{Failure, MEANINGS, OUTPUT, Result};
+use super::output;
+
+/// What else is read from the environment; that of the options is told with them.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    (
+        "REDIS_URL",
+        "Where Redis is, if neither --url nor LEASEHOLD_URL says so.",
+    ),
+    (
+        "LEASEHOLD_PASSWORD",
+        "The password for the servers that locks are on, if it is not in the URL; behind sentinels always.",
+    ),
+    (
+        "LEASEHOLD_KEY",
+        "In the environment of the command of run: the lock.",
+    ),
+    (
+        "LEASEHOLD_TOKEN",
+        "In the environment of the command of run --fenced: the number of the hold.",
+    ),
+];
+
+const EXAMPLES: [(&str, &str); 6] = [
+    (
+        "At most one nightly report in the whole fleet; all other machines give up at once",
+        "leasehold run --no-wait report:nightly -- /usr/local/bin/report",
+    ),
+    (
+        "One deployment after the other, each for ten minutes at most",
+        "leasehold run --wait 1h --max-hold 10m deploy -- ./deploy.sh production",
+    ),
+    (
+        "Who holds the locks of orders, as JSON",
+        "leasehold list 'order:*' --json",
+    ),
+    ("A live view of them", "leasehold watch 'order:*'"),
+    (
+        "Free a lock without a question",
+        "leasehold break --yes order:4711",
+    ),
+    (
+        "Locks of a cluster",
+        "leasehold --cluster --url redis://n1:6379,redis://n2:6379 list",
+    ),
+];
+
+pub(super) fn completions(wanted: &CompletionsArgs) -> Result<ExitCode> {
+    let mut text = Vec::new();
+    let mut command = Args::command();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(wanted.shell, &mut command, name, &mut text);
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn man() -> Result<ExitCode> {
+    let page = page().map_err(|error| Failure::new(OUTPUT, error))?;
+    output::print(&page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page() -> io::Result<Vec<u8>> {
+    let man = Man::new(Args::command()).manual("Locks on Redis");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    let usage = usage(Args::command());
+    writeln!(page, ".SH SYNOPSIS\n{usage}")?;
+    man.render_description_section(&mut page)?;
+    writeln!(page, ".SH COMMANDS")?;
+    for command in Args::command().get_subcommands() {
+        page.extend(of_command(command.clone())?.into_bytes());
+    }
+    man.render_options_section(&mut page)?;
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    for (status, meaning) in MEANINGS {
+        entry(&mut page, &status.to_string(), meaning)?;
+    }
+    writeln!(page, ".SH ENVIRONMENT")?;
+    for argument in Args::command().get_arguments() {
+        if let (Some(name), Some(option)) = (argument.get_env(), argument.get_long()) {
+            let meaning = format!("As --{option}.");
+            entry(&mut page, &name.to_string_lossy(), &meaning)?;
+        }
+    }
+    for (name, meaning) in ENVIRONMENT {
+        entry(&mut page, name, meaning)?;
+    }
+    writeln!(page, ".SH EXAMPLES")?;
+    for (what, line) in EXAMPLES {
+        writeln!(page, ".PP\n{}:", escaped(what))?;
+        writeln!(page, ".PP\n.RS 4\n.nf\n{}\n.fi\n.RE", escaped(line))?;
+    }
+    Ok(page)
+}
+
+/// One of the commands, below a heading of its own. The options of all are told once, for all.
+fn of_command(command: Command) -> io::Result<String> {
+    let name = command.get_name().to_owned();
+    let command = command
+        .bin_name(format!("leasehold {name}"))
+        .disable_help_flag(true);
+    let has_arguments = command.get_arguments().next().is_some();
+    let mut text = Vec::new();
+    writeln!(text, ".SS {}\n{}", escaped(&name), usage(command.clone()))?;
+    let man = Man::new(command);
+    man.render_description_section(&mut text)?;
+    if has_arguments {
+        man.render_options_section(&mut text)?;
+    }
+    let text = String::from_utf8_lossy(&text);
+    Ok(text
+        .replace(".SH DESCRIPTION\n", ".PP\n")
+        .replace(".SH OPTIONS\n", ""))
+}
+
+/// How a command is written.
+fn usage(mut command: Command) -> String {
+    let text = command.render_usage().to_string();
+    escaped(text.trim_start_matches("Usage: "))
+}
+
+/// A word and what it means.
+fn entry(page: &mut Vec<u8>, word: &str, meaning: &str) -> io::Result<()> {
+    writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(word), escaped(meaning))
+}
+
+/// A line that means itself: no hyphen becomes a dash, no quote a curl, no dot a request.
+fn escaped(line: &str) -> String {
+    let text = line
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text
+    }
+}

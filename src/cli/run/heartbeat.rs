@@ -1,0 +1,32 @@
+//! Asks whether the lock still stands, more often than it is renewed.
+
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+
+use crate::cli::outcome::{Failure, Result, UNAVAILABLE};
+use crate::lock::LockGuard;
+
+/// How often: a lock that was deleted is noticed within this time, where the servers answer.
+pub(super) fn beat(lease: Duration) -> Duration {
+    (lease / 10).min(Duration::from_secs(1))
+}
+
+/// Asks on a thread of `scope` until the answer is dropped. A guard that is lost tells it itself.
+pub(super) fn start<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    guard: &'env LockGuard,
+    beat: Duration,
+) -> Result<Sender<()>> {
+    let (stop, stopped) = bounded(0);
+    Builder::new()
+        .name("leasehold-heartbeat".into())
+        .spawn_scoped(scope, move || {
+            while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
+                guard.confirm();
+            }
+        })
+        .map_err(|error| Failure::new(UNAVAILABLE, format!("no thread can be started: {error}")))?;
+    Ok(stop)
+}

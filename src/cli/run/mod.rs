@@ -1,0 +1,160 @@
+//! `leasehold run`: a command that runs while a lock is held, and no longer.
+//!
+//! The job is ended before its lease can be over on the server, whatever becomes of Redis: that is what
+//! [`schedule`] is for. This process holds the lock on its main thread, which starts the job and stays with it
+//! ([`vigil`]); signals and the questions to Redis have threads of their own.
+
+mod heartbeat;
+mod job;
+#[cfg_attr(not(target_os = "linux"), path = "parent_elsewhere.rs")]
+mod parent;
+mod program;
+mod schedule;
+mod signals;
+mod terminal;
+mod vigil;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(super) use parent::become_job;
+
+use super::args::{RedisArgs, RunArgs};
+use super::connect;
+use super::outcome::{Failure, LOST, Result};
+use super::voice::Voice;
+use crate::client::LockClient;
+use crate::clock::Moment;
+use crate::error::Error;
+use crate::lease::SHORTEST_RENEWED;
+use crate::lock::{AcquireUnless, LockGuard, RedLock};
+use job::{Job, SIGNALLED};
+use program::Program;
+use schedule::{Schedule, Why};
+use signals::Signals;
+use terminal::Terminal;
+use vigil::{End, Vigil};
+
+/// Takes the lock, runs the command, gives the lock back. The status is the command's, unless the lock was
+/// not had or not kept.
+pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<ExitCode> {
+    check(args, redis)?;
+    let program = Program::find(&args.command)?;
+    // Before all the rest: what comes from here on is caught until that is over.
+    let signals = Signals::catch()?;
+    let clients = connect::clients(redis, Some(args.lease))?;
+    let lock = lock(args, redis, &clients)?;
+    voice.step(format!("waiting for lock {:?}", args.key));
+    let asked = Moment::now();
+    let wait = if args.no_wait {
+        Some(Duration::ZERO)
+    } else {
+        args.wait
+    };
+    let acquired = lock.acquire_unless(wait, &signals.interrupt);
+    if let Some(signal) = signals.ended_the_wait() {
+        voice.step(format!("signal {signal} ended the wait"));
+        // Here a guard gives back what was had at the last moment.
+        drop(acquired);
+        return Ok(ExitCode::from(
+            u8::try_from(SIGNALLED + signal).unwrap_or(LOST),
+        ));
+    }
+    let guard = acquired?.ok_or_else(|| Error::HeldByAnother {
+        lock: args.key.clone(),
+        waited: Moment::now().since(asked),
+    })?;
+    voice.step(format!("have lock {:?}", args.key));
+    let had = Moment::now();
+    let end = hold(args, &guard, had, &program, &signals, voice)?;
+    finish(args, guard, had, &end, voice)?;
+    Ok(ExitCode::from(end.status))
+}
+
+/// What clap does not check.
+fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
+    if args.lease < SHORTEST_RENEWED {
+        return Err(Failure::usage(format!(
+            "--lease is {:?}: it is at least {SHORTEST_RENEWED:?}",
+            args.lease
+        )));
+    }
+    if args.fenced && redis.redlock {
+        return Err(Failure::usage(
+            "--fenced is not for --redlock: independent servers count apart",
+        ));
+    }
+    Ok(())
+}
+
+fn lock(
+    args: &RunArgs,
+    redis: &RedisArgs,
+    clients: &[LockClient],
+) -> Result<Box<dyn AcquireUnless>> {
+    match clients {
+        [client] if args.fenced => Ok(Box::new(client.fenced_lock(&args.key))),
+        [client] if !redis.redlock => Ok(Box::new(client.reentrant_lock(&args.key))),
+        clients => Ok(Box::new(RedLock::new(clients, &args.key))),
+    }
+}
+
+/// Runs the command while the guard stands.
+fn hold(
+    args: &RunArgs,
+    guard: &LockGuard,
+    had: Moment,
+    program: &Program<'_>,
+    signals: &Signals,
+    voice: Voice,
+) -> Result<End> {
+    signals.catch_stops()?;
+    let beat = heartbeat::beat(args.lease);
+    std::thread::scope(|scope| {
+        let _beating = heartbeat::start(scope, guard, beat)?;
+        let time_is_up = args.max_hold.map_or(Moment::NEVER, |time| had.after(time));
+        // It may have been lost since Redis granted it.
+        guard.check()?;
+        let vigil = Vigil {
+            guard,
+            job: Job::start(program, &args.key, guard.token())?,
+            schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
+            terminal: Terminal::open(),
+            voice,
+            unheeded: None,
+            told_to_stop: false,
+            is_beyond_us: false,
+        };
+        Ok(vigil.keep(signals, beat))
+    })
+}
+
+/// Gives the lock back, now or later.
+fn finish(args: &RunArgs, guard: LockGuard, had: Moment, end: &End, voice: Voice) -> Result<()> {
+    // A command that never ran needs no time after it.
+    let least = args.at_least.filter(|_| !end.in_vain);
+    let keep_until = least.map_or(had, |time| had.after(time));
+    let left = keep_until.left();
+    let is_kept = left >= Duration::from_millis(1);
+    let is_silent = end.why == Some(Why::Unconfirmed);
+    // A Redis that was silent may be back, and the lock is to stay. Else it is not waited for.
+    let may_stand = is_silent && is_kept && guard.check().is_ok();
+    if !may_stand && !matches!(end.why, None | Some(Why::TimeIsUp)) {
+        // What may still be ours in Redis is given back on the way.
+        return Ok(());
+    }
+    let given_back = if is_kept {
+        guard.leave(left)
+    } else {
+        guard.unlock()
+    };
+    match given_back {
+        Ok(()) => voice.step(format!("gave lock {:?} back", args.key)),
+        // Why the job was ended has been told.
+        Err(error) if is_silent => voice.step(Failure::from(error)),
+        // Somebody else may have run beside the command.
+        Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
+        Err(error) => voice.warning(Failure::from(error)),
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! When a job is to be ended, and why. Pure: the time is an argument.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::LostReason;
+
+/// What is to be done to a job at which moment, so that it is dead before its lease can be over.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    kill_after: Duration,
+    /// How long before the end of the lease TERM comes if no renewal was confirmed until then: time enough
+    /// before KILL, where a sixth of the lease has that.
+    grace: Duration,
+    /// How long after a loss KILL comes at the latest: somebody else may have the lock already.
+    haste: Duration,
+    /// How long before the end of the lease KILL comes at the latest.
+    margin: Duration,
+    /// Until when nobody else can have the lock, as it was last known to be ours.
+    stands_until: Moment,
+    /// When the job has had its time.
+    time_is_up: Moment,
+    /// Until when those have time to end who were told so by somebody else.
+    told_until: Moment,
+    ending: Option<Ending>,
+}
+
+#[derive(Debug)]
+struct Ending {
+    why: Why,
+    /// KILL comes then, unless the lease is over sooner.
+    kill_by: Moment,
+    killed: bool,
+}
+
+/// Why a job is ended before it has ended itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Redis was silent for most of the lease.
+    Unconfirmed,
+    Lost(LostReason),
+    /// It ran for longer than it may.
+    TimeIsUp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Term(Why),
+    Kill,
+}
+
+impl Schedule {
+    pub(super) fn new(lease: Duration, kill_after: Duration, time_is_up: Moment) -> Self {
+        Self {
+            kill_after,
+            grace: (lease / 60).saturating_add(kill_after).min(lease / 6),
+            haste: kill_after.min(lease / 6),
+            margin: lease / 60,
+            stands_until: Moment::ZERO,
+            time_is_up,
+            told_until: Moment::ZERO,
+            ending: None,
+        }
+    }
+
+    /// The lock stands until then, if nothing else becomes known. That can be sooner than what was known
+    /// before: a majority has what the last that it needs has.
+    pub(super) fn stands_until(&mut self, moment: Moment) {
+        self.stands_until = moment;
+    }
+
+    /// The lock is lost, although its lease ran. Whoever is ended for another reason has less time from now on.
+    pub(super) fn lost(&mut self, reason: LostReason, now: Moment) -> Option<Step> {
+        let kill_by = now.after(self.haste);
+        if let Some(ending) = &mut self.ending {
+            ending.kill_by = ending.kill_by.min(kill_by);
+            return None;
+        }
+        Some(self.end(Why::Lost(reason), kill_by))
+    }
+
+    /// What is due now, if anything is. Each step is told once.
+    pub(super) fn due(&mut self, now: Moment) -> Option<Step> {
+        if self.next() > now {
+            return None;
+        }
+        if let Some(ending) = &mut self.ending {
+            ending.killed = true;
+            return Some(Step::Kill);
+        }
+        let silent = self.term_at() <= now;
+        let why = if silent {
+            Why::Unconfirmed
+        } else {
+            Why::TimeIsUp
+        };
+        Some(self.end(why, now.after(self.kill_after)))
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Moment {
+        match &self.ending {
+            None => self.term_at().min(self.time_is_up),
+            Some(ending) if !ending.killed => {
+                let in_time = self.stands_until.before(self.margin);
+                ending.kill_by.min(in_time)
+            }
+            Some(_) => Moment::NEVER,
+        }
+    }
+
+    /// Why the job is being ended, if it is.
+    pub(super) fn why(&self) -> Option<Why> {
+        self.ending.as_ref().map(|ending| ending.why)
+    }
+
+    /// Somebody else told the job to end. Nothing is done to it for that: the lock is still ours.
+    pub(super) fn told(&mut self, now: Moment) {
+        self.told_until = now.after(self.kill_after);
+    }
+
+    /// Whether those who were told to end still have time for that.
+    pub(super) fn leaves_time(&self, now: Moment) -> bool {
+        let told = now < self.told_until;
+        self.ending.as_ref().map_or(told, |ending| !ending.killed)
+    }
+
+    fn end(&mut self, why: Why, kill_by: Moment) -> Step {
+        self.ending = Some(Ending {
+            why,
+            kill_by,
+            killed: false,
+        });
+        Step::Term(why)
+    }
+
+    fn term_at(&self) -> Moment {
+        self.stands_until.before(self.grace)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unconfirmed => {
+                f.write_str("Redis confirmed no renewal in time, and the lease is nearly over")
+            }
+            Self::Lost(reason) => write!(f, "it was lost ({reason})"),
+            Self::TimeIsUp => f.write_str("--max-hold is over"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEASE: u64 = 60_000;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(time: u64) -> Moment {
+        Moment::ZERO.after(millis(1_000_000 + time))
+    }
+
+    /// Of a lock that stands until the end of its first lease.
+    fn schedule(kill_after: u64, time_is_up: Moment) -> Schedule {
+        let mut schedule = Schedule::new(millis(LEASE), millis(kill_after), time_is_up);
+        schedule.stands_until(at(LEASE));
+        schedule
+    }
+
+    #[test]
+    fn without_a_renewal_both_steps_come_before_the_end_of_the_lease() {
+        let mut schedule = schedule(30_000, Moment::NEVER);
+        assert_eq!(schedule.next(), at(50_000));
+        assert_eq!(schedule.due(at(49_999)), None);
+        let term = Step::Term(Why::Unconfirmed);
+        assert_eq!(schedule.due(at(50_000)), Some(term));
+        assert_eq!(schedule.due(at(50_000)), None);
+        assert_eq!(schedule.next(), at(59_000));
+        assert_eq!(schedule.due(at(58_999)), None);
+        assert_eq!(schedule.due(at(59_000)), Some(Step::Kill));
+        assert_eq!(
+            (schedule.due(at(90_000)), schedule.next()),
+            (None, Moment::NEVER)
+        );
+    }
+
+    #[test]
+    fn a_renewal_puts_it_off() {
+        let mut schedule = schedule(5_000, Moment::NEVER);
+        assert_eq!(schedule.next(), at(54_000));
+        schedule.stands_until(at(2 * LEASE));
+        assert_eq!(schedule.due(at(54_000)), None);
+        assert_eq!(schedule.next(), at(114_000));
+    }
+
+    #[test]
+    fn a_majority_that_has_less_left_than_before_is_believed() {
+        let mut schedule = schedule(5_000, Moment::NEVER);
+        schedule.stands_until(at(40_000));
+        assert_eq!(schedule.next(), at(34_000));
+    }
+
+    #[test]
+    fn a_loss_is_acted_on_at_once_and_within_a_sixth_of_the_lease_and_what_was_left() {
+        for (kill_after, lost_at, kill_at) in [
+            (5_000, 10_000, 15_000),
+            (30_000, 10_000, 20_000),
+            (5_000, 56_000, 59_000),
+            (5_000, 59_500, 59_000),
+        ] {
+            let mut schedule = schedule(kill_after, Moment::NEVER);
+            let step = schedule.lost(LostReason::Deleted, at(lost_at));
+            assert_eq!(step, Some(Step::Term(Why::Lost(LostReason::Deleted))));
+            assert_eq!(schedule.next(), at(kill_at));
+            assert_eq!(schedule.lost(LostReason::Taken, at(lost_at)), None);
+            assert_eq!(schedule.due(at(kill_at.max(lost_at))), Some(Step::Kill));
+        }
+    }
+
+    #[test]
+    fn a_job_has_its_time_and_then_some_to_end() {
+        let mut schedule = schedule(5_000, at(20_000));
+        assert_eq!(schedule.next(), at(20_000));
+        assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
+        assert_eq!(schedule.why(), Some(Why::TimeIsUp));
+        assert_eq!(schedule.next(), at(25_000));
+        assert_eq!(schedule.due(at(25_000)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn a_job_that_had_its_time_has_all_of_it_to_end_unless_the_lock_is_lost() {
+        let mut schedule = schedule(30_000, at(10_000));
+        assert_eq!(schedule.due(at(10_000)), Some(Step::Term(Why::TimeIsUp)));
+        assert_eq!(schedule.next(), at(40_000));
+        assert_eq!(schedule.lost(LostReason::Taken, at(15_000)), None);
+        assert_eq!(schedule.next(), at(25_000));
+        // A late one gives no more time.
+        assert_eq!(schedule.lost(LostReason::Taken, at(20_000)), None);
+        assert_eq!(schedule.next(), at(25_000));
+        assert_eq!(schedule.why(), Some(Why::TimeIsUp));
+    }
+
+    #[test]
+    fn who_was_told_to_end_has_time_until_it_is_killed_or_for_so_long_after_the_last_word() {
+        let mut schedule = schedule(5_000, at(20_000));
+        assert!(!schedule.leaves_time(at(0)));
+        schedule.told(at(1_000));
+        assert!(schedule.leaves_time(at(5_999)));
+        assert!(!schedule.leaves_time(at(6_000)));
+        // Nothing more is done to it.
+        assert_eq!((schedule.why(), schedule.next()), (None, at(20_000)));
+        schedule.told(at(7_000));
+        assert!(schedule.leaves_time(at(11_999)));
+        assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
+        assert!(schedule.leaves_time(at(24_999)));
+        assert_eq!(schedule.due(at(25_000)), Some(Step::Kill));
+        schedule.told(at(25_000));
+        assert!(!schedule.leaves_time(at(25_000)));
+    }
+
+    proptest! {
+        /// Whatever is renewed and lost when: the job is killed before its last lease is over.
+        #[test]
+        fn kill_is_in_time(
+            kill_after in 0..100_000u64,
+            is_up in 0..500_000u64,
+            lost in 0..500_000u64,
+            renewals in prop::collection::vec(1..40_000u64, 0..10),
+        ) {
+            let mut schedule = schedule(kill_after, at(is_up));
+            let (mut now, mut end) = (0, LEASE);
+            for step in renewals {
+                now += step;
+                if now >= lost || schedule.why().is_some() {
+                    break;
+                }
+                end = now + LEASE;
+                schedule.stands_until(at(end));
+            }
+            let mut killed = None;
+            while killed.is_none() {
+                if now >= lost {
+                    schedule.lost(LostReason::Taken, at(now));
+                }
+                if schedule.due(at(now)) == Some(Step::Kill) {
+                    killed = Some(now);
+                }
+                now += 100;
+            }
+            prop_assert!(killed < Some(end));
+            prop_assert!(schedule.why().is_some());
+        }
+    }
+}

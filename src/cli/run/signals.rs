@@ -1,0 +1,113 @@
+//! The signals that come for the job, and those that tell of it.
+
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam_channel::{Receiver, unbounded};
+use nix::sys::signal::Signal;
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGSYS, SIGTERM, SIGTSTP,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
+};
+use signal_hook::iterator::{Handle, Signals as Caught};
+
+use crate::cli::outcome::{Failure, Result, UNAVAILABLE};
+use crate::interrupt::Interrupt;
+
+/// They end a wait.
+const ENDING: &[i32] = &[
+    SIGHUP,
+    SIGINT,
+    SIGQUIT,
+    SIGTERM,
+    SIGALRM,
+    SIGVTALRM,
+    SIGPROF,
+    SIGIO,
+    SIGXCPU,
+    SIGXFSZ,
+    SIGSYS,
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    (Signal::SIGPWR as i32),
+];
+
+/// Without a job there is nobody to pass them on to.
+const FOR_THE_JOB: &[i32] = &[SIGUSR1, SIGUSR2, SIGWINCH];
+
+/// What comes, from when this is made; a thread of its own takes it.
+#[derive(Debug)]
+pub(super) struct Signals {
+    /// Their numbers, in the order in which they came.
+    pub(super) received: Receiver<i32>,
+    /// Raised by those that end a wait.
+    pub(super) interrupt: Interrupt,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Signals {
+    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`).
+    pub(super) fn catch() -> Result<Self> {
+        let ignored = ignored();
+        let is_wanted = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
+        let wanted = ENDING.iter().chain(FOR_THE_JOB).copied();
+        let wanted = wanted.filter(is_wanted);
+        let mut caught = Caught::new(wanted.chain([SIGCHLD, SIGCONT])).map_err(refused)?;
+        let handle = caught.handle();
+        let (sender, received) = unbounded();
+        let interrupt = Interrupt::new();
+        let raised = interrupt.clone();
+        let thread = Builder::new()
+            .name("leasehold-signals".into())
+            .spawn(move || {
+                for signal in caught.forever() {
+                    let _ = sender.send(signal);
+                    if ENDING.contains(&signal) {
+                        raised.interrupt();
+                    }
+                }
+            })
+            .map_err(refused)?;
+        Ok(Self {
+            received,
+            interrupt,
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    /// The signal that ended the wait, if one did. What came besides is forgotten.
+    pub(super) fn ended_the_wait(&self) -> Option<i32> {
+        self.received
+            .try_iter()
+            .find(|signal| ENDING.contains(signal))
+    }
+
+    /// From here on Ctrl-Z stops the job, not this process, which has a lock to renew until then.
+    pub(super) fn catch_stops(&self) -> Result<()> {
+        if ignored() & (1 << (SIGTSTP - 1)) != 0 {
+            return Ok(());
+        }
+        self.handle.add_signal(SIGTSTP).map_err(refused)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn refused(error: std::io::Error) -> Failure {
+    Failure::new(UNAVAILABLE, format!("signals cannot be caught: {error}"))
+}
+
+/// One bit for each signal that is ignored, as Linux tells it.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,137 @@
+//! What the view shows: lines that fit into a terminal.
+
+use std::time::Duration;
+
+use crate::cli::outcome::Failure;
+use crate::cli::row::Row;
+use crate::cli::table;
+
+/// Of a table: its header between two lines, and the line at its end.
+const AROUND: usize = 4;
+
+/// What there is to show.
+#[derive(Debug)]
+pub(super) struct Picture<'a> {
+    pub(super) pattern: &'a str,
+    pub(super) every: Duration,
+    pub(super) rows: &'a [Row],
+    pub(super) with_server: bool,
+    /// Why some servers told nothing.
+    pub(super) failures: &'a [Failure],
+}
+
+impl Picture<'_> {
+    /// At most `height` lines. Where there is no room for all locks, the last one says how many are missing.
+    pub(super) fn lines(&self, (width, height): (u16, u16)) -> Vec<String> {
+        let Self { pattern, rows, .. } = self;
+        // One that several servers have is one; its rows stand together.
+        let names = rows.chunk_by(|a, b| a.name == b.name).count();
+        let held = match names {
+            1 => "1 lock".into(),
+            count => format!("{count} locks"),
+        };
+        let least = if self.failures.is_empty() {
+            ""
+        } else {
+            "at least "
+        };
+        let every = humantime::format_duration(self.every);
+        let mut lines = vec![format!(
+            "{least}{held} like {pattern:?}, every {every}; q ends"
+        )];
+        lines.extend(self.failures.first().map(ToString::to_string));
+        let height = usize::from(height);
+        let room = height.saturating_sub(lines.len() + AROUND);
+        let shown = if rows.len() > room {
+            room.saturating_sub(1)
+        } else {
+            rows.len()
+        };
+        if shown > 0 {
+            let table = table::pretty(&rows[..shown], self.with_server, width, true);
+            lines.extend(table.lines().map(str::to_owned));
+        }
+        if shown < rows.len() {
+            lines.push(format!("and {} more", rows.len() - shown));
+        }
+        lines.truncate(height);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::row::Fencing;
+
+    fn rows(count: usize) -> Vec<Row> {
+        let row = |number: usize| Row {
+            name: format!("order:{number}").into(),
+            fencing: Fencing::Never,
+            owner: "6ba7b810-9dad-11d1-80b4-00c04fd430c8:1".into(),
+            count: 1,
+            time_to_live: None,
+            server: "h:1".into(),
+        };
+        (0..count).map(row).collect()
+    }
+
+    fn lines(rows: &[Row], failures: &[Failure], size: (u16, u16)) -> Vec<String> {
+        let picture = Picture {
+            pattern: "order:*",
+            every: Duration::from_secs(1),
+            rows,
+            with_server: false,
+            failures,
+        };
+        picture.lines(size)
+    }
+
+    #[test]
+    fn all_locks_are_there_if_they_fit() {
+        let found = lines(&rows(3), &[], (100, 8));
+        assert_eq!(found[0], "3 locks like \"order:*\", every 1s; q ends");
+        assert_eq!(found.len(), 8, "{found:#?}");
+        assert!(found[6].contains("order:2"), "{found:#?}");
+    }
+
+    #[test]
+    fn a_lock_on_several_servers_is_one() {
+        let mut rows = rows(2);
+        rows.insert(1, rows[0].clone());
+        let found = lines(&rows, &[], (100, 24));
+        assert_eq!(found[0], "2 locks like \"order:*\", every 1s; q ends");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let found = lines(&rows(4), &[], (100, 8));
+        assert_eq!(found.len(), 8, "{found:#?}");
+        assert!(found[5].contains("order:1"), "{found:#?}");
+        assert_eq!(found[7], "and 2 more");
+    }
+
+    #[test]
+    fn no_size_is_too_small() {
+        let failures = [Failure::usage("gone")];
+        for height in 0..20 {
+            for width in [1, 10, 200] {
+                for count in [0, 1, 2, 100] {
+                    let found = lines(&rows(count), &failures, (width, height));
+                    assert!(found.len() <= usize::from(height), "{found:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_told_in_a_line() {
+        let failures = [Failure::usage("Redis at h:1\nis\x1b[2J gone")];
+        let found = lines(&rows(1), &failures, (100, 24));
+        assert_eq!(
+            found[0],
+            "at least 1 lock like \"order:*\", every 1s; q ends"
+        );
+        assert_eq!(found[1], "Redis at h:1 is?[2J gone");
+    }
+}

@@ -1,0 +1,50 @@
+//! What the command `leasehold` asks of a lock beside what everybody can.
+
+use std::time::Duration;
+
+use super::{Lock, LockGuard, standing};
+use crate::core::Core;
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::lease::whole_millis;
+
+/// A wait with two ends: its time, and an interrupt.
+pub(crate) trait AcquireUnless: Lock {
+    /// Takes the lock with [`Lease::RENEWED`](crate::Lease::RENEWED): `None` if somebody else holds it at
+    /// the end of `wait`. Without a `wait` as [`Lock::acquire`], otherwise as [`Lock::try_acquire`];
+    /// [`Error::Interrupted`](crate::Error::Interrupted) once `interrupt` is raised.
+    fn acquire_unless(
+        &self,
+        wait: Option<Duration>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<LockGuard>>;
+}
+
+impl LockGuard {
+    /// The fencing token of its hold, if it has one.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.parts.first().and_then(|part| part.hold.token())
+    }
+
+    /// Asks Redis whether the lock still stands. A loss is told as every other; without an answer nothing is
+    /// known. Of several servers those that did not answer lately may be left out.
+    pub(crate) fn confirm(&self) {
+        match &self.parts[..] {
+            [only] => standing::confirm(&only.core, &only.hold),
+            parts => {
+                let patience = self.patience(Core::patience_for_an_answer);
+                standing::confirm_at_once(parts, self.needed, &patience);
+            }
+        }
+    }
+
+    /// As [`unlock`](Self::unlock), but leaves the lock in Redis for `time` more, from 1 ms on, whatever was
+    /// left of its lease: until then nobody can have it.
+    pub(crate) fn leave(mut self, time: Duration) -> Result<()> {
+        let millis = whole_millis("time", time)?;
+        for part in &self.parts {
+            part.hold.stay(millis);
+        }
+        self.finish(Core::patience_to_unlock)
+    }
+}

@@ -1,0 +1,220 @@
+//! `leasehold break`.
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock};
+use redis::Cmd;
+
+use crate::locks::{MINUTE, STRANGER, client, hold, hold_everywhere, patient, plant};
+use crate::support::deployment::Independent;
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+use crate::terminal::Terminal;
+
+fn exists(server: &Server, name: &str) -> bool {
+    server.ask(Cmd::new().arg("EXISTS").arg(name))
+}
+
+#[test]
+fn it_frees_the_lock_says_whose_it_was_and_wakes_who_waits() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    std::thread::scope(|scope| {
+        let waiter = client(&server);
+        let had = scope.spawn(move || waiter.reentrant_lock("order:pay").acquire().map(drop));
+        let channel = "redisson_lock__channel:{order:pay}";
+        eventually("somebody to listen", || {
+            let count = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).clone();
+            server.ask::<(String, u64)>(&count).1 == 1
+        });
+        let output = patient(&server.url())
+            .args(["break", "--yes", "order:pay"])
+            .output();
+        let output = output.expect(0);
+        assert!(output.text().contains("freed order:pay"), "{output:?}");
+        assert!(output.text().contains(STRANGER), "{output:?}");
+        assert_eq!(output.err, "");
+        had.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn where_nobody_can_be_asked_it_wants_a_yes() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    let output = patient(&server.url())
+        .args(["break", "order:pay"])
+        .input("y\n")
+        .output();
+    output.expect_failure(64, &["--yes"]);
+    assert!(exists(&server, "order:pay"));
+}
+
+#[test]
+fn a_free_lock_is_told() {
+    let server = Server::start();
+    let output = patient(&server.url())
+        .args(["break", "--yes", "free"])
+        .output();
+    let output = output.expect_failure(1, &["nobody holds free"]);
+    assert_eq!(output.text(), "");
+}
+
+#[test]
+fn what_is_no_lock_stays() {
+    let server = Server::start();
+    let () = server.ask(Cmd::new().arg("SET").arg("text").arg(1));
+    let () = server.ask(Cmd::new().arg("HSET").arg("user").arg("name").arg("Ann"));
+    for key in ["text", "user"] {
+        let output = patient(&server.url())
+            .args(["break", "--yes", key])
+            .output();
+        output.expect_failure(64, &[key, "another type"]);
+        assert!(exists(&server, key), "{key}");
+    }
+}
+
+#[test]
+fn its_holder_learns_of_it() {
+    let server = Server::start();
+    let client = client(&server);
+    let guard = hold(&client, "order:pay");
+    patient(&server.url())
+        .args(["break", "-y", "order:pay"])
+        .output()
+        .expect(0);
+    assert!(guard.extend(MINUTE).is_err());
+    assert!(guard.is_lost());
+}
+
+#[test]
+fn a_redlock_is_freed_on_all_servers() {
+    let servers = Independent::start(3);
+    let _held = hold_everywhere(&servers, "order:pay");
+    let () = servers
+        .server(2)
+        .ask(Cmd::new().arg("DEL").arg("order:pay"));
+    let output = patient(&servers.urls().join(","))
+        .args(["--redlock", "break", "--yes", "order:pay"])
+        .output()
+        .expect(0);
+    for server in servers.servers() {
+        assert!(!exists(server, "order:pay"));
+    }
+    for server in &servers.servers()[..2] {
+        assert!(output.text().contains(&server.address()), "{output:?}");
+    }
+}
+
+/// What is said to be free is free.
+#[test]
+fn a_server_that_refuses_is_not_said_to_be_freed() {
+    let servers = Independent::start(3);
+    for server in servers.servers() {
+        plant(server, b"order:pay");
+    }
+    let mut forbid = redis::cmd("ACL");
+    forbid.arg("SETUSER").arg("default").arg("-del");
+    let () = servers.server(2).ask(&forbid);
+    let refusing = servers.server(2).address();
+    let ask = || {
+        let program = patient(&servers.urls().join(","));
+        program
+            .args(["--redlock", "break", "--yes", "order:pay"])
+            .output()
+    };
+    let output = ask().expect(0);
+    let lines = output.lines();
+    assert_eq!(lines.len(), 2, "{output:?}");
+    for (line, server) in lines.iter().zip(servers.servers()) {
+        assert!(!exists(server, "order:pay"));
+        assert!(line.starts_with("freed order:pay"), "{output:?}");
+        assert!(line.ends_with(&server.address()), "{output:?}");
+    }
+    assert!(output.err.contains(&refusing), "{output:?}");
+    // Nothing but what refuses: it is neither freed, nor is it so that nobody holds it.
+    let output = ask().expect_failure(69, &[&refusing]);
+    assert_eq!(output.text(), "");
+    assert!(exists(servers.server(2), "order:pay"));
+}
+
+#[test]
+fn on_a_terminal_it_says_who_holds_it_and_asks() {
+    let server = Server::start();
+    for (answer, status) in [
+        ("\r", 1),
+        ("n\r", 1),
+        ("yep\r", 1),
+        ("y\r", 0),
+        ("YES\r", 0),
+    ] {
+        plant(&server, b"order:pay");
+        let mut terminal = Terminal::start(&server.url(), "break order:pay");
+        terminal.shows("order:pay of");
+        terminal.shows(STRANGER);
+        terminal.shows("[y/N]");
+        assert!(exists(&server, "order:pay"));
+        terminal.types(answer);
+        let said = terminal.ends_with(status);
+        assert_eq!(
+            exists(&server, "order:pay"),
+            status == 1,
+            "{answer:?}: {said}"
+        );
+        let expected = if status == 1 {
+            "nothing was done"
+        } else {
+            "freed order:pay"
+        };
+        assert!(said.contains(expected), "{answer:?}: {said}");
+    }
+    let terminal = Terminal::start(&server.url(), "break order:pay");
+    assert!(terminal.ends_with(1).contains("nobody holds order:pay"));
+}
+
+/// Whoever cannot see the question waits for nothing.
+#[test]
+fn a_question_that_goes_to_a_file_is_not_asked() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    let log = server.directory().join("log");
+    let args = format!("break order:pay 2>>{}", log.display());
+    Terminal::start(&server.url(), &args).ends_with(64);
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(said.contains("--yes"), "{said}");
+    assert!(exists(&server, "order:pay"));
+}
+
+#[test]
+fn whoever_took_it_meanwhile_keeps_it() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    let mut terminal = Terminal::start(&server.url(), "break order:pay");
+    terminal.shows("[y/N]");
+    let () = server.ask(Cmd::new().arg("DEL").arg("order:pay"));
+    let guard = hold(&client(&server), "order:pay");
+    terminal.types("y\r");
+    let said = terminal.ends_with(1);
+    assert!(said.contains("it was taken anew by now"), "{said}");
+    guard.extend(MINUTE).unwrap();
+}
+
+/// A thread has one name for all its holds.
+#[test]
+fn the_next_hold_of_one_thread_is_another_if_it_is_fenced() {
+    let server = Server::start();
+    let lock = client(&server).fenced_lock("order:pay");
+    let take = || {
+        let held = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
+        held.unwrap().expect("a free lock")
+    };
+    let first = take();
+    let mut terminal = Terminal::start(&server.url(), "break order:pay");
+    terminal.shows("[y/N]");
+    first.unlock().unwrap();
+    let second = take();
+    terminal.types("y\r");
+    let said = terminal.ends_with(1);
+    assert!(said.contains("it was taken anew by now"), "{said}");
+    second.extend(MINUTE).unwrap();
+}

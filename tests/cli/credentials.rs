@@ -1,0 +1,51 @@
+//! Which user the program is: of the command line, of the URL, of the environment.
+
+use crate::locks::{names, patient, plant};
+use crate::support::server::Server;
+
+/// A user who sees the locks of its own name.
+fn add_user(server: &Server, user: &str, password: &str) {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg(user).arg("on").arg("+@all");
+    acl.arg(format!(">{password}")).arg(format!("~{user}:*"));
+    let () = server.ask(&acl);
+    plant(server, format!("{user}:lock").as_bytes());
+}
+
+#[test]
+fn the_environment_completes_a_url_and_the_command_line_overrides_it() {
+    let server = Server::start();
+    add_user(&server, "ann", "hers");
+    add_user(&server, "bob", "his");
+    for (before, options, user, password, expected) in [
+        ("ann@", &[][..], "", "hers", "ann"),
+        ("ann:hers@", &[], "", "another", "ann"),
+        ("ann:hers@", &[], "bob", "his", "ann"),
+        ("ann:hers@", &[], "bob", "", "ann"),
+        ("ann@", &[], "bob", "hers", "ann"),
+        ("", &[], "bob", "his", "bob"),
+        ("", &["--user", "bob"], "ann", "his", "bob"),
+        ("ann@", &["--user", "bob"], "", "his", "bob"),
+        ("ann:hers@", &["--user", "bob"], "", "his", "bob"),
+    ] {
+        let listed = patient(&format!("redis://{before}{}", server.address()))
+            .env("LEASEHOLD_USER", user)
+            .env("LEASEHOLD_PASSWORD", password)
+            .args(["list", "--json"])
+            .args(options)
+            .output();
+        let what = format!("{before} {options:?} {user} {password}: {listed:?}");
+        assert_eq!(listed.code(), Some(0), "{what}");
+        assert_eq!(names(&listed), [format!("{expected}:lock")], "{what}");
+    }
+}
+
+#[test]
+fn a_user_without_a_password_is_told() {
+    let server = Server::start();
+    for url in ["", "ann@", "ann:hers@"] {
+        let program = patient(&format!("redis://{url}{}", server.address()));
+        let output = program.args(["list", "--user", "bob"]).output();
+        output.expect_failure(64, &["--user", "LEASEHOLD_PASSWORD"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! Users who may not do all that locks need.
+
+use std::thread;
+
+use super::{nothing_is_left, patient, readme_rules, report, with_user};
+use crate::locks::{objects, plant};
+use crate::support::server::Server;
+
+/// With these rules after those of the README.
+fn and<'a>(rules: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    rules
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect()
+}
+
+#[test]
+fn the_line_of_the_readme_is_enough() {
+    let server = Server::start();
+    let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
+    let report = report(patient(&url), &[]).expect(0);
+    report
+        .says("rights", "ok", &[])
+        .says("lock", "ok", &["taken"]);
+    report.says("version", "unknown", &["may not ask INFO"]);
+    let words = ["locks do not", "ACL SETUSER <user> +scan +pubsub|numsub"];
+    report.says("looking", "warning", &words);
+    for (verdict, checks) in [
+        ("note", &[][..]),
+        ("warning", &["looking"]),
+        ("failure", &[]),
+    ] {
+        report.has_only(verdict, checks);
+    }
+    // What is asked beside it, and nothing else.
+    let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+    for entry in log.iter().map(|entry| format!("{entry:?}")) {
+        assert!(
+            ["info", "config|get", "scan", "pubsub|numsub"]
+                .iter()
+                .any(|may| entry.contains(&format!("{may:?}"))),
+            "{entry}"
+        );
+    }
+    nothing_is_left(&server);
+}
+
+#[test]
+fn who_may_also_look_can() {
+    let server = Server::start();
+    let rules = readme_rules();
+    let url = with_user(&server, "locks", &and(&rules, &["+scan", "+pubsub|numsub"]));
+    let well = report(patient(&url), &[]).expect(0);
+    well.says("rights", "ok", &[]).has_only("warning", &[]);
+    plant(&server, b"order:pay");
+    let ask = |args: &[&str]| objects(&patient(&url).args(args).output().expect(0));
+    assert_eq!(ask(&["list", "--json"])[0]["kind"], "reentrant");
+    assert_eq!(ask(&["show", "order:pay", "--json"])[0]["listeners"], 0);
+
+    // Each of the two for what it is needed for.
+    with_user(&server, "locks", &["-pubsub|numsub"]);
+    let words = ["show counts who listens", "<user> +pubsub|numsub"];
+    let uncounted = report(patient(&url), &[]).expect(0);
+    uncounted.says("looking", "warning", &words);
+    assert!(
+        !uncounted.of("looking")[0]["found"]
+            .to_string()
+            .contains("list and")
+    );
+    ask(&["show", "order:pay", "--json"]);
+    ask(&["list", "--json"]);
+}
+
+#[test]
+fn every_right_that_is_missing_is_named() {
+    let server = Server::start();
+    let rules = readme_rules();
+    let rights: Vec<&str> = rules
+        .iter()
+        .filter_map(|rule| rule.strip_prefix('+'))
+        .collect();
+    assert!(rights.len() > 15, "{rights:?}");
+    thread::scope(|scope| {
+        for (number, right) in rights.into_iter().enumerate() {
+            let (server, rules) = (&server, &rules);
+            scope.spawn(move || {
+                let without = format!("-{right}");
+                let user = format!("worker{number}");
+                let url = with_user(server, &user, &and(rules, &[&without]));
+                let report = report(patient(&url), &[&user]).expect(1);
+                let (lacks, rule) = (
+                    format!("may not use {right}\""),
+                    format!("<user> +{right}\""),
+                );
+                report.says("rights", "failure", &[&lacks, &rule]);
+                report.has_only("failure", &["rights"]);
+            });
+        }
+    });
+    nothing_is_left(&server);
+}
+
+#[test]
+fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
+    let server = Server::options().keeps_data().start();
+    let rules = readme_rules();
+    let missing = ["-hset", "-del", "-subscribe", "resetchannels", "&other:*"];
+    let url = with_user(&server, "locks", &and(&rules, &missing));
+    let before = report(patient(&url), &[]).expect(1);
+    let advice = before.of("rights")[0]["advice"]
+        .as_str()
+        .expect("advice")
+        .to_owned();
+    let fragment: Vec<&str> = advice
+        .strip_prefix("ACL SETUSER <user> ")
+        .expect("a fragment")
+        .split(' ')
+        .collect();
+    assert_eq!(
+        fragment,
+        ["+subscribe", "+del", "+hset", "&redisson_lock__channel:*"]
+    );
+    let url = with_user(&server, "locks", &fragment);
+    report(patient(&url), &[])
+        .expect(0)
+        .says("rights", "ok", &[]);
+    nothing_is_left(&server);
+}
+
+/// Whoever may use the lock's channel may lack the client's own, and is not sent to look at the other.
+#[test]
+fn the_channel_that_may_not_be_used_is_named() {
+    let server = Server::start();
+    let channels = "&redisson_lock__channel:{jobs:*";
+    let rules = readme_rules();
+    let rules = and(&rules, &["resetchannels", channels]);
+    let url = with_user(&server, "locks", &rules);
+    let own = report(patient(&url), &["jobs:nightly"]).expect(1);
+    let found = own.of("rights")[0]["found"].to_string();
+    assert!(found.contains("_channel:{leasehold:"), "{found}");
+    assert!(!found.contains("jobs:nightly"), "{found}");
+    let both = report(patient(&url), &["order:pay"]).expect(1);
+    let words = ["_channel:{leasehold:", "_channel:{order:pay}"];
+    both.says("rights", "failure", &words);
+    nothing_is_left(&server);
+}
+
+#[test]
+fn a_name_that_the_user_may_not_use_is_told() {
+    let server = Server::start();
+    let rules = readme_rules();
+    let url = with_user(&server, "locks", &and(&rules, &["resetkeys", "~jobs:*"]));
+    let with_the_default = report(patient(&url), &[]).expect(1);
+    with_the_default.says(
+        "rights",
+        "failure",
+        &[
+            "the key leasehold-doctor",
+            "leasehold doctor KEY",
+            "~leasehold-doctor",
+        ],
+    );
+    let with_one_of_theirs = report(patient(&url), &["jobs:nightly"]).expect(0);
+    with_one_of_theirs
+        .says("rights", "ok", &[])
+        .says("lock", "ok", &[])
+        .says("fencing", "warning", &["~redisson_lock_token:*"]);
+    nothing_is_left(&server);
+}
+
+#[test]
+fn a_database_needs_a_right_of_its_own() {
+    let server = Server::start();
+    let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
+    let refused = report(patient(&format!("{url}/3")), &[]).expect(69);
+    refused.says("reachable", "failure", &["+select"]);
+    let url = with_user(&server, "locks", &["+select"]);
+    report(patient(&format!("{url}/3")), &[])
+        .expect(0)
+        .says("lock", "ok", &[]);
+}

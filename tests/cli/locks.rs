@@ -1,0 +1,62 @@
+//! Locks for the program to find.
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock, LockClient, LockGuard, RedLock};
+use redis::Cmd;
+use serde_json::Value;
+
+use crate::program::{Output, Program, leasehold};
+use crate::support::deployment::Independent;
+use crate::support::server::Server;
+
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+pub const PATIENCE: &str = "5s";
+
+/// An owner that is nobody in this process.
+pub const STRANGER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
+
+pub fn client(server: &Server) -> LockClient {
+    LockClient::connect(&server.url()).expect("the address is good")
+}
+
+/// The program, with time for a machine that is busy with other tests.
+pub fn patient(url: &str) -> Program {
+    leasehold(url).env("LEASEHOLD_TIMEOUT", PATIENCE)
+}
+
+/// Held for a minute.
+pub fn hold(client: &LockClient, name: &str) -> LockGuard {
+    let lock = client.reentrant_lock(name);
+    let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
+    guard.expect("an answer").expect("a free lock")
+}
+
+/// The same as a Redlock, on all of these servers.
+pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
+    let clients: Vec<LockClient> = servers.servers().iter().map(client).collect();
+    let lock = RedLock::new(&clients, name);
+    let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
+    guard.expect("an answer").expect("a free lock")
+}
+
+/// As another client holds it, without a process that does.
+pub fn plant(server: &Server, name: &[u8]) {
+    let () = server.ask(Cmd::new().arg("HSET").arg(name).arg(STRANGER).arg(1));
+    let () = server.ask(Cmd::new().arg("PEXPIRE").arg(name).arg(60_000));
+}
+
+/// What `--json` printed.
+#[track_caller]
+pub fn objects(output: &Output) -> Vec<Value> {
+    let lines = output.lines();
+    let read = |line: &String| serde_json::from_str(line).expect("an object a line");
+    lines.iter().map(read).collect()
+}
+
+#[track_caller]
+pub fn names(output: &Output) -> Vec<String> {
+    let name = |object: &Value| object["name"].as_str().expect("a name").to_owned();
+    objects(output).iter().map(name).collect()
+}

@@ -1,0 +1,26 @@
+//! The command `leasehold`, by the real program.
+
+#[path = "../it/support/servers.rs"]
+#[allow(unused_imports, reason = "the other tests use the rest")]
+mod support;
+
+#[path = "../it/support/proxy/mod.rs"]
+#[allow(unused_imports, reason = "the other tests use the rest")]
+mod proxy;
+
+#[allow(dead_code, reason = "each test uses a part")]
+mod program;
+
+mod break_lock;
+mod credentials;
+mod doctor;
+mod list;
+mod locks;
+mod manual;
+mod readme;
+mod run;
+mod show;
+#[allow(dead_code, reason = "each test uses a part")]
+mod terminal;
+mod usage;
+mod watch;

@@ -1,0 +1,116 @@
+//! The README's lines for cron and systemd work as they stand: but for the port of Redis and the place of
+//! the program, which are the test's.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::program::PATH;
+use crate::support::server::Server;
+
+const README: &str = include_str!("../../README.md");
+const URL: &str = "redis://127.0.0.1:6379";
+
+/// The block of the README that is marked as this kind of file.
+fn block(kind: &str) -> &'static str {
+    let (_, rest) = README.split_once(&format!("```{kind}\n")).expect("a block");
+    rest.split_once("```").expect("its end").0
+}
+
+fn directory() -> &'static Path {
+    Path::new(PATH).parent().expect("a directory")
+}
+
+/// As cron does: the settings are the environment, what follows the five fields is for `sh`.
+fn cron_runs(crontab: &str) -> std::process::Output {
+    let (mut settings, mut line) = (Vec::new(), None);
+    for entry in crontab.lines() {
+        match entry.split_once('=') {
+            Some((name, value)) if name.chars().all(|c| c.is_ascii_uppercase() || c == '_') => {
+                settings.push((name, value.to_owned()));
+            }
+            _ => line = Some(entry),
+        }
+    }
+    let command = line.expect("a line").splitn(6, ' ').nth(5);
+    Command::new("sh")
+        .args(["-c", command.expect("a command")])
+        .env_clear()
+        .envs(settings)
+        .output()
+        .expect("sh runs")
+}
+
+#[test]
+fn the_line_for_cron_runs_the_job_once() {
+    let server = Server::start();
+    let crontab = block("crontab")
+        .replace(URL, &server.url())
+        .replace("/usr/local/bin", directory().to_str().expect("UTF-8"));
+    let first = cron_runs(&crontab);
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    assert!(!first.stdout.is_empty(), "the date");
+    let left: i64 = server.ask(redis::cmd("PTTL").arg("report"));
+    assert!((1..=60_000).contains(&left), "{left}");
+    // The machine whose clock is behind.
+    let second = cron_runs(&crontab);
+    assert_eq!(second.status.code(), Some(75), "{second:?}");
+    assert!(
+        second.stdout.is_empty() && second.stderr.is_empty(),
+        "no mail: {second:?}"
+    );
+}
+
+#[test]
+fn the_unit_for_systemd_runs_the_job_once() {
+    let server = Server::start();
+    let unit = block("ini")
+        .replace(URL, &server.url())
+        .replace("/usr/local/bin", directory().to_str().expect("UTF-8"));
+    let setting = |name: &str| {
+        let line = unit.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let (name, value) = setting("Environment=").split_once('=').expect("a variable");
+    let start = || {
+        let mut words = setting("ExecStart=").split(' ');
+        Command::new(words.next().expect("a program"))
+            .args(words)
+            .env_clear()
+            .env(name, value)
+            .output()
+            .expect("it runs")
+    };
+    let done = start();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(!done.stdout.is_empty(), "the date");
+    server.ask::<()>(redis::cmd("HSET").arg("report").arg("somebody").arg(1));
+    let in_vain = start();
+    assert_eq!(
+        in_vain.status.code(),
+        setting("SuccessExitStatus=").parse().ok(),
+        "{in_vain:?}"
+    );
+}
+
+/// Where there is a systemd to ask.
+#[test]
+fn systemd_takes_the_unit() {
+    let there = Command::new("systemd-analyze").arg("--version").output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("report.service");
+    let program = directory.path().join("leasehold");
+    fs::copy(PATH, &program).expect("a copy");
+    let place = directory.path().to_str().expect("UTF-8");
+    fs::write(&file, block("ini").replace("/usr/local/bin", place)).expect("a file");
+    let verified = Command::new("systemd-analyze")
+        .args(["verify", "--recursive-errors=no"])
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(!said.contains("report.service"), "{said}");
+}

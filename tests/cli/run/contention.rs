@@ -1,0 +1,69 @@
+//! Many cron jobs at once.
+
+use super::{keys, run, until};
+use crate::locks::patient;
+use crate::program::Program;
+use crate::support::deployment::Independent;
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+
+const JOBS: usize = 20;
+
+#[test]
+fn of_many_jobs_that_do_not_wait_one_runs() {
+    let server = Server::start();
+    one_runs(|| patient(&server.url()).arg("run"));
+    assert!(keys(&server).is_empty());
+}
+
+/// Each gets a part of the servers at first.
+#[test]
+fn of_many_jobs_on_independent_servers_one_runs() {
+    let servers = Independent::start(3);
+    let urls = servers.urls().join(",");
+    servers.kill(2);
+    one_runs(|| patient(&urls).args(["--redlock", "run"]));
+}
+
+fn one_runs(program: impl Fn() -> Program) {
+    let directory = tempfile::tempdir().unwrap();
+    let over = directory.path().join("over");
+    let script = format!("echo ran; {}", until(&over));
+    let mut jobs: Vec<_> = (0..JOBS)
+        .map(|_| program().arg("--no-wait").locked("cron", &script).start())
+        .collect();
+    let mut running: Vec<_> = Vec::new();
+    eventually("all but one to give up", || {
+        running = (0..JOBS).filter(|&at| jobs[at].is_running()).collect();
+        running.len() == 1
+    });
+    std::fs::write(&over, "").unwrap();
+    let winner = jobs.swap_remove(running[0]).end();
+    assert_eq!(winner.expect(0).text(), "ran\n");
+    for job in jobs {
+        assert_eq!(job.end().expect_failure(75, &["somebody else"]).text(), "");
+    }
+}
+
+#[test]
+fn of_many_jobs_that_wait_all_run_one_at_a_time() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("place");
+    let script = format!(
+        "mkdir '{0}' && sleep 0.01 && rmdir '{0}' && echo alone",
+        place.display()
+    );
+    let jobs: Vec<_> = (0..JOBS)
+        .map(|_| {
+            run(&server)
+                .args(["--wait", "60s"])
+                .locked("cron", &script)
+                .start()
+        })
+        .collect();
+    for job in jobs {
+        assert_eq!(job.end().expect(0).text(), "alone\n");
+    }
+    assert!(keys(&server).is_empty());
+}

@@ -1,0 +1,99 @@
+//! `leasehold run`.
+
+mod another_user;
+mod bad_input;
+mod contention;
+mod deaf;
+mod deployments;
+mod limits;
+mod loss;
+mod signals;
+mod silence;
+mod status;
+mod streams;
+mod terminal;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::program::{Program, Running, leasehold};
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+
+/// The command, up to the key.
+fn run(server: &Server) -> Program {
+    leasehold(&server.url()).arg("run")
+}
+
+impl Program {
+    /// The rest: a lock, and a script of the shell that runs under it.
+    fn locked(self, key: &str, script: &str) -> Self {
+        self.args([key, "--", "sh", "-c", script])
+    }
+}
+
+/// Has another program start it.
+fn wrap(command: &mut Command, by: &str, options: &[&str]) {
+    let mut wrapped = Command::new(by);
+    wrapped.args(options).arg(command.get_program());
+    wrapped.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    *command = wrapped;
+}
+
+/// As the command line takes it.
+fn text(time: Duration) -> String {
+    format!("{}ms", time.as_millis())
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    server.ask(redis::cmd("KEYS").arg("*"))
+}
+
+fn delete(server: &Server, key: &str) {
+    let deleted: u32 = server.ask(redis::cmd("DEL").arg(key));
+    assert_eq!(deleted, 1, "{key} was held");
+}
+
+/// What Redis leaves of a key: milliseconds, or less than zero for none.
+fn time_to_live(server: &Server, key: &str) -> i64 {
+    server.ask(redis::cmd("PTTL").arg(key))
+}
+
+/// Waits until so many listen for the release of a lock.
+fn await_waiters(server: &Server, key: &str, count: u64) {
+    let channel = format!("redisson_lock__channel:{{{key}}}");
+    eventually("those who wait for the lock to listen", || {
+        let counted: (String, u64) = server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
+        counted.1 == count
+    });
+}
+
+/// A script's part: runs on until the file is there.
+fn until(file: &Path) -> String {
+    format!("while [ ! -e '{}' ]; do sleep 0.02; done", file.display())
+}
+
+/// A job that has this lock until the file is there.
+fn holder(server: &Server, key: &str, over: &Path) -> Running {
+    let script = format!("echo on; {}", until(over));
+    let holder = run(server).locked(key, &script).start();
+    assert_eq!(holder.next_output(), "on\n");
+    holder
+}
+
+/// The process that a job says it is, which it says first.
+fn said_pid(running: &Running) -> u32 {
+    running.next_output().trim().parse().expect("a process id")
+}
+
+/// It is gone, or a body that its parent has not buried yet.
+fn is_dead(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+}

@@ -1,0 +1,235 @@
+//! `leasehold show`.
+
+use std::time::Duration;
+
+use leasehold::{Lease, Lock, LockClient};
+use redis::Cmd;
+use serde_json::json;
+
+use crate::locks::{MINUTE, STRANGER, client, hold, hold_everywhere, objects, patient, plant};
+use crate::proxy::{Fault, Proxy};
+use crate::support::deployment::{ClusterDeployment, Independent};
+use crate::support::server::Server;
+use crate::support::timing::eventually;
+
+#[test]
+fn a_lock_is_shown_with_its_token_and_its_listeners() {
+    let server = Server::start();
+    let client = client(&server);
+    let lock = client.fenced_lock("order:pay");
+    let held = lock
+        .try_acquire(Duration::ZERO, Lease::fixed(MINUTE))
+        .unwrap()
+        .unwrap();
+    let ask = || {
+        let output = patient(&server.url())
+            .args(["show", "order:pay", "--json"])
+            .output();
+        objects(&output.expect(0)).remove(0)
+    };
+    let mut shown = ask();
+    let left = shown["ttl_ms"].take();
+    assert!((1..=60_000).contains(&left.as_u64().unwrap()), "{left}");
+    let owner = client.inspect("order:pay").unwrap().owner.unwrap();
+    let expected = json!({
+        "name": "order:pay", "kind": "fenced", "owner": owner, "count": 1, "ttl_ms": null,
+        "token": held.fencing_token(), "listeners": 0
+    });
+    assert_eq!(shown, expected);
+
+    std::thread::scope(|scope| {
+        let other = crate::locks::client(&server);
+        scope.spawn(move || drop(other.fenced_lock("order:pay").acquire()));
+        eventually("somebody to listen", || ask()["listeners"] == 1);
+        drop(held);
+    });
+}
+
+#[test]
+fn people_get_a_line_for_each() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    let () = server.ask(Cmd::new().arg("PERSIST").arg("order:pay"));
+    let output = patient(&server.url())
+        .args(["show", "order:pay"])
+        .output()
+        .expect(0);
+    let expected = format!(
+        "name       order:pay\nkind       reentrant\nowner      {STRANGER}\ncount      1\n\
+         ttl        never\nlisteners  0\n"
+    );
+    assert_eq!(output.text(), expected);
+}
+
+#[test]
+fn a_free_lock_is_told_with_a_status_of_its_own() {
+    let server = Server::start();
+    for args in [&["show", "free"][..], &["show", "free", "--json"]] {
+        let output = patient(&server.url()).args(args).output();
+        let output = output.expect_failure(1, &["nobody holds free"]);
+        assert_eq!(output.text(), "");
+    }
+}
+
+#[test]
+fn what_is_no_lock_is_a_wrong_type() {
+    let server = Server::start();
+    let () = server.ask(Cmd::new().arg("SET").arg("text").arg(1));
+    let () = server.ask(Cmd::new().arg("HSET").arg("user").arg("name").arg("Ann"));
+    let mut readwrite = redis::cmd("HSET");
+    let () = server.ask(
+        readwrite
+            .arg("rw")
+            .arg("mode")
+            .arg("read")
+            .arg(STRANGER)
+            .arg(1),
+    );
+    for key in ["text", "user", "rw"] {
+        let output = patient(&server.url()).args(["show", key]).output();
+        output.expect_failure(64, &[key, "another type", &server.address()]);
+    }
+    patient(&server.url())
+        .args(["show", ""])
+        .output()
+        .expect_failure(64, &["name"]);
+}
+
+/// Nothing that was read says so, and the advice for another type is to delete it.
+#[test]
+fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    // Given back so many times between two questions; at each first one somebody has it.
+    let gives_back = |times: usize| {
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let mut left = times;
+        proxy.on_request(move |request| {
+            let change = match &*request.command() {
+                "HLEN" | "EXISTS" => redis::cmd("HSET").arg("busy").arg(STRANGER).arg(1).clone(),
+                "HGETALL" if left > 0 => {
+                    left -= 1;
+                    redis::cmd("DEL").arg("busy").clone()
+                }
+                _ => return Fault::Pass,
+            };
+            let _: u64 = change.query(&mut connection).unwrap();
+            Fault::Pass
+        });
+    };
+    for args in [&["show", "busy"][..], &["break", "--yes", "busy"]] {
+        let ask = || patient(&proxy.url()).args(args).output();
+        gives_back(usize::MAX);
+        ask().expect_failure(69, &["busy", "changes hands", "again"]);
+        gives_back(4);
+        let output = ask().expect(0);
+        assert!(output.text().contains(STRANGER), "{output:?}");
+    }
+}
+
+#[test]
+fn listeners_are_left_out_where_they_may_not_be_asked_for() {
+    let server = Server::start();
+    plant(&server, b"a");
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER")
+        .arg("ann")
+        .arg("on")
+        .arg(">pass")
+        .arg("~*");
+    let () = server.ask(user.arg("+hlen").arg("+hgetall").arg("+pttl").arg("+get"));
+    let url = format!("redis://ann:pass@{}", server.address());
+    let output = patient(&url)
+        .args(["show", "a", "--json"])
+        .output()
+        .expect(0);
+    let shown = objects(&output).remove(0);
+    assert_eq!(shown["owner"], STRANGER);
+    assert!(shown.get("listeners").is_none(), "{shown}");
+}
+
+#[test]
+fn a_cluster_counts_those_who_listen_to_the_shard() {
+    let cluster = ClusterDeployment::shared();
+    let client = || LockClient::builder_cluster(cluster.urls()).build().unwrap();
+    let name = crate::support::unique("shown");
+    let owner = client();
+    let held = hold(&owner, &name);
+    let ask = || {
+        let program = patient(&cluster.urls().join(","));
+        let output = program
+            .args(["--cluster", "show", &name, "--json"])
+            .output();
+        objects(&output.expect(0)).remove(0)
+    };
+    assert_eq!(ask()["listeners"], 0);
+    std::thread::scope(|scope| {
+        let other = client().reentrant_lock(&name);
+        scope.spawn(move || drop(other.acquire()));
+        eventually("somebody to listen", || ask()["listeners"] == 1);
+        drop(held);
+    });
+}
+
+#[test]
+fn a_name_that_a_cluster_cannot_keep_together_is_told() {
+    let cluster = ClusterDeployment::shared();
+    let program = patient(&cluster.urls().join(","));
+    let output = program.args(["--cluster", "show", "a}b"]).output();
+    output.expect_failure(64, &["a}b", "slots"]);
+}
+
+/// The key is at the new primary already, the slot and whoever listens at the old one.
+#[test]
+fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
+    let cluster = ClusterDeployment::start();
+    let client = || LockClient::builder_cluster(cluster.urls()).build().unwrap();
+    let owner = client();
+    let held = hold(&owner, "order:pay");
+    let ask = |args: &[&str]| {
+        let program = patient(&cluster.urls().join(",")).arg("--cluster");
+        program.args(args).output()
+    };
+    let show = || objects(&ask(&["show", "order:pay", "--json"]).expect(0)).remove(0);
+    std::thread::scope(|scope| {
+        let other = client().reentrant_lock("order:pay");
+        let had = scope.spawn(move || other.acquire().map(drop));
+        eventually("somebody to listen", || show()["listeners"] == 1);
+        let slot = cluster.slot_of("order:pay");
+        let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+        migration.move_keys();
+        let shown = show();
+        let status = owner.inspect("order:pay").unwrap();
+        assert_eq!(shown["owner"], status.owner.unwrap());
+        assert_eq!(shown["listeners"], 1, "{shown}");
+        // Its token, if there is one, may be at either.
+        assert_eq!(shown["kind"], json!(null), "{shown}");
+        let output = ask(&["break", "--yes", "order:pay"]).expect(0);
+        assert!(output.text().contains("freed order:pay"), "{output:?}");
+        had.join().unwrap().unwrap();
+        migration.end();
+    });
+    assert!(held.unlock().is_err());
+    ask(&["show", "order:pay"]).expect_failure(1, &["nobody holds"]);
+}
+
+#[test]
+fn a_redlock_is_shown_at_each_server_that_has_it() {
+    let servers = Independent::start(3);
+    let _held = hold_everywhere(&servers, "order:pay");
+    servers.kill(2);
+    let output = patient(&servers.urls().join(","))
+        .args(["--redlock", "show", "order:pay", "--json"])
+        .output()
+        .expect(0);
+    let shown = objects(&output);
+    let at: Vec<&str> = shown
+        .iter()
+        .map(|one| one["server"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        at,
+        [servers.server(0).address(), servers.server(1).address()]
+    );
+}

@@ -1,0 +1,105 @@
+//! The program on a terminal of its own.
+
+use std::process::Command;
+
+use rexpect::session::{Options, PtySession, spawn_with_options};
+
+use crate::locks::PATIENCE;
+use crate::program::PATH;
+use crate::support::timing::SOON;
+
+pub struct Terminal {
+    session: PtySession,
+    /// Its device, which other programs can set.
+    device: String,
+    /// The process of the program.
+    pub pid: u32,
+}
+
+impl Terminal {
+    /// Starts the program there, by a shell that tells at its end how it ended, and whether the terminal is
+    /// set as it was.
+    pub fn start(url: &str, args: &str) -> Self {
+        crate::program::heed_signals();
+        let mut shell = Command::new("sh");
+        let run = format!("echo pid-$$. ; exec {PATH} {args}");
+        shell.args(["-c", &format!(
+            "stty rows 24 cols 120; echo on-$(tty). ; before=$(stty -g); sh -c '{run}'; status=$?; \
+             if [ \"$before\" = \"$(stty -g)\" ]; then echo restored-$status.; else echo changed-$status.; fi"
+        )]);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("LEASEHOLD_") || name == "REDIS_URL" {
+                shell.env_remove(&*name);
+            }
+        }
+        shell.env("LEASEHOLD_URL", url).env("TERM", "xterm");
+        shell.env("LEASEHOLD_TIMEOUT", PATIENCE);
+        let options = Options::new().timeout_ms(u64::try_from(SOON.get().as_millis()).ok());
+        let session = spawn_with_options(shell, options).expect("a terminal");
+        let mut terminal = Self {
+            session,
+            device: String::new(),
+            pid: 0,
+        };
+        terminal.device = terminal.between("on-", ".");
+        let pid = terminal.between("pid-", ".");
+        terminal.pid = pid.parse().expect("a number");
+        terminal
+    }
+
+    fn between(&mut self, before: &str, after: &str) -> String {
+        self.shows(before);
+        self.session.exp_string(after).expect("its end")
+    }
+
+    /// Waits until this is written; gives back what was written before.
+    #[track_caller]
+    pub fn shows(&mut self, text: &str) -> String {
+        match self.session.exp_string(text) {
+            // It is read byte by byte, each taken for a character.
+            Ok(before) => {
+                let bytes: Vec<u8> = before
+                    .chars()
+                    .map(|c| u8::try_from(c).unwrap_or(b'?'))
+                    .collect();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            Err(error) => panic!("no {text:?}: {error}"),
+        }
+    }
+
+    pub fn types(&mut self, keys: &str) {
+        self.session.send(keys).expect("a terminal");
+        self.session.flush().expect("a terminal");
+    }
+
+    /// Another size, as when somebody pulls at the window.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        let mut stty = Command::new("stty");
+        stty.args([
+            "-F",
+            &self.device,
+            "cols",
+            &columns.to_string(),
+            "rows",
+            &rows.to_string(),
+        ]);
+        assert!(stty.status().expect("stty is installed").success());
+    }
+
+    /// Whether it gives lines to who reads, not keys.
+    pub fn reads_lines(&self) -> bool {
+        let mut stty = Command::new("stty");
+        let told = stty.args(["-F", &self.device, "-a"]).output();
+        let told = String::from_utf8(told.expect("stty is installed").stdout);
+        told.expect("text").contains(" icanon")
+    }
+
+    /// The program ends with this status, as a shell says it, and the terminal is as before; what was
+    /// written since.
+    #[track_caller]
+    pub fn ends_with(mut self, status: i32) -> String {
+        self.shows(&format!("restored-{status}."))
+    }
+}

@@ -1,0 +1,246 @@
+//! Arguments that make no sense.
+
+use crate::program::{leasehold, leasehold_nowhere};
+use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
+use crate::support::server::Server;
+
+#[test]
+fn an_unknown_command_is_told_in_one_line() {
+    leasehold_nowhere()
+        .arg("lock")
+        .output()
+        .expect_failure(64, &["leasehold: ", "lock"]);
+}
+
+#[test]
+fn a_lock_without_its_dashes_says_where_the_command_goes() {
+    leasehold_nowhere()
+        .args(["run", "order", "date"])
+        .output()
+        .expect_failure(64, &["date", "after `--`"]);
+}
+
+#[test]
+fn a_lease_that_is_no_duration_says_how_to_write_one() {
+    leasehold_nowhere()
+        .args(["run", "--lease", "soon", "order", "--", "date"])
+        .output()
+        .expect_failure(64, &["soon", "--lease", "30s"]);
+}
+
+#[test]
+fn only_one_deployment_can_be_meant() {
+    let url = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+    for (arguments, environment) in [
+        (&["--cluster", "--redlock"][..], [None, None]),
+        (&["--cluster", "--sentinel", "m"], [None, None]),
+        (&["--redlock"], [Some(("LEASEHOLD_CLUSTER", "1")), None]),
+        (
+            &[],
+            [
+                Some(("LEASEHOLD_SENTINEL", "m")),
+                Some(("LEASEHOLD_REDLOCK", "yes")),
+            ],
+        ),
+    ] {
+        let mut program = leasehold(url).args(["list", "--timeout", "100ms"]);
+        for (name, value) in environment.into_iter().flatten() {
+            program = program.env(name, value);
+        }
+        let output = program.args(arguments).output();
+        output.expect_failure(64, &["LEASEHOLD_CLUSTER", "only one"]);
+    }
+}
+
+/// `run` could have no lock there, so nobody is to find all well.
+#[test]
+fn a_majority_is_one_of_an_odd_number_of_servers() {
+    let servers = Independent::start(4);
+    let urls = servers.urls();
+    let twice = [&urls[..2], &urls[..1]].concat();
+    for (urls, words) in [
+        (&urls[..1], "three"),
+        (&urls[..2], "three"),
+        (&urls[..4], "odd"),
+        (&twice[..], "more than once"),
+    ] {
+        for command in [
+            &["doctor"][..],
+            &["list"],
+            &["show", "k"],
+            &["break", "-y", "k"],
+        ] {
+            let program = leasehold(&urls.join(",")).arg("--redlock");
+            let output = program.args(command).output();
+            output.expect_failure(64, &["--redlock", words]);
+        }
+    }
+}
+
+#[test]
+fn the_environment_can_deny() {
+    let server = Server::start();
+    for value in ["0", "no", "false"] {
+        let listed = leasehold(&server.url())
+            .env("LEASEHOLD_CLUSTER", value)
+            .env("LEASEHOLD_REDLOCK", value)
+            .arg("list")
+            .output();
+        assert_eq!(listed.expect(0).err, "", "{value:?}");
+    }
+}
+
+/// The variables that the manual names, and what is a mistake there.
+const VARIABLES: [(&str, &str); 12] = [
+    ("LEASEHOLD_URL", "http://nowhere"),
+    ("REDIS_URL", "http://nowhere"),
+    ("LEASEHOLD_SENTINEL", "nobody"),
+    ("LEASEHOLD_CLUSTER", "yes"),
+    ("LEASEHOLD_REDLOCK", "yes"),
+    ("LEASEHOLD_MIN_REPLICAS", "many"),
+    ("LEASEHOLD_USER", "nobody"),
+    ("LEASEHOLD_PASSWORD", "wrong"),
+    ("LEASEHOLD_CACERT", "/nowhere"),
+    ("LEASEHOLD_CERT", "/nowhere"),
+    ("LEASEHOLD_CERT_KEY", "/nowhere"),
+    ("LEASEHOLD_TIMEOUT", "soon"),
+];
+
+#[test]
+fn what_the_environment_sets_to_nothing_is_not_set() {
+    let server = Server::start();
+    for (name, mistake) in VARIABLES {
+        // Whichever names the server, the other is tried.
+        let url = ["LEASEHOLD_URL", "REDIS_URL"]
+            .iter()
+            .find(|url| **url != name);
+        let with = |value| {
+            let program = leasehold_nowhere().env(url.unwrap(), server.url());
+            program.env(name, value).args(["list", "--json"]).output()
+        };
+        let listed = with("").expect(0);
+        assert_eq!(
+            (listed.text().as_str(), listed.err.as_str()),
+            ("", ""),
+            "{name}"
+        );
+        // REDIS_URL is not asked for once there is another.
+        if name != "REDIS_URL" {
+            assert_ne!(with(mistake).code(), Some(0), "{name}");
+        }
+    }
+    let all = VARIABLES.iter().filter(|(name, _)| *name != "REDIS_URL");
+    let program = all.fold(leasehold_nowhere(), |program, (name, _)| {
+        program.env(name, "")
+    });
+    let listed = program.env("REDIS_URL", server.url()).arg("list").output();
+    assert_eq!(listed.expect(0).err, "");
+    let page = leasehold_nowhere().arg("man").output().expect(0).text();
+    let (_, environment) = page.split_once(".SH ENVIRONMENT").expect("a section");
+    let (environment, _) = environment.split_once(".SH EXAMPLES").expect("the next");
+    let told = environment
+        .split("\\fB")
+        .skip(1)
+        .filter_map(|entry| entry.split_once("\\fR"));
+    let mut told: Vec<&str> = told.map(|(name, _)| name).collect();
+    // What is set for others.
+    told.retain(|name| !["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"].contains(name));
+    told.sort_unstable();
+    let mut known = VARIABLES.map(|(name, _)| name);
+    known.sort_unstable();
+    assert_eq!(told, known);
+}
+
+#[test]
+fn the_help_names_the_variables_of_its_options() {
+    let help = leasehold_nowhere().arg("--help").output().expect(0).text();
+    let of_options = VARIABLES
+        .iter()
+        .filter(|(name, _)| !["REDIS_URL", "LEASEHOLD_PASSWORD"].contains(name));
+    for (name, _) in of_options {
+        assert!(help.contains(&format!("[env: {name}")), "{name}: {help}");
+    }
+}
+
+#[test]
+fn who_asks_no_redis_does_not_mind_what_is_said_of_it() {
+    for arguments in [&["man"][..], &["completions", "bash"]] {
+        for (name, mistake) in VARIABLES {
+            let program = leasehold_nowhere().env(name, mistake).args(arguments);
+            assert!(!program.output().expect(0).out.is_empty(), "{name}");
+        }
+    }
+}
+
+/// Else the lock would be on the Redis that is asked by default.
+#[test]
+fn a_variable_that_cannot_be_read_is_not_taken_for_nothing() {
+    use std::os::unix::ffi::OsStrExt;
+    let value = std::ffi::OsStr::from_bytes(b"redis://\xff");
+    for name in ["REDIS_URL", "LEASEHOLD_PASSWORD"] {
+        let output = leasehold("").env(name, value).arg("list").output();
+        output.expect_failure(64, &[name, "UTF-8"]);
+    }
+}
+
+/// Of a script with a variable that is not set, say: it is not to lead to another Redis.
+#[test]
+fn what_is_said_to_be_empty_is_a_mistake() {
+    let server = Server::start();
+    for option in ["--url", "--sentinel", "--user"] {
+        for arguments in [[option, "", "list"], ["list", option, ""]] {
+            let output = leasehold(&server.url()).args(arguments).output();
+            output.expect_failure(64, &[option, "empty"]);
+        }
+    }
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_told_in_one_line() {
+    use std::os::unix::ffi::OsStrExt;
+    let bad = std::ffi::OsStr::from_bytes(b"\xff");
+    for arguments in [["--bogus"], ["list"]] {
+        let output = leasehold_nowhere().args(arguments).arg(bad).arg("--what");
+        output.output().expect_failure(64, &["leasehold: "]);
+    }
+}
+
+/// Whoever has no library of ours cannot do what its builder advises.
+#[test]
+fn advice_is_given_in_options() {
+    let server = Server::start();
+    let cluster = ClusterDeployment::shared();
+    let sentinel = SentinelDeployment::start_with_password("secret");
+    let sentinels = sentinel.sentinel_urls();
+    let elsewhere = cluster.another_primary(cluster.slot_of("order:pay"));
+    let wrong = |of: &str| format!("redis://:wrong@{}", of.rsplit(['@', '/']).next().unwrap());
+    let secure = format!("rediss://{}#insecure", server.address());
+    for (url, arguments, words) in [
+        (elsewhere.url(), "show order:pay", "say --cluster"),
+        (sentinels[0].clone(), "list", "--sentinel MASTER"),
+        (
+            wrong(&sentinels[0]),
+            &format!("list --sentinel {}", sentinel.master_name()),
+            "--user and LEASEHOLD_PASSWORD",
+        ),
+        (
+            sentinels.join(","),
+            &format!("list --sentinel {}", sentinel.master_name()),
+            "--user and LEASEHOLD_PASSWORD",
+        ),
+        (server.url(), "list --cluster", "leave out --cluster"),
+        (server.url(), "list --timeout 0s", "--timeout"),
+        (server.url(), "list --timeout 2h", "--timeout"),
+        (server.url(), "list --min-replicas 0", "--min-replicas is 0"),
+        (secure, "list", "--cacert"),
+    ] {
+        let output = leasehold(&url).args(arguments.split(' ')).output();
+        assert!(output.err.contains(words), "{arguments}: {output:?}");
+        for api in ["LockClient", "builder", "_timeout", "_certificate"] {
+            assert!(!output.err.contains(api), "{arguments}: {output:?}");
+        }
+    }
+    let doctor = leasehold(&server.url()).args(["doctor", "--cluster"]);
+    let found = doctor.output().expect(69).text();
+    assert!(!found.contains("LockClient"), "{found}");
+}

@@ -1,0 +1,268 @@
+//! `leasehold watch`.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use redis::Cmd;
+
+use crate::locks::{STRANGER, patient, plant};
+use crate::program::PATH;
+use crate::proxy::{Fault, Gate, Proxy};
+use crate::support::process::signal;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, eventually_some};
+use crate::terminal::Terminal;
+
+const ENTERED: &str = "\x1b[?1049h";
+const LEFT: &str = "\x1b[?1049l";
+const CURSOR_HIDDEN: &str = "\x1b[?25l";
+const CURSOR_SHOWN: &str = "\x1b[?25h";
+
+fn free(server: &Server, name: &str) {
+    let () = server.ask(Cmd::new().arg("DEL").arg(name));
+}
+
+#[test]
+fn a_lock_appears_and_goes_until_q() {
+    let server = Server::start();
+    let mut terminal = Terminal::start(&server.url(), "watch order:* --every 100ms");
+    terminal.shows(ENTERED);
+    terminal.shows(CURSOR_HIDDEN);
+    terminal.shows("0 locks like \"order:*\", every 100ms; q ends");
+    plant(&server, b"order:pay");
+    plant(&server, b"shop");
+    terminal.shows("1 lock like");
+    terminal.shows("order:pay");
+    terminal.shows(STRANGER);
+    free(&server, "order:pay");
+    terminal.shows("0 locks like");
+    terminal.types("xyzq");
+    terminal.shows(CURSOR_SHOWN);
+    terminal.shows(LEFT);
+    terminal.ends_with(0);
+}
+
+#[test]
+fn ctrl_c_ends_it_well() {
+    let server = Server::start();
+    let mut terminal = Terminal::start(&server.url(), "watch");
+    terminal.shows("0 locks");
+    terminal.types("\x03");
+    terminal.shows(LEFT);
+    terminal.ends_with(0);
+}
+
+#[test]
+fn a_signal_ends_it_as_any_program_and_the_terminal_is_restored() {
+    let server = Server::start();
+    for (name, status) in [("INT", 130), ("TERM", 143), ("HUP", 129), ("QUIT", 131)] {
+        let mut terminal = Terminal::start(&server.url(), "watch --every 1h");
+        terminal.shows("0 locks");
+        signal(terminal.pid, name);
+        terminal.shows(CURSOR_SHOWN);
+        terminal.shows(LEFT);
+        terminal.ends_with(status);
+    }
+}
+
+#[test]
+fn it_fits_into_the_terminal_and_follows_its_size() {
+    let server = Server::start();
+    for number in 0..30 {
+        plant(&server, format!("order:{number:02}").as_bytes());
+    }
+    let mut terminal = Terminal::start(&server.url(), "watch --every 1h");
+    // 24 lines: the title, four around the table, 18 locks, and the last one.
+    let picture = last(&terminal.shows("and 12 more"));
+    assert!(
+        picture.contains("order:17") && !picture.contains("order:18"),
+        "{picture:?}"
+    );
+    terminal.resize(100, 10);
+    let picture = last(&terminal.shows("and 26 more"));
+    assert!(
+        picture.contains("order:03") && !picture.contains("order:04"),
+        "{picture:?}"
+    );
+    // No line feed, and no more lines than there are: so nothing scrolls.
+    assert!(
+        !picture.contains('\n') && !picture.contains("\x1b[11;1H"),
+        "{picture:?}"
+    );
+    terminal.resize(120, 40);
+    let picture = last(&terminal.shows("order:29"));
+    assert!(!picture.contains("more"), "{picture:?}");
+    terminal.types("q");
+    terminal.ends_with(0);
+}
+
+/// Of several pictures.
+fn last(pictures: &str) -> String {
+    let (_, picture) = pictures.rsplit_once("30 locks").expect("a picture");
+    picture.into()
+}
+
+#[test]
+fn a_redis_that_is_away_for_a_while_ends_nothing() {
+    let server = Server::options().keeps_data().start();
+    plant(&server, b"order:pay");
+    let mut terminal = Terminal::start(&server.url(), "watch --every 100ms --timeout 2s");
+    terminal.shows("1 lock like");
+    server.kill();
+    terminal.shows("at least 0 locks like");
+    terminal.shows(&format!("Redis at {}", server.address()));
+    server.start_again();
+    terminal.shows("1 lock like");
+    server.pause();
+    terminal.shows("no reply in time");
+    // A key is heard meanwhile.
+    terminal.types("q");
+    terminal.shows(LEFT);
+    terminal.ends_with(0);
+}
+
+#[test]
+fn one_that_is_not_there_from_the_beginning_is_an_error() {
+    let terminal = Terminal::start("redis://127.0.0.1:1", "watch");
+    let said = terminal.ends_with(69);
+    assert!(
+        said.contains("leasehold: ") && said.contains("127.0.0.1:1"),
+        "{said:?}"
+    );
+    assert!(!said.contains(ENTERED), "{said:?}");
+    let server = Server::start();
+    let too_often = patient(&server.url()).args(["watch", "--every", "99ms"]);
+    too_often.output().expect_failure(64, &["--every", "100ms"]);
+}
+
+/// The terminal is given back at once, though the question under way may have long for its answer; a signal
+/// ends that, too.
+#[test]
+fn a_server_that_hangs_does_not_hold_the_terminal() {
+    let server = Server::start();
+    let proxy = Proxy::before(&server.address());
+    let mut terminal = Terminal::start(&proxy.url(), "watch --every 100ms --timeout 1h");
+    terminal.shows("0 locks like");
+    let (sender, asked) = crossbeam_channel::unbounded();
+    proxy.on_request(move |request| {
+        if request.command() != "SCAN" {
+            return Fault::Pass;
+        }
+        let _ = sender.send(());
+        Fault::SwallowRequest
+    });
+    asked.recv_timeout(SOON.get()).unwrap();
+    terminal.types("q");
+    terminal.shows(LEFT);
+    eventually("the terminal to be as it was", || terminal.reads_lines());
+    // Sent again until it ends: the first may still be for the view.
+    eventually("it to end", || {
+        let mut kill = std::process::Command::new("kill");
+        kill.args(["-INT", &terminal.pid.to_string()]);
+        !kill.stderr(Stdio::null()).status().unwrap().success()
+    });
+    terminal.ends_with(130);
+}
+
+/// However many there are to be asked, only the question under way is waited for.
+#[test]
+fn after_the_end_no_other_server_is_asked() {
+    // Who connects sends the password, so no connection goes unseen.
+    let server = Server::options().password("open").start();
+    let proxies = [(); 3].map(|()| Proxy::before(&server.address()));
+    let urls = proxies
+        .each_ref()
+        .map(|proxy| format!("redis://:open@{}", proxy.address()));
+    let args = "--redlock watch --every 100ms --timeout 1h";
+    let mut terminal = Terminal::start(&urls.join(","), args);
+    terminal.shows("0 locks like");
+    let gate = Gate::new();
+    let held_back = gate.clone();
+    proxies[0].on_request(move |request| match &*request.command() {
+        "SCAN" => Fault::HoldBack(held_back.clone()),
+        _ => Fault::Pass,
+    });
+    eventually("the first to be asked", || gate.held() == 1);
+    let (sender, asked) = crossbeam_channel::unbounded();
+    for proxy in &proxies[1..] {
+        let sender = sender.clone();
+        proxy.on_request(move |request| {
+            let _ = sender.send(request.command());
+            Fault::SwallowRequest
+        });
+    }
+    terminal.types("q");
+    terminal.shows(LEFT);
+    gate.open();
+    terminal.ends_with(0);
+    assert_eq!(asked.try_recv().ok(), None);
+}
+
+/// Reads until this is there.
+#[track_caller]
+fn prints(program: &crate::program::Running, read: &mut String, text: &str) {
+    while !read.contains(text) {
+        let more = program.next_output();
+        assert!(!more.is_empty(), "no {text:?} in {read:?}");
+        read.push_str(&more);
+    }
+}
+
+#[test]
+fn without_a_terminal_it_prints_the_list_again_and_again() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    let program = patient(&server.url())
+        .args(["watch", "--every", "100ms"])
+        .start();
+    let mut read = String::new();
+    prints(&program, &mut read, "\n\norder:pay");
+    assert!(read.starts_with("order:pay  reentrant  "), "{read:?}");
+    plant(&server, b"order:ship");
+    prints(&program, &mut read, "order:ship");
+    program.signal("TERM");
+    let ended = program.end();
+    assert_eq!(ended.signal(), Some(15), "{ended:?}");
+    assert_eq!(ended.err, "");
+    assert!(!read.contains('\x1b'), "{read:?}");
+}
+
+#[test]
+fn it_goes_on_printing_when_redis_is_back() {
+    let server = Server::options().keeps_data().start();
+    plant(&server, b"order:pay");
+    let program = patient(&server.url())
+        .args(["watch", "--every", "100ms"])
+        .start();
+    let mut read = String::new();
+    prints(&program, &mut read, "order:pay");
+    server.restart();
+    plant(&server, b"order:ship");
+    prints(&program, &mut read, "order:ship");
+    program.signal("INT");
+    assert_eq!(program.end().signal(), Some(2));
+}
+
+/// Even if there is nothing to print for an hour.
+#[test]
+fn it_ends_when_its_reader_is_gone() {
+    let server = Server::start();
+    plant(&server, b"order:pay");
+    crate::program::heed_signals();
+    let mut command = std::process::Command::new(PATH);
+    command
+        .env("LEASEHOLD_URL", server.url())
+        .args(["watch", "--every", "1h"]);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut first = [0; 9];
+    out.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"order:pay");
+    drop(out);
+    let status = eventually_some("it to end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+}
