@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Lease, Lock, LockGuard, RedLock};
 
-use super::{NAME, Servers};
+use super::{NAME, Servers, take_all};
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
@@ -60,9 +60,7 @@ fn a_pool_need_not_follow_the_number_of_threads() {
 #[test]
 fn waiting_for_a_bare_majority_costs_little() {
     let servers = Servers::start(3);
-    let ours = servers.lock();
-    ours.lock().unwrap();
-    eventually("all of them to have it", || servers.held() >= 2);
+    let ours = take_all(&servers.clients(), Lease::RENEWED);
     servers.delete(2..3);
     let others: Vec<RedLock> = (0..5).map(|_| servers.lock()).collect();
     let period = A_WHILE.get() * 20;
@@ -129,12 +127,7 @@ fn scripts(servers: &Servers) -> u64 {
 #[test]
 fn what_a_lost_majority_leaves_is_given_back() {
     let servers = Servers::start(3);
-    let guard = servers
-        .lock()
-        .try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6))
-        .unwrap();
-    let guard = guard.expect("it is free");
-    eventually("all of them to have it", || servers.held() == 3);
+    let guard = take_all(&servers.clients(), Lease::fixed(SOON.get() * 6));
     servers.delete(0..2);
     assert!(guard.extend(SOON.get() * 7).is_err());
     eventually("the loss", || guard.is_lost());
@@ -146,8 +139,7 @@ fn what_a_lost_majority_leaves_is_given_back() {
 #[test]
 fn what_a_lost_majority_leaves_runs_out() {
     let servers = Servers::start(3);
-    let guard = servers.lock().acquire().unwrap();
-    eventually("all of them to have it", || servers.held() == 3);
+    let guard = take_all(&servers.clients(), Lease::RENEWED);
     servers.delete(0..2);
     within(LEASE.get() * 2 + SLIP.get(), "what is left", || {
         eventually("its end", || servers.held() == 0);

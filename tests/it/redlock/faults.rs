@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, Lock};
+use leasehold::{Error, Interrupt, Lease, Lock, RedLock};
 
-use super::{COMMAND, NAME, Servers};
+use super::{COMMAND, NAME, Servers, take_all};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
@@ -117,20 +117,12 @@ fn nothing_stays_behind_when_servers_come_back() {
 #[test]
 fn a_release_is_for_the_living_first() {
     let servers = Servers::start(5);
-    let lock = servers.impatient_lock();
     // As long as a test, so that it is no lease that frees it.
     let lease = Lease::fixed(SOON.get() * 6);
-    eventually("all of them to have it", || {
-        lock.lock_with(lease).unwrap();
-        let all = servers.held() == 5;
-        if !all {
-            lock.unlock().unwrap();
-        }
-        all
-    });
+    let guard = take_all(&servers.impatient_clients(), lease);
     servers.0[..2].iter().for_each(Server::pause);
     let unlocked = within(millis(COMMAND) + SLIP.get() * 2, "the unlock", || {
-        lock.unlock()
+        guard.unlock()
     });
     unlocked.unwrap();
     let held = |server: &Server| server.ask::<bool>(redis::cmd("EXISTS").arg(NAME));
@@ -143,28 +135,22 @@ fn a_release_is_for_the_living_first() {
 #[test]
 fn a_nested_hold_needs_no_more_than_a_majority() {
     let servers = Servers::start(3);
-    let lock = servers.impatient_lock();
-    eventually("all of them to have it", || {
-        lock.lock().unwrap();
-        let all = servers.held() == 3;
-        if !all {
-            lock.unlock().unwrap();
-        }
-        all
-    });
+    let clients = servers.impatient_clients();
+    let lock = RedLock::new(&clients, NAME);
+    let outer = take_all(&clients, Lease::RENEWED);
     servers.0[0].pause();
-    let guard = within(
+    let nested = within(
         millis(COMMAND) * 2 + SLIP.get() * 2,
         "the nested call",
         || lock.acquire(),
     );
-    let guard = guard.unwrap();
+    let nested = nested.unwrap();
     assert_eq!(lock.hold_count(), 2);
     servers.0[0].resume();
     eventually("the count there", || servers.counts() == [2, 2, 2]);
-    guard.unlock().unwrap();
+    nested.unlock().unwrap();
     eventually("the count everywhere", || servers.counts() == [1, 1, 1]);
-    lock.unlock().unwrap();
+    outer.unlock().unwrap();
     eventually("it to be free", || servers.held() == 0);
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LostReason};
+use leasehold::{Error, Lease, Lock, LostReason, RedLock};
 
-use super::Servers;
+use super::{NAME, Servers, take_all};
 use crate::support::elsewhere;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 
@@ -39,20 +39,16 @@ fn levels_come_and_go_on_all_servers_together() {
 #[test]
 fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
     let servers = Servers::start(5);
-    let lock = servers.lock();
-    let guard = lock.acquire().unwrap();
+    let clients = servers.clients();
+    let lock = RedLock::new(&clients, NAME);
+    let guard = take_all(&clients, Lease::RENEWED);
     assert!(guard.lost().is_empty());
-    eventually("all of them to have it", || servers.held() >= 3);
-    // Those that did not answer in time are not part of it.
-    let held: Vec<usize> = (0..5).filter(|&at| servers.counts()[at] > 0).collect();
-    let spare = held.len() - 3;
-    for &at in &held[..spare] {
-        servers.delete(at..at + 1);
-    }
+    servers.delete(0..2);
     throughout(LEASE.get() * 2, "the majority", || {
-        guard.check().is_ok() && guard.lost().is_empty() && lock.hold_count() == 1
+        guard.check().unwrap();
+        guard.lost().is_empty() && lock.hold_count() == 1
     });
-    servers.delete(held[spare]..held[spare] + 1);
+    servers.delete(2..3);
     assert_eq!(
         guard.lost().recv_timeout(SOON.get()),
         Ok(LostReason::Deleted)
@@ -69,20 +65,23 @@ fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
 #[test]
 fn it_is_renewed_while_a_majority_lives() {
     let servers = Servers::start(5);
-    let lock = servers.lock();
-    let guard = lock.acquire().unwrap();
-    throughout(LEASE.get(), "all servers", || guard.check().is_ok());
+    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    throughout(LEASE.get(), "all servers", || {
+        guard.check().unwrap();
+        guard.remaining() > Duration::ZERO
+    });
     servers.0[0].kill();
     servers.0[1].pause();
     throughout(LEASE.get() * 3, "three of five", || {
-        guard.check().is_ok() && guard.remaining() > Duration::ZERO
+        guard.check().unwrap();
+        guard.remaining() > Duration::ZERO
     });
     servers.0[1].resume();
     guard.unlock().unwrap();
     eventually("it to be free", || {
         servers.0[1..]
             .iter()
-            .all(|server| !server.ask::<bool>(redis::cmd("EXISTS").arg(super::NAME)))
+            .all(|server| !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME)))
     });
 }
 
@@ -124,19 +123,15 @@ fn a_fixed_lease_ends_and_can_be_extended() {
 #[test]
 fn a_server_that_comes_back_empty_is_not_rejoined() {
     let servers = Servers::start(3);
-    let lock = servers.lock();
-    let guard = lock.acquire().unwrap();
-    eventually("all of them to have it", || servers.held() >= 2);
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::RENEWED);
     servers.0[0].restart_empty();
     throughout(LEASE.get() * 2, "two of three", || {
-        let count: bool = servers.0[0].ask(redis::cmd("EXISTS").arg(super::NAME));
-        !count
+        guard.check().unwrap();
+        !servers.0[0].ask::<bool>(redis::cmd("EXISTS").arg(NAME))
     });
-    let _ = guard.unlock();
-    eventually("the next hold to have it", || {
-        lock.lock().unwrap();
-        let all = servers.held() == 3;
-        lock.unlock().unwrap();
-        all
-    });
+    guard.unlock().unwrap();
+    let next = take_all(&clients, Lease::RENEWED);
+    assert_eq!(servers.held(), 3);
+    next.unlock().unwrap();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Lease, Lock};
 
-use super::Servers;
+use super::{Servers, take_all};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 
 /// A minority that forgets the lock, one after the other, frees it for nobody, and its holder keeps it. One
@@ -12,13 +12,14 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 #[test]
 fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
     let servers = Servers::start(5);
-    let (ours, rival) = (servers.lock(), servers.lock());
-    let guard = servers.take_all(&ours);
+    let rival = servers.lock();
+    let guard = take_all(&servers.clients(), Lease::RENEWED);
     for forgetful in &servers.0[..2] {
         forgetful.restart_empty();
         throughout(LEASE.get(), "the hold", || {
             let taken = rival.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
-            !taken && guard.check().is_ok() && guard.lost().is_empty()
+            guard.check().unwrap();
+            !taken && guard.lost().is_empty()
         });
     }
     servers.0[2].restart_empty();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, Lock, RedLock};
 
-use super::{COMMAND, Servers};
+use super::{COMMAND, NAME, Servers, take_all};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
@@ -94,8 +94,8 @@ fn tries(lock: &RedLock) -> bool {
 fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
     let servers = Servers::start(5);
     let locks = [servers.impatient_lock(), servers.impatient_lock()];
-    let holder = servers.impatient_lock();
-    let guard = servers.take_all(&holder);
+    let clients = servers.impatient_clients();
+    let guard = take_all(&clients, Lease::RENEWED);
     let stop = AtomicBool::new(false);
     let taken: [AtomicUsize; 4] = Default::default();
     thread::scope(|scope| {
@@ -130,6 +130,7 @@ fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
     });
     drop(guard);
     eventually("it to be free", || servers.held() == 0);
-    assert!(holder.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-    holder.unlock().unwrap();
+    let again = RedLock::new(&clients, NAME);
+    assert!(again.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    again.unlock().unwrap();
 }

@@ -66,7 +66,14 @@ pub fn eventually_some<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T
 #[track_caller]
 pub fn throughout(period: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
+    let mut before = start;
     while start.elapsed() < period {
+        // A machine that stands still for a third of a lease ends it, and the lock is right to say so.
+        let gap = before.elapsed();
+        if gap > SLIP.get() {
+            println!("nothing was looked at for {gap:?}: {what}");
+        }
+        before = Instant::now();
         assert!(condition(), "no longer after {:?}: {what}", start.elapsed());
         std::thread::sleep(POLL);
     }

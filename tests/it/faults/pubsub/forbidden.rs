@@ -28,10 +28,8 @@ fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
 const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
 const MAY_NOT: [&str; 2] = ["-subscribe", "-ssubscribe"];
 
-/// The longest pause between two looks at a lock whose release nobody announces.
-fn poll() -> Duration {
-    millis(1000)
-}
+/// The longest pause between two looks at a lock whose release nobody announces, on any machine.
+const POLL: Duration = Duration::from_secs(1);
 
 /// A client of a user who may do all that a lock needs, but listen only to these channels.
 fn client_of_user(place: &Place, subscribe: &[&str], channels: &[&str]) -> LockClient {
@@ -76,7 +74,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
             guard.unlock().expect("it is held");
             let got = waiting.join().expect("no panic").expect("the lock");
             let took = got.saturating_duration_since(released);
-            assert!(took < poll() + SLIP.get(), "{took:?}");
+            assert!(took < POLL + SLIP.get(), "{took:?}");
         });
     }
 }
@@ -113,7 +111,7 @@ fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
             waiter.stats().wakeups_by_timeout >= polls + 6
         });
         traffic::reset(server);
-        thread::sleep(poll() * 3);
+        thread::sleep(POLL * 3);
         let sent = commands_in(place, server, 0);
         assert!((2..=8).contains(&sent), "{sent} commands in three polls");
         guard.unlock().expect("it is held");
@@ -201,7 +199,7 @@ fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
         });
         assert!(!muted.is_finished());
         holder.reentrant_lock(&mute).unlock().expect("it is held");
-        within(poll() + SLIP.get(), "the poll", || {
+        within(POLL + SLIP.get(), "the poll", || {
             muted.join().expect("no panic").expect("the lock");
         });
     });
@@ -226,7 +224,7 @@ fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(place: &Place) {
         kill_subscribers(place);
         eventually("it polls", || waiter.stats().wakeups_by_timeout > polls + 2);
         lock.unlock().expect("it is held");
-        within(poll() + SLIP.get(), "the poll", || {
+        within(POLL + SLIP.get(), "the poll", || {
             waiting.join().expect("no panic").expect("the lock");
         });
     });

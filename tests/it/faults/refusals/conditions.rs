@@ -8,7 +8,7 @@ use redis::Connection;
 use super::{Condition, Expected, Refused, Retried, Works, stands};
 use crate::support::client;
 use crate::support::server::{Port, Server};
-use crate::support::timing::eventually;
+use crate::support::timing::{eventually, millis};
 
 /// One command; its words are apart by a space each.
 fn run(redis: &mut Connection, command: &str) {
@@ -111,9 +111,11 @@ fn a_server_that_loads_its_data() {
             begin: &mut |admin| {
                 run(admin, "SAVE");
                 server.kill();
+                // In microseconds for each key: longer than all calls take.
+                let delay = millis(20).as_micros().to_string();
                 server.start_again_with(&[
                     "--key-load-delay",
-                    "20000",
+                    &delay,
                     "--loading-process-events-interval-bytes",
                     "1024",
                 ]);
