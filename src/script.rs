@@ -219,6 +219,7 @@ pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64) -> Call {
         .key(key.key())
         .arg(owner.as_str())
         .arg(millis.to_string())
+        .arg(owner.with_fresh_name().split().0.as_str())
         .publishing_to(key)
 }
 

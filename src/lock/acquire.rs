@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
-use super::turn::{queue_up, silence};
+use super::turn::{silence, wait_in_line};
+use crate::clock::Moment;
 use crate::conn::InVain;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -36,7 +37,7 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Res
     let turn = match core.queue.enter(key.key(), thread) {
         Place::Mine(hold) => return reenter(core, hold, *kind, terms, patience).map(Some),
         Place::Turn(turn) => turn,
-        Place::Behind => match queue_up(core, key, thread, patience)? {
+        Place::Behind => match wait_in_line(core, key, patience, Moment::now())? {
             Some(turn) => turn,
             None => return Ok(None),
         },
@@ -56,11 +57,8 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
         patience.silent_since(unanswered);
         silence(core, key, unanswered, patience)?;
         let found = attempt(handle, terms, patience);
-        if !matches!(
-            found,
-            Ok(Found::TooLate | Found::Unreplicated(_))
-                | Err(Error::Unavailable { .. } | Error::Interrupted { .. })
-        ) {
+        // A refusal says nothing of who has the lock: those who come next ask for themselves.
+        if matches!(found, Ok(Found::Taken(_) | Found::Held(_))) {
             turn.answered();
         }
         let left = match found? {

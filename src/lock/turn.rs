@@ -16,99 +16,57 @@ const FIRST_NAP: Duration = Duration::from_micros(50);
 /// The longest.
 const LONGEST_NAP: Duration = Duration::from_millis(20);
 
-/// Waits behind the other threads of this process, one of which asks for the lock or has it.
-pub(super) fn queue_up(
+/// Waits behind the other threads of this process, one of which asks for the lock or has it; the turn, if it has
+/// come before the patience ends.
+///
+/// Who is out of patience still hears, for one command time-out, the answer to what the thread with the turn
+/// has asked since `heard` or before: until then nobody knows that the lock is not to be had. If nobody has it,
+/// those who hear that take turns to ask.
+pub(super) fn wait_in_line(
     core: &Core,
     key: &LockKey,
-    thread: ThreadId,
     patience: &Patience,
+    heard: Moment,
 ) -> Result<Option<Turn>> {
-    let came = Moment::now();
-    match wait_in_line(core, key, thread, patience)? {
-        Some(turn) => Ok(Some(turn)),
-        None => hear_answer(core, key, thread, patience, came),
-    }
-}
-
-/// Out of patience, waits for the answer to what another thread has asked since before this one came: until
-/// then nobody knows that the lock is not to be had. If nobody has it, those who hear that take turns to ask.
-fn hear_answer(
-    core: &Core,
-    key: &LockKey,
-    thread: ThreadId,
-    patience: &Patience,
-    came: Moment,
-) -> Result<Option<Turn>> {
-    let queue = &core.queue;
-    let is_open = || {
-        queue
-            .unanswered(key.key())
-            .is_some_and(|since| since <= came)
-    };
-    if !is_open() {
+    let (queue, thread) = (&core.queue, ThreadId::current());
+    let unanswered = || queue.unanswered(key.key());
+    let is_open = || unanswered().is_some_and(|since| since <= heard);
+    if patience.is_over() && !is_open() {
         return Ok(None);
     }
     let turn = queue.line_up(key.key(), thread, patience.waker());
     if turn.is_some() {
         return Ok(turn);
     }
-    let end = patience
-        .call_ends()
-        .min(Moment::now().after(core.command_timeout));
-    let mut nap = FIRST_NAP;
+    let (mut nap, mut hears_until) = (FIRST_NAP, None);
     loop {
-        patience.pause(nap);
-        if let Some(turn) = queue.take_turn(key.key(), thread) {
-            return Ok(Some(turn));
+        if patience.is_over() {
+            let time = || Moment::now().after(core.command_timeout);
+            hears_until.get_or_insert_with(|| patience.call_ends().min(time()));
+            patience.pause(nap);
+            nap = (nap * 2).min(LONGEST_NAP);
+        } else {
+            patience.sleep(patience.look_up(unanswered()));
         }
-        if !is_open() {
-            return Ok(queue.leave(key.key(), thread));
-        }
-        let given_up = patience.check(key.name()).and_then(|()| {
+        let silent = unanswered();
+        patience.silent_since(silent);
+        let given_up = patience.check(key.name()).and_then(|()| match hears_until {
             // That too few replicas have it is an answer.
-            if end.is_past() || queue.confirmed(key.key()).is_some() {
-                return Err(no_answer(core, key, patience));
+            Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
+                Err(no_answer(core, key, patience))
             }
-            Ok(())
+            Some(_) => Ok(()),
+            None => silence(core, key, silent, patience),
         });
         if let Err(error) = given_up {
             drop(queue.leave(key.key(), thread));
             return Err(error);
         }
-        nap = (nap * 2).min(LONGEST_NAP);
-    }
-}
-
-/// Waits for the turn until it has come or the patience ends.
-pub(super) fn wait_in_line(
-    core: &Core,
-    key: &LockKey,
-    thread: ThreadId,
-    patience: &Patience,
-) -> Result<Option<Turn>> {
-    if patience.is_over() {
-        return Ok(None);
-    }
-    let turn = core.queue.line_up(key.key(), thread, patience.waker());
-    if turn.is_some() {
-        return Ok(turn);
-    }
-    loop {
-        patience.sleep(patience.look_up(core.queue.unanswered(key.key())));
-        let unanswered = core.queue.unanswered(key.key());
-        patience.silent_since(unanswered);
-        let given_up = patience
-            .check(key.name())
-            .and_then(|()| silence(core, key, unanswered, patience));
-        if let Err(error) = given_up {
-            drop(core.queue.leave(key.key(), thread));
-            return Err(error);
-        }
-        if let Some(turn) = core.queue.take_turn(key.key(), thread) {
+        if let Some(turn) = queue.take_turn(key.key(), thread) {
             return Ok(Some(turn));
         }
-        if patience.is_over() {
-            return Ok(core.queue.leave(key.key(), thread));
+        if patience.is_over() && !is_open() {
+            return Ok(queue.leave(key.key(), thread));
         }
     }
 }

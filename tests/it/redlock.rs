@@ -99,6 +99,16 @@ fn take_all(clients: &[LockClient], lease: Lease) -> LockGuard {
     })
 }
 
+/// How many were called there.
+fn scripts(server: &Server) -> u64 {
+    let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
+    let line = |line: &str| {
+        let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
+        calls.split_once(',')?.0.parse().ok()
+    };
+    info.lines().find_map(line).unwrap_or(0)
+}
+
 #[test]
 fn a_majority_is_enough_and_less_is_nothing() {
     for count in [3, 5] {

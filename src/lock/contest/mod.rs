@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::held::Held;
 use super::majority::Majority;
-use super::turn::{queue_up, silence, wait_in_line};
+use super::turn::{silence, wait_in_line};
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
@@ -25,6 +25,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 /// share them comes before the others.
 const FIRST_STEP_BACK: Duration = Duration::from_millis(4);
 const LONGEST_STEP_BACK: Duration = Duration::from_millis(50);
+
+/// So many attempts in a row take whoever is found for one who tries as well; the next one for a holder.
+const STEPS_BACK: u32 = 4;
 
 /// Between tries where no message can tell of a release.
 const POLL: Duration = Duration::from_millis(250);
@@ -82,7 +85,7 @@ impl<'a> Contest<'a> {
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
             Place::Turn(turn) => Some(turn),
-            _ => queue_up(&first.core, &first.key, thread, self.patience)?,
+            _ => wait_in_line(&first.core, &first.key, self.patience, Moment::now())?,
         };
         if self.turns[0].is_none() {
             return Ok(None);
@@ -93,8 +96,8 @@ impl<'a> Contest<'a> {
     fn compete(&mut self) -> Result<Option<Vec<Held>>> {
         let patience = self.patience;
         let first = &self.lock.locks[0];
-        let (mut pause, mut step_back) = (Duration::ZERO, FIRST_STEP_BACK);
-        let mut poll = POLL;
+        let (mut pause, mut poll) = (Duration::ZERO, POLL);
+        let mut steps_back = 0;
         // Of all attempts that nobody answers together.
         let mut answer_by = None;
         // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
@@ -106,9 +109,7 @@ impl<'a> Contest<'a> {
             let end = *answer_by.get_or_insert_with(|| patience.answer_by());
             let asked = Moment::now();
             let found = self.attempt()?;
-            // Who steps back for less than an attempt takes meets the others again.
             let took = Moment::now().since(asked);
-            let longest = LONGEST_STEP_BACK.max(took * 8);
             if !matches!(found, Found::Silence(_)) {
                 self.turns.iter().flatten().for_each(Turn::answered);
                 answer_by = None;
@@ -116,13 +117,14 @@ impl<'a> Contest<'a> {
             self.turns[1..].fill_with(|| None);
             let is_undecided = match found {
                 Found::Shared => true,
-                // At first they are taken for others who try as well, and step back.
-                Found::Held { shared, .. } => shared && step_back < longest,
+                Found::Held { shared, .. } => shared && steps_back < STEPS_BACK,
                 _ => false,
             };
             match found {
                 Found::Taken(held) => return Ok(Some(held)),
                 Found::Silence(error) => {
+                    // What a minority granted was given back, which would end the pause where that is heard.
+                    self.listeners.fill_with(|| None);
                     patience.pause(pause.min(end.left()));
                     if end.is_past() && !patience.is_interrupted() {
                         return Err(error);
@@ -133,17 +135,15 @@ impl<'a> Contest<'a> {
                     return Ok(None);
                 }
                 _ if is_undecided => {
-                    step_back = step_back.max(took);
-                    self.step_back(by_chance(step_back), decided_by);
-                    step_back = (step_back * 2).min(longest);
+                    self.step_back(step_back(steps_back, took), decided_by);
+                    steps_back += 1;
                 }
                 // In the order of the servers, as all threads do, so that no two wait for each other.
                 Found::Behind(at) => {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
                     let briefly = patience.until(Moment::now().after(POLL), time);
-                    let thread = ThreadId::current();
-                    let turn = wait_in_line(&lock.core, &lock.key, thread, &briefly);
+                    let turn = wait_in_line(&lock.core, &lock.key, &briefly, Moment::ZERO);
                     self.turns[at] = match turn {
                         // Silence at one server is for the others to make up for.
                         Err(Error::Unavailable { .. }) => None,
@@ -157,7 +157,7 @@ impl<'a> Contest<'a> {
                         poll = (poll * 2).min(LONGEST_POLL);
                         left.min(by_chance(poll))
                     } else {
-                        (poll, step_back) = (POLL, FIRST_STEP_BACK);
+                        (poll, steps_back) = (POLL, 0);
                         left
                     };
                     self.listen();
@@ -174,7 +174,7 @@ impl<'a> Contest<'a> {
                     }
                     if shared {
                         // Those who share it are woken by one another.
-                        self.step_back(by_chance(FIRST_STEP_BACK), decided_by);
+                        self.step_back(step_back(0, Duration::ZERO), decided_by);
                     }
                 }
             }
@@ -221,4 +221,12 @@ impl<'a> Contest<'a> {
             .filter(|listener| listener.is_live());
         live.count() >= self.lock.needed()
     }
+}
+
+/// How long to step back after so many attempts in a row that got a part. Who does so for less than an attempt
+/// takes meets the others again.
+fn step_back(before: u32, took: Duration) -> Duration {
+    let longest = LONGEST_STEP_BACK.max(took * 8);
+    let doubled = FIRST_STEP_BACK.max(took) * (1 << before.min(STEPS_BACK));
+    by_chance(doubled.min(longest))
 }

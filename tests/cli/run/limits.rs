@@ -103,6 +103,32 @@ fn who_waits_for_a_lock_that_outlasts_its_job_is_told_until_when() {
     assert_eq!(waiter.end().expect(0).text(), "ran\n");
 }
 
+/// A renewal that was under way when the job ended comes in vain.
+#[test]
+fn nothing_lengthens_what_outlasts_its_job() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let over = directory.path().join("over");
+    let (least, lease) = (millis(30_000), millis(60_000));
+    let holder = run(&server)
+        .args(["--at-least", &text(least), "--lease", &text(lease)])
+        .locked("k", &format!("echo on; {}", super::until(&over)))
+        .start();
+    holder.next_output();
+    let [(owner, 1)] = &server.ask::<Vec<(String, u32)>>(redis::cmd("HGETALL").arg("k"))[..] else {
+        panic!("one owner has it once");
+    };
+    std::fs::write(&over, "").unwrap();
+    holder.end().expect(0);
+    let renew = include_str!("../../../lua/renew.lua");
+    let mut late = redis::cmd("EVAL");
+    late.arg(renew).arg(1).arg("k").arg(owner);
+    late.arg(u64::try_from(lease.as_millis()).unwrap());
+    assert_eq!(server.ask::<Vec<i32>>(&late), [-1]);
+    let left = u128::try_from(time_to_live(&server, "k")).expect("it is locked");
+    assert!(left <= least.as_millis(), "{left}");
+}
+
 #[test]
 fn a_job_that_is_long_enough_leaves_nothing() {
     let server = Server::start();

