@@ -13,6 +13,9 @@ const NO_RESULTS: &[&str] = &[
     "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8", "usize",
 ];
 
+const ASYNC: &str = "an `async fn` cannot be locked: a lock belongs to one thread, and this runs on many; \
+                     write a blocking `fn`, and call it by your runtime's `spawn_blocking`";
+
 /// A function, or a declaration of one.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -94,11 +97,7 @@ impl Function {
             errors.push(syn::Error::new_spanned(at.to_token_stream(), why));
         };
         if let Some(word) = &self.signature.asyncness {
-            refuse(
-                word,
-                "an `async fn` cannot be locked: a lock belongs to one thread, and this runs on many; \
-                 write a blocking `fn`, and call it by your runtime's `spawn_blocking`",
-            );
+            refuse(word, ASYNC);
         }
         if let Some(word) = &self.signature.constness {
             refuse(
@@ -112,7 +111,12 @@ impl Function {
                 "a function without a body cannot be locked; write `#[locked]` before those of each `impl`",
             );
         }
-        if let Some(place) = self.no_result() {
+        if let ReturnType::Type(_, written) = &self.signature.output
+            && is_named(written, &["Pin"])
+        {
+            // What `async_trait` and its like have made of one.
+            refuse(written, ASYNC);
+        } else if let Some(place) = self.no_result() {
             refuse(
                 place,
                 "a locked function returns a `Result`, by which its caller learns that somebody else has the lock; \
@@ -166,13 +170,19 @@ fn is_no_result(found: &Type) -> bool {
     match found {
         Type::Paren(inner) => is_no_result(&inner.elem),
         Type::Group(inner) => is_no_result(&inner.elem),
-        Type::Path(path) => {
-            let last = path.path.segments.last();
-            last.is_some_and(|last| NO_RESULTS.iter().any(|name| last.ident == name))
-        }
+        Type::Path(_) => is_named(found, NO_RESULTS),
         Type::Macro(_) | Type::Verbatim(_) | Type::Infer(_) => false,
         _ => true,
     }
+}
+
+/// By the last word of its path.
+fn is_named(found: &Type, names: &[&str]) -> bool {
+    let Type::Path(path) = found else {
+        return false;
+    };
+    let last = path.path.segments.last();
+    last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
 #[cfg(test)]
@@ -225,6 +235,15 @@ mod tests {
             assert_eq!(found.len(), 1, "{result}");
             assert!(found[0].contains("-> Result<T, E>"), "{result}: {found:?}");
         }
+    }
+
+    /// As `async_trait` leaves it.
+    #[test]
+    fn what_was_an_async_fn_is_refused_as_one() {
+        let found = refusals(quote!(
+            fn f() -> ::core::pin::Pin<Box<dyn Future<Output = Result<(), E>>>> {}
+        ));
+        assert_eq!(found, [ASYNC]);
     }
 
     #[test]

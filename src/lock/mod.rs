@@ -80,7 +80,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
 
     /// Takes the lock if it is to be had within `wait`; false if somebody else holds it then.
     /// [`Duration::ZERO`] means one attempt, or the end of the one that another thread of this process is at;
-    /// a `wait` too long for the clock means for ever.
+    /// a `wait` too long for the clock means for ever. What Redis has told another thread of this process that
+    /// waits for the lock counts for this call, too.
     ///
     /// If this thread holds it already, it is held once more, and must be unlocked once more.
     ///

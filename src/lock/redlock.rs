@@ -20,6 +20,7 @@ use crate::lease::Lease;
 /// calls go on at the speed of the others: a server that does not answer is left out for a while, which
 /// doubles from 100 ms to 3 s. Where several callers get a part of the servers each, they give it back and try
 /// again, a call that does not wait included, for as long as one command may take: one of them has the lock in the end.
+/// One that got no part says `false` meanwhile: others have the lock, or are about to settle who does.
 ///
 /// # The hold
 ///

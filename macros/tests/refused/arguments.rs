@@ -35,6 +35,11 @@ fn no_kind() -> leasehold::Result<()> {
     Ok(())
 }
 
+#[locked(key = "order", kind = "fenced")]
+fn no_word() -> leasehold::Result<()> {
+    Ok(())
+}
+
 #[locked(key = "order", on_loss = "panic")]
 fn on_loss() -> leasehold::Result<()> {
     Ok(())

@@ -32,6 +32,11 @@ fn open(_id: u64) -> leasehold::Result<()> {
     Ok(())
 }
 
+#[locked(key = "order:id}")]
+fn not_open(_id: u64) -> leasehold::Result<()> {
+    Ok(())
+}
+
 #[locked(key = "order:{a b}")]
 fn no_expression(_id: u64) -> leasehold::Result<()> {
     Ok(())

@@ -45,4 +45,9 @@ fn wait() -> leasehold::Result<()> {
     Ok(())
 }
 
+#[locked(key = "order", wait = 10)]
+fn wait_of_a_number() -> leasehold::Result<()> {
+    Ok(())
+}
+
 fn main() {}
