@@ -148,7 +148,8 @@ pub(super) enum Command {
     /// leasehold alone is stopped it can do nothing of this: by STOP, or with a pipeline in the background of which
     /// another command asks for the terminal. Ctrl-Z on a terminal stops both, and nothing is
     /// renewed: after one lease somebody else can have the lock, and a command that is continued then is killed,
-    /// with status 76.
+    /// with status 76. So does STOP sent to a command that has the terminal: continue leasehold then (fg), not the
+    /// command alone, which nobody would renew the lock for. A command stopped elsewhere keeps its lock.
     ///
     /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
     /// change the user outside: runuser -u app -- leasehold run .., sudo leasehold --url .. run .. (sudo drops what the

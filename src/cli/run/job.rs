@@ -96,7 +96,12 @@ impl Job {
         // Also if the next look is to tell it.
         let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let news = || waitid(WaitId::Pid(self.leader), flags);
-        matches!(self.state, State::Stopped(_)) || matches!(news(), Ok(Some(_)))
+        self.was_stopped() || matches!(news(), Ok(Some(_)))
+    }
+
+    /// The same as of the last look.
+    pub(super) fn was_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped(_))
     }
 
     /// Whether some of its group are there still, if only to be buried. For a job that has ended.

@@ -170,8 +170,16 @@ impl Vigil<'_> {
                 self.schedule.told(Moment::now());
                 self.pass_on(signal);
             }
+            Ok(Signal::SIGTSTP) => {
+                self.told_to_stop = true;
+                let told_before = self.job.was_stopped();
+                self.job.signal(Signal::SIGTSTP);
+                if told_before {
+                    // Of a second stop nobody tells, and the shell is to have its terminal.
+                    self.stopped(Signal::SIGTSTP);
+                }
+            }
             Ok(signal) => {
-                self.told_to_stop |= signal == Signal::SIGTSTP;
                 self.job.signal(signal);
             }
         }
@@ -195,8 +203,8 @@ impl Vigil<'_> {
         }
     }
 
-    /// A job that stops on a terminal stops us, too, so that the shell takes over. Elsewhere whoever
-    /// stopped it continues it.
+    /// A job that the terminal stops stops us, too, so that the shell takes over. Whoever else stopped it
+    /// continues it, and nobody else: until then its lock is renewed.
     fn stopped(&mut self, by: Signal) {
         let Some(terminal) = &mut self.terminal else {
             return;
@@ -208,6 +216,9 @@ impl Vigil<'_> {
         if asks && terminal.is_of(self.job.group()) {
             // It asked before it was given.
             self.job.signal(Signal::SIGCONT);
+            return;
+        }
+        if !(asks || self.told_to_stop || terminal.is_of(self.job.group())) {
             return;
         }
         if !(asks && terminal.is_ours()) {

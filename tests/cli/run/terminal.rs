@@ -1,12 +1,14 @@
 //! `leasehold run` at a terminal, as a job of an interactive shell.
 
+use std::path::Path;
+
 use rexpect::session::PtyReplSession;
 
-use super::{delete, is_dead, keys, time_to_live};
+use super::{delete, is_dead, keys, text, time_to_live};
 use crate::program::PATH;
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, eventually_some, throughout};
+use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, eventually_some, throughout};
 
 /// A shell that knows the server; `run SCRIPT` is the command with the lock `k`.
 fn shell(server: &Server) -> PtyReplSession {
@@ -334,6 +336,84 @@ fn a_command_in_the_background_gets_the_terminal_when_it_comes_forward() {
     hear(&mut shell, "got hello");
     shell.send_control('d').unwrap();
     assert_eq!(status(&mut shell), 3);
+}
+
+/// A command in the background, which ends with status 3 when the file is there, and somebody stops: its
+/// process, and that of `leasehold`.
+fn stopped_in_the_background(shell: &mut PtyReplSession, options: &str, over: &Path) -> (u32, u32) {
+    let script = format!(
+        "echo pids $$ $PPID.; while [ ! -e {} ]; do sleep 0.02; done; exit 3",
+        over.display()
+    );
+    say(
+        shell,
+        &format!("'{PATH}' run {options} k -- sh -c '{script}' &"),
+    );
+    hear(shell, "pids ");
+    let told = hear(shell, ".");
+    let pids: Vec<u32> = told.split_whitespace().flat_map(str::parse).collect();
+    let [job, leasehold] = pids[..] else {
+        panic!("{told}");
+    };
+    signal(job, "STOP");
+    eventually("it to stop", || is_stopped(job));
+    (job, leasehold)
+}
+
+/// Whoever stopped it continues it alone.
+#[test]
+fn a_command_in_the_background_that_somebody_stops_keeps_its_lock() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let over = directory.path().join("over");
+    let mut shell = shell(&server);
+    let options = format!("--lease {}", text(LEASE.get() * 3));
+    let (job, leasehold) = stopped_in_the_background(&mut shell, &options, &over);
+    let mut left = time_to_live(&server, "k");
+    eventually("a renewal", || {
+        let before = std::mem::replace(&mut left, time_to_live(&server, "k"));
+        assert!(left > 0, "nobody renews it");
+        left > before
+    });
+    assert!(is_stopped(job) && !is_stopped(leasehold));
+    signal(job, "CONT");
+    eventually("it to go on", || !is_stopped(job));
+    std::fs::write(&over, "").unwrap();
+    say(&mut shell, "wait $!; echo \"status=$?.\"");
+    hear(&mut shell, "status=3.");
+    assert!(keys(&server).is_empty());
+}
+
+/// The shell knows nothing of that, and continues nobody.
+#[test]
+fn a_command_that_somebody_stopped_before_it_came_forward_leaves_a_way_out() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let over = directory.path().join("over");
+    let mut shell = shell(&server);
+    let (job, leasehold) = stopped_in_the_background(&mut shell, "", &over);
+    say(&mut shell, "fg");
+    eventually("it to come forward", || is_in_front(leasehold));
+    shell.send_control('z').unwrap();
+    hear(&mut shell, "Stopped");
+    assert!(is_stopped(leasehold));
+    shell.wait_for_prompt().unwrap();
+    say(&mut shell, "fg");
+    eventually("both to go on", || {
+        !is_stopped(job) && !is_stopped(leasehold)
+    });
+    std::fs::write(&over, "").unwrap();
+    assert_eq!(status(&mut shell), 3);
+    assert!(keys(&server).is_empty());
+}
+
+/// What is typed comes to its group.
+fn is_in_front(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // After the name: state, parent, group, session, terminal, the group that has it.
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    let fields: Vec<&str> = rest.split(' ').collect();
+    fields[2] == fields[5]
 }
 
 /// It asked before it was given.
