@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use crate::program::PATH;
+use crate::support::process::signal;
 use crate::support::server::Server;
+use crate::support::timing::eventually;
 
 const README: &str = include_str!("../../README.md");
 const URL: &str = "redis://127.0.0.1:6379";
@@ -72,25 +74,38 @@ fn the_unit_for_systemd_runs_the_job_once() {
         line.unwrap_or_else(|| panic!("no {name}"))
     };
     let (name, value) = setting("Environment=").split_once('=').expect("a variable");
-    let start = || {
-        let mut words = setting("ExecStart=").split(' ');
-        Command::new(words.next().expect("a program"))
-            .args(words)
-            .env_clear()
-            .env(name, value)
-            .output()
-            .expect("it runs")
+    let command = |line: &str| {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).env_clear().env(name, value);
+        command
+    };
+    let line = setting("ExecStart=");
+    let start = || command(line).output().expect("it runs");
+    let succeeds = |status: ExitStatus| {
+        let mut good = setting("SuccessExitStatus=").split(' ').map(str::parse);
+        good.any(|good| good.ok() == status.code())
     };
     let done = start();
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     assert!(!done.stdout.is_empty(), "the date");
     server.ask::<()>(redis::cmd("HSET").arg("report").arg("somebody").arg(1));
     let in_vain = start();
-    assert_eq!(
-        in_vain.status.code(),
-        setting("SuccessExitStatus=").parse().ok(),
-        "{in_vain:?}"
-    );
+    assert_eq!(in_vain.status.code(), Some(75));
+    assert!(succeeds(in_vain.status));
+    server.ask::<()>(redis::cmd("DEL").arg("report"));
+
+    // A stop tells the program and no other.
+    assert_eq!(setting("KillMode="), "mixed");
+    let line = line.replace("/bin/date", "/bin/sleep 100");
+    let mut stopped = command(&line).spawn().expect("it runs");
+    eventually("the lock", || {
+        server.ask(redis::cmd("EXISTS").arg("report"))
+    });
+    signal(stopped.id(), "TERM");
+    let status = stopped.wait().expect("our own child");
+    assert!(succeeds(status), "{status}");
+    assert!(!server.ask::<bool>(redis::cmd("EXISTS").arg("report")));
 }
 
 /// Where there is a systemd to ask.
