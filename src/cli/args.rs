@@ -152,8 +152,9 @@ pub(super) enum Command {
     /// command alone, which nobody would renew the lock for. A command stopped elsewhere keeps its lock.
     ///
     /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
-    /// change the user outside: runuser -u app -- leasehold run .., sudo leasehold --url .. run .. (sudo drops what the
-    /// environment says of Redis).
+    /// change the user outside: runuser -u app -- leasehold run .., or sudo
+    /// --preserve-env=LEASEHOLD_URL,LEASEHOLD_PASSWORD leasehold run .. (else sudo drops what the environment says of
+    /// Redis; all users can read a command line).
     ///
     /// A Redis that does not answer is given up after ten times --timeout; with --wait or --no-wait when the
     /// wait is over, or after one --timeout if that is longer.
