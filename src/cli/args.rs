@@ -132,7 +132,9 @@ pub(super) enum Command {
     /// and CONT; while the lock is waited for, the first twelve end the wait. The status is the
     /// command's, 128 + n if signal n ended it. If HUP, INT, QUIT or TERM was passed on and the command ends before
     /// others of its group, the lock is kept until they have ended, too, or --kill-after after the signal. Whom else
-    /// the command leaves behind, nobody waits for.
+    /// the command leaves behind, nobody waits for. What moves to a process group or session of its own is neither
+    /// told, stopped, killed nor waited for: what a script runs by timeout (write timeout --foreground) or by setsid,
+    /// and the jobs of an interactive shell.
     ///
     /// If Redis confirms no renewal of the lock, the command gets TERM, then KILL, both before its lease can be
     /// over on the server: KILL a sixtieth of the lease before that, TERM --kill-after before KILL, but in
