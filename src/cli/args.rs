@@ -129,7 +129,8 @@ pub(super) enum Command {
     /// The command runs without a shell, in a process group of its own, with the standard input, output and
     /// error of leasehold, the terminal, if there is one, and LEASEHOLD_KEY in its environment. HUP, INT, QUIT,
     /// TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS and PWR are passed on to its group, and USR1, USR2, WINCH, TSTP
-    /// and CONT; while the lock is waited for, the first twelve end the wait. The status is the
+    /// and CONT; while the lock is waited for, the first twelve end the wait. What is ignored
+    /// stays ignored in the command (nohup), but PIPE is at its default there. The status is the
     /// command's, 128 + n if signal n ended it. If HUP, INT, QUIT or TERM was passed on and the command ends before
     /// others of its group, the lock is kept until they have ended, too, or --kill-after after the signal. Whom else
     /// the command leaves behind, nobody waits for. What moves to a process group or session of its own is neither
@@ -150,8 +151,8 @@ pub(super) enum Command {
     /// leasehold alone is stopped it can do nothing of this: by STOP, or with a pipeline in the background of which
     /// another command asks for the terminal. Ctrl-Z on a terminal stops both, and nothing is
     /// renewed: after one lease somebody else can have the lock, and a command that is continued then is killed,
-    /// with status 76. So does STOP sent to a command that has the terminal: continue leasehold then (fg), not the
-    /// command alone, which nobody would renew the lock for. A command stopped elsewhere keeps its lock.
+    /// with status 76. STOP sent to a command that has the terminal stops leasehold, too: continue that (fg), not the
+    /// command alone, whose lock nobody would renew. Stopped elsewhere, a command keeps its lock.
     ///
     /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
     /// change the user outside: runuser -u app -- leasehold run .., or sudo

@@ -36,7 +36,7 @@ const FOR_THE_JOB: &[i32] = &[SIGUSR1, SIGUSR2, SIGWINCH];
 /// What comes, from when this is made; a thread of its own takes it.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// Their numbers, in the order in which they came.
+    /// Their numbers. Of those that come at the same time nobody knows which was first.
     pub(super) received: Receiver<i32>,
     /// Raised by those that end a wait.
     pub(super) interrupt: Interrupt,
@@ -45,7 +45,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`).
+    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`). But PIPE, which
+    /// every Rust program ignores, is at its default in what it starts.
     pub(super) fn catch() -> Result<Self> {
         let ignored = ignored();
         let is_wanted = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
@@ -59,10 +60,12 @@ impl Signals {
         let thread = Builder::new()
             .name("leasehold-signals".into())
             .spawn(move || {
-                for signal in caught.forever() {
-                    let _ = sender.send(signal);
-                    if ENDING.contains(&signal) {
-                        raised.interrupt();
+                while !caught.is_closed() {
+                    for signal in in_order(caught.wait().collect()) {
+                        let _ = sender.send(signal);
+                        if ENDING.contains(&signal) {
+                            raised.interrupt();
+                        }
                     }
                 }
             })
@@ -100,6 +103,13 @@ impl Drop for Signals {
     }
 }
 
+/// They come by their numbers, CONT before TSTP, after which the job would stay stopped. So CONT is the last, as if
+/// it had cancelled the stop: a job that runs can be stopped once more.
+fn in_order(mut taken_at_once: Vec<i32>) -> Vec<i32> {
+    taken_at_once.sort_by_key(|&signal| signal == SIGCONT);
+    taken_at_once
+}
+
 fn refused(error: std::io::Error) -> Failure {
     Failure::new(UNAVAILABLE, format!("signals cannot be caught: {error}"))
 }
@@ -110,4 +120,17 @@ fn ignored() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_stop_and_its_end_that_come_together_the_end_is_the_last() {
+        let taken = vec![SIGTERM, SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH];
+        let expected = [SIGTERM, SIGCHLD, SIGTSTP, SIGWINCH, SIGCONT];
+        assert_eq!(in_order(taken), expected);
+        assert_eq!(in_order(vec![SIGCONT, SIGTSTP]), [SIGTSTP, SIGCONT]);
+    }
 }

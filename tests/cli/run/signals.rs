@@ -317,3 +317,15 @@ fn what_was_ignored_stays_ignored() {
     running.signal("TERM");
     running.end().expect(128 + 15);
 }
+
+/// Whatever it was here: the command is to end with the reader of its pipe.
+#[test]
+fn a_broken_pipe_ends_the_command() {
+    let server = Server::start();
+    let ending = "trap '' PIPE; exec \"$@\"";
+    run(&server)
+        .locked("k", "kill -s PIPE $$; echo went on")
+        .with(|command| wrap(command, "sh", &["-c", ending, "sh"]))
+        .output()
+        .expect(128 + 13);
+}
