@@ -157,7 +157,8 @@ pub(super) enum Command {
     /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
     /// change the user outside: runuser -u app -- leasehold run .., or sudo
     /// --preserve-env=LEASEHOLD_URL,LEASEHOLD_PASSWORD leasehold run .. (else sudo drops what the environment says of
-    /// Redis; all users can read a command line).
+    /// Redis; all users can read a command line). One that changes its group, or whose file has capabilities, outlives
+    /// a killed leasehold, too.
     ///
     /// A Redis that does not answer is given up after ten times --timeout; with --wait or --no-wait when the
     /// wait is over, or after one --timeout if that is longer.

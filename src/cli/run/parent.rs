@@ -2,7 +2,8 @@
 //!
 //! Linux kills a process when its parent dies, if the process itself has asked for that. So the job begins
 //! as this very program, which asks, and then becomes the command. It holds for the command alone, not for
-//! what it starts, and until it changes its user: by a set-user-ID file, or as root by `runuser`.
+//! what it starts, and until it changes its user or group: by a set-user-ID or set-group-ID file, or as root by
+//! `runuser`. A command whose file has capabilities is not killed either.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
