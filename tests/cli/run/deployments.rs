@@ -1,11 +1,11 @@
 //! The same on every deployment.
 
-use super::{run, text};
+use super::{keys, run, text};
 use crate::program::{Program, leasehold, leasehold_nowhere};
 use crate::support::certificates::TRUSTED;
-use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
+use crate::support::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
 use crate::support::server::Server;
-use crate::support::timing::millis;
+use crate::support::timing::{eventually, millis};
 use crate::support::unique;
 
 /// A job that sees its lock, and one that is refused meanwhile.
@@ -35,6 +35,31 @@ fn behind_sentinels() {
     let urls = deployment.sentinel_urls().join(",");
     let program = || leasehold(&urls).args(["--sentinel", deployment.master_name()]);
     works(program, &unique("sentinel"));
+}
+
+/// The sentinels themselves ask for no password.
+#[test]
+fn behind_sentinels_whose_master_asks_for_a_password() {
+    let deployment = SentinelDeployment::start_with_password("secret");
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("ann").arg("on").arg(">hers");
+    acl.arg("+@all").arg("allchannels").arg("~ann:*");
+    for server in deployment.servers() {
+        let () = server.ask(&acl);
+    }
+    let urls = deployment.sentinel_urls().join(",");
+    let program = |password: &str| {
+        let program = leasehold(&urls).env("LEASEHOLD_PASSWORD", password);
+        program.args(["--sentinel", deployment.master_name()])
+    };
+    works(|| program("secret"), "lock");
+    let ann = || program("hers").args(["--user", "ann"]);
+    works(ann, "ann:lock");
+    let refused = ann()
+        .args(["run", "--no-wait"])
+        .locked("lock", "echo ran")
+        .output();
+    assert_eq!(refused.expect_failure(69, &["permission"]).text(), "");
 }
 
 #[test]
@@ -67,6 +92,28 @@ fn on_independent_servers() {
         .locked(&key, "echo ran")
         .output();
     refused.expect_failure(75, &[&key]);
+}
+
+#[test]
+fn a_replica_has_the_lock_before_the_job_begins() {
+    let deployment = Replicated::shared();
+    let key = unique("replicated");
+    let look = format!("redis-cli -p {} exists {key}", deployment.replica(0).port());
+    let program = |url: &str| leasehold(url).args(["--min-replicas", "1", "run", "--no-wait"]);
+    eventually("a replica that is in time", || {
+        let output = program(&deployment.url()).locked(&key, &look).output();
+        if output.code() == Some(69) {
+            // It has 100 ms, and a busy machine may let it wait for longer.
+            assert!(output.err.contains("0 of 1"), "{output:?}");
+            return false;
+        }
+        assert_eq!(output.expect(0).text(), "1\n");
+        true
+    });
+    let alone = Server::start();
+    let refused = program(&alone.url()).locked("k", "echo ran").output();
+    assert_eq!(refused.expect_failure(69, &["0 of 1"]).text(), "");
+    assert!(keys(&alone).is_empty());
 }
 
 #[test]
@@ -104,6 +151,35 @@ fn over_tls() {
         .locked("k", "echo ran")
         .output();
     assert_eq!(untrusted.expect_failure(69, &["certificate"]).text(), "");
+}
+
+#[test]
+fn over_tls_with_a_certificate_of_its_own() {
+    let server = Server::options()
+        .tls_for_known_clients(&TRUSTED.issue("127.0.0.1"))
+        .start();
+    let directory = tempfile::tempdir().unwrap();
+    let ours = TRUSTED.issue("client");
+    let [authority, chain, key] = [
+        ("authority.pem", &TRUSTED.pem),
+        ("chain.pem", &ours.chain),
+        ("key.pem", &ours.key),
+    ]
+    .map(|(name, pem)| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, pem).unwrap();
+        file
+    });
+    let url = format!("rediss://{}", server.tls_address());
+    let unknown = || leasehold(&url).arg("--cacert").arg(&authority);
+    let known = || unknown().arg("--cert").arg(&chain).arg("--cert-key");
+    works(|| known().arg(&key), "k");
+    let refused = unknown()
+        .args(["run", "--no-wait"])
+        .locked("k", "echo ran")
+        .output();
+    let words = ["CertificateRequired"];
+    assert_eq!(refused.expect_failure(69, &words).text(), "");
 }
 
 #[test]
