@@ -25,6 +25,9 @@ fn shell(server: &Server) -> PtyReplSession {
     shell
 }
 
+// Scripts that start programs until they are stopped are bash's: other shells start them by vfork, and a child
+// that is stopped in the middle of that keeps its parent from stopping.
+
 #[track_caller]
 fn say(shell: &mut PtyReplSession, line: &str) {
     shell.send_line(line).unwrap();
@@ -157,7 +160,7 @@ fn in_a_pipeline_the_terminal_stays_with_a_neighbour_that_reads_it() {
     let neighbour = "read said; echo \"heard $said.\"; while read typed; do echo \"got $typed.\"; done </dev/tty";
     say(
         &mut shell,
-        &format!("'{PATH}' run k -- sh -c '{script}' | sh -c '{neighbour}'"),
+        &format!("'{PATH}' run k -- bash -c '{script}' | sh -c '{neighbour}'"),
     );
     hear(&mut shell, "heard begin.");
     shell.send_control('z').unwrap();
@@ -238,7 +241,7 @@ fn a_command_in_a_pipeline_is_stopped_although_it_reads_nothing() {
     // Not by the function: a shell that runs one in a pipeline is stopped before the program is.
     say(
         &mut shell,
-        &format!("'{PATH}' run k -- sh -c '{script}' | cat"),
+        &format!("'{PATH}' run k -- bash -c '{script}' | cat"),
     );
     hear(&mut shell, "pid ");
     let pid = hear(&mut shell, ".").parse().unwrap();
@@ -261,7 +264,7 @@ fn a_command_that_is_stopped_goes_on_in_the_background() {
     let mut shell = shell(&server);
     // Quotes of the shell's own are around it.
     let script = format!("echo on; while [ ! -e {file} ]; do sleep 0.02; done; echo off");
-    say(&mut shell, &format!("run '{script}'"));
+    say(&mut shell, &format!("run 'exec bash -c \"{script}\"'"));
     hear(&mut shell, "on");
     shell.send_control('z').unwrap();
     hear(&mut shell, "Stopped");
