@@ -160,18 +160,7 @@ impl<'a> Contest<'a> {
                         (poll, steps_back) = (POLL, 0);
                         left
                     };
-                    self.listen();
-                    let nap = if self.hears_a_majority() {
-                        left + first.core.stagger()
-                    } else {
-                        left.min(POLL)
-                    };
-                    let counters = &first.core.observer.counters;
-                    if patience.sleep(nap) {
-                        counters.wakeups_by_message.add(1);
-                    } else {
-                        counters.wakeups_by_timeout.add(1);
-                    }
+                    self.await_release(left);
                     if shared {
                         // Those who share it are woken by one another.
                         self.step_back(step_back(0, Duration::ZERO), decided_by);
@@ -179,6 +168,23 @@ impl<'a> Contest<'a> {
                 }
             }
             patience.check(self.lock.name())?;
+        }
+    }
+
+    /// Sleeps until whoever holds it gives it back, for what is left of the lease at most.
+    fn await_release(&mut self, left: Duration) {
+        self.listen();
+        let core = &self.lock.locks[0].core;
+        let nap = if self.hears_a_majority() {
+            left + core.stagger()
+        } else {
+            left.min(POLL)
+        };
+        let counters = &core.observer.counters;
+        if self.patience.sleep(nap) {
+            counters.wakeups_by_message.add(1);
+        } else {
+            counters.wakeups_by_timeout.add(1);
         }
     }
 
@@ -229,4 +235,29 @@ fn step_back(before: u32, took: Duration) -> Duration {
     let longest = LONGEST_STEP_BACK.max(took * 8);
     let doubled = FIRST_STEP_BACK.max(took) * (1 << before.min(STEPS_BACK));
     by_chance(doubled.min(longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_back_grow_with_each_attempt_and_with_its_length_alone() {
+        let ms = Duration::from_millis;
+        for (before, took, about) in [
+            (0, ms(0), ms(4)),
+            (2, ms(1), ms(16)),
+            (9, ms(1), ms(50)),
+            (u32::MAX, ms(1), ms(50)),
+            (0, ms(300), ms(300)),
+            (3, ms(300), ms(2400)),
+            (9, ms(300), ms(2400)),
+        ] {
+            let found = step_back(before, took);
+            assert!(
+                found >= about / 2 && found <= about * 3 / 2,
+                "{found:?} for {about:?}"
+            );
+        }
+    }
 }
