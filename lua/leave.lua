@@ -3,7 +3,7 @@
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- ARGV[1]  the names that the owner may have there, with spaces between
 -- ARGV[2]  time to live from now on, in milliseconds, whatever was left
--- ARGV[3]  a name that nobody has, under which it stays: a renewal on its way finds nothing to lengthen
+-- ARGV[3]  a name of nobody else's, under which it stays: a renewal on its way finds nothing to lengthen
 -- ARGV[4]  the channel of its releases: no key, because a cluster that moves a slot wants all keys of
 --          a request to be there
 -- ARGV[5]  how they are announced: publish or spublish
@@ -17,5 +17,9 @@ for name in string.gmatch(ARGV[1], '%S+') do
         redis.pcall(ARGV[5], ARGV[4], '0')
         return 1
     end
+end
+-- As an earlier copy of this left it.
+if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+    return 1
 end
 return redis.call('exists', KEYS[1]) * -1

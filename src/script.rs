@@ -213,13 +213,13 @@ pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
         .publishing_to(key)
 }
 
-/// As [`release`], but the lock stays for so many milliseconds more.
-pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+/// As [`release`], but the lock stays for so many milliseconds more, under a name of its own.
+pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64, name: &Owner) -> Call {
     Call::new(&LEAVE)
         .key(key.key())
         .arg(owner.as_str())
         .arg(millis.to_string())
-        .arg(owner.with_fresh_name().split().0.as_str())
+        .arg(name.as_str())
         .publishing_to(key)
 }
 

@@ -113,6 +113,7 @@ impl Function {
         }
         if let ReturnType::Type(_, written) = &self.signature.output
             && is_named(written, &["Pin"])
+            && written.to_token_stream().to_string().contains("Future")
         {
             // What `async_trait` and its like have made of one.
             refuse(written, ASYNC);

@@ -152,13 +152,14 @@ pub(super) enum Command {
     /// another command asks for the terminal. Ctrl-Z on a terminal stops both, and nothing is
     /// renewed: after one lease somebody else can have the lock, and a command that is continued then is killed,
     /// with status 76. STOP sent to a command that has the terminal stops leasehold, too: continue that (fg), not the
-    /// command alone, whose lock nobody would renew. Stopped elsewhere, a command keeps its lock.
+    /// command alone, whose lock nobody would renew. So do TSTP sent to leasehold on a terminal, and a command in the
+    /// background that asks for the terminal. Stopped by anybody else, a command keeps its lock.
     ///
     /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
     /// change the user outside: runuser -u app -- leasehold run .., or sudo
     /// --preserve-env=LEASEHOLD_URL,LEASEHOLD_PASSWORD leasehold run .. (else sudo drops what the environment says of
-    /// Redis; all users can read a command line). One that changes its group, or whose file has capabilities, outlives
-    /// a killed leasehold, too.
+    /// Redis; all users can read a command line). One whose file is set-group-ID or has capabilities outlives a killed
+    /// leasehold, too.
     ///
     /// A Redis that does not answer is given up after ten times --timeout; with --wait or --no-wait when the
     /// wait is over, or after one --timeout if that is longer.

@@ -53,8 +53,8 @@ struct State {
     bond: Option<Arc<Quorum>>,
     /// It ended with others. In Redis it may still stand.
     forsaken: bool,
-    /// For so many milliseconds its release leaves it in Redis.
-    stays: Option<u64>,
+    /// For so many milliseconds its release leaves it in Redis, under this name.
+    stays: Option<(u64, Owner)>,
 }
 
 impl State {
@@ -305,12 +305,14 @@ impl Hold {
     /// Has its release leave it in Redis for so long.
     #[cfg(feature = "cli")]
     pub(crate) fn stay(&self, millis: u64) {
-        self.state.lock().stays = Some(millis);
+        let mut state = self.state.lock();
+        let (name, _) = state.naming.owner().with_fresh_name().split();
+        state.stays = Some((millis, name));
     }
 
-    /// For how many milliseconds its release leaves it in Redis, if it does.
-    pub(crate) fn stays(&self) -> Option<u64> {
-        self.state.lock().stays
+    /// For how many milliseconds its release leaves it in Redis, and under which name, if it does.
+    pub(crate) fn stays(&self) -> Option<(u64, Owner)> {
+        self.state.lock().stays.clone()
     }
 
     /// When the watchdog is to look at this hold again.

@@ -126,6 +126,17 @@ impl LocalQueue {
         self.silence(key).map(|silence| silence.since)
     }
 
+    /// Whether nobody here knows that the lock is not to be had: nobody asks, or who does has asked in vain since `heard`
+    /// or before.
+    pub(crate) fn is_open(&self, key: &str, heard: Moment) -> bool {
+        let names = self.0.lock();
+        let turn = names.get(key).and_then(|name| name.turn.as_ref());
+        turn.is_none_or(|turn| {
+            turn.unanswered
+                .is_some_and(|silence| silence.since <= heard)
+        })
+    }
+
     /// How many replicas confirmed the lock, too few, when the thread with the turn was granted it last.
     pub(crate) fn confirmed(&self, key: &str) -> Option<u32> {
         self.silence(key)?.confirmed

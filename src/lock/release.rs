@@ -82,7 +82,9 @@ impl<'a> Leaving<'a> {
         match &self.what {
             What::Inner(count, owner) => Some(self.recount(*count, owner)),
             What::Last => Some(match self.hold.stays() {
-                Some(millis) => script::leave(self.key(), &self.hold.owner(), millis),
+                Some((millis, name)) => {
+                    script::leave(self.key(), &self.hold.owner(), millis, &name)
+                }
                 None => self.release(),
             }),
             // It may still stand in Redis: nobody else should wait for it.

@@ -30,8 +30,8 @@ pub(super) fn wait_in_line(
 ) -> Result<Option<Turn>> {
     let (queue, thread) = (&core.queue, ThreadId::current());
     let unanswered = || queue.unanswered(key.key());
-    let is_open = || unanswered().is_some_and(|since| since <= heard);
-    if patience.is_over() && !is_open() {
+    let is_settled = || patience.is_over() && !queue.is_open(key.key(), heard);
+    if is_settled() {
         return Ok(None);
     }
     let turn = queue.line_up(key.key(), thread, patience.waker());
@@ -48,6 +48,15 @@ pub(super) fn wait_in_line(
         } else {
             patience.sleep(patience.look_up(unanswered()));
         }
+        // What has come while this thread could not run counts, however late it is.
+        if !patience.is_interrupted() {
+            if let Some(turn) = queue.take_turn(key.key(), thread) {
+                return Ok(Some(turn));
+            }
+            if is_settled() {
+                return Ok(queue.leave(key.key(), thread));
+            }
+        }
         let silent = unanswered();
         patience.silent_since(silent);
         let given_up = patience.check(key.name()).and_then(|()| match hears_until {
@@ -61,12 +70,6 @@ pub(super) fn wait_in_line(
         if let Err(error) = given_up {
             drop(queue.leave(key.key(), thread));
             return Err(error);
-        }
-        if let Some(turn) = queue.take_turn(key.key(), thread) {
-            return Ok(Some(turn));
-        }
-        if patience.is_over() && !is_open() {
-            return Ok(queue.leave(key.key(), thread));
         }
     }
 }

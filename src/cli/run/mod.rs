@@ -123,6 +123,7 @@ fn hold(
             voice,
             unheeded: None,
             told_to_stop: false,
+            stopped_by: None,
             is_beyond_us: false,
         };
         Ok(vigil.keep(signals, beat))

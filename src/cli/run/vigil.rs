@@ -39,6 +39,9 @@ pub(super) struct Vigil<'a> {
     /// Whether Ctrl-Z was ours to pass on. Then others of our group, which had it, too, stop by themselves; one that
     /// is `leasehold` renews its lock until its job has stopped.
     pub(super) told_to_stop: bool,
+    /// What the job has stopped by, if that is to be followed once all that came before it is heeded: whoever stops
+    /// with a CONT in hand is continued by nobody.
+    pub(super) stopped_by: Option<Signal>,
     /// Whether it was told that the job cannot be sent signals.
     pub(super) is_beyond_us: bool,
 }
@@ -72,8 +75,14 @@ impl Vigil<'_> {
                     ended = Some(ending);
                     beat = beat.min(LINGER);
                 }
-                Some(State::Stopped(by)) => self.stopped(by),
+                Some(State::Stopped(by)) => self.stopped_by = Some(by),
                 _ => {}
+            }
+            if received.is_empty()
+                && let Some(by) = self.stopped_by.take()
+                && self.job.was_stopped()
+            {
+                self.follow_stop(by);
             }
             if let Some(ending) = ended.filter(|_| !self.leaves_some_to_end()) {
                 return self.end(ending);
@@ -157,7 +166,7 @@ impl Vigil<'_> {
             Ok(Signal::SIGCHLD) | Err(_) => {}
             // Whoever continues us continues the job.
             Ok(Signal::SIGCONT) => {
-                self.unheeded = None;
+                (self.unheeded, self.stopped_by) = (None, None);
                 self.told_to_stop = false;
                 if self.job.is_stopped() {
                     self.go_on();
@@ -165,18 +174,15 @@ impl Vigil<'_> {
                     self.job.signal(Signal::SIGCONT);
                 }
             }
-            Ok(signal @ (Signal::SIGHUP | Signal::SIGTERM)) => self.tell_to_end(signal),
-            Ok(signal @ (Signal::SIGINT | Signal::SIGQUIT)) => {
-                self.schedule.told(Moment::now());
-                self.pass_on(signal);
+            Ok(signal @ (Signal::SIGHUP | Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)) => {
+                self.tell_to_end(signal);
             }
             Ok(Signal::SIGTSTP) => {
                 self.told_to_stop = true;
-                let told_before = self.job.was_stopped();
                 self.job.signal(Signal::SIGTSTP);
-                if told_before {
+                if self.job.was_stopped() {
                     // Of a second stop nobody tells, and the shell is to have its terminal.
-                    self.stopped(Signal::SIGTSTP);
+                    self.stopped_by = Some(Signal::SIGTSTP);
                 }
             }
             Ok(signal) => {
@@ -205,7 +211,7 @@ impl Vigil<'_> {
 
     /// A job that the terminal stops stops us, too, so that the shell takes over. Whoever else stopped it
     /// continues it, and nobody else: until then its lock is renewed.
-    fn stopped(&mut self, by: Signal) {
+    fn follow_stop(&mut self, by: Signal) {
         let Some(terminal) = &mut self.terminal else {
             return;
         };
@@ -224,7 +230,7 @@ impl Vigil<'_> {
         if !(asks && terminal.is_ours()) {
             // All of it: what still ran would outlive the lease, which nobody renews while we are stopped.
             self.job.signal(Signal::SIGSTOP);
-            terminal.stop(self.told_to_stop);
+            terminal.stop(std::mem::take(&mut self.told_to_stop));
             // Continued in the background, it is told by a signal.
             if !terminal.is_ours() {
                 self.unheeded = asks.then(|| Moment::now().after(UNHEEDED));

@@ -9,7 +9,7 @@ use crate::support::timing::{eventually, millis};
 #[test]
 fn a_job_that_runs_for_too_long_is_told_to_end() {
     let server = Server::start();
-    let (lease, longest) = (millis(500), millis(1_500));
+    let (lease, longest) = (millis(750), millis(1_500));
     let start = Instant::now();
     let output = run(&server)
         .args(["--lease", &text(lease), "--max-hold", &text(longest)])
@@ -27,7 +27,7 @@ fn a_job_that_runs_for_too_long_is_told_to_end() {
 #[test]
 fn a_job_that_does_not_end_is_killed_with_all_its_group_and_was_locked_until_then() {
     let server = Server::start();
-    let (lease, longest, patience) = (millis(500), millis(300), millis(1_500));
+    let (lease, longest, patience) = (millis(750), millis(300), millis(1_500));
     let start = Instant::now();
     let running = run(&server)
         .args(["--lease", &text(lease), "--max-hold", &text(longest)])

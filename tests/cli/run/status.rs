@@ -69,7 +69,7 @@ fn the_lock_is_held_while_the_command_runs() {
     let server = Server::start();
     let port = server.port();
     // For three leases.
-    let lease = millis(300);
+    let lease = millis(750);
     let seconds = lease.as_secs_f64();
     let script = format!(
         "for i in 1 2 3; do sleep {seconds}; redis-cli -p {port} hvals held; done; \

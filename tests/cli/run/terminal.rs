@@ -410,6 +410,21 @@ fn a_command_that_somebody_stopped_before_it_came_forward_leaves_a_way_out() {
     assert!(keys(&server).is_empty());
 }
 
+/// To end itself it has to go on.
+#[test]
+fn a_command_that_somebody_stopped_before_it_came_forward_is_ended_by_ctrl_c() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let mut shell = shell(&server);
+    let never = directory.path().join("over");
+    let (_, leasehold) = stopped_in_the_background(&mut shell, "", &never);
+    say(&mut shell, "fg");
+    eventually("it to come forward", || is_in_front(leasehold));
+    shell.send_control('c').unwrap();
+    assert_eq!(status(&mut shell), 130);
+    assert!(keys(&server).is_empty());
+}
+
 /// What is typed comes to its group.
 fn is_in_front(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -60,7 +60,8 @@ fn a_pool_need_not_follow_the_number_of_threads() {
 #[test]
 fn waiting_for_a_bare_majority_costs_little() {
     let servers = Servers::start(3);
-    let ours = take_all(&servers.clients(), Lease::RENEWED);
+    let clients = servers.clients();
+    let ours = take_all(&clients, Lease::RENEWED);
     servers.delete(2..3);
     let others: Vec<RedLock> = (0..5).map(|_| servers.lock()).collect();
     let period = A_WHILE.get() * 20;
@@ -115,7 +116,8 @@ fn of_many_who_do_not_wait_one_has_it() {
 #[test]
 fn what_a_lost_majority_leaves_is_given_back() {
     let servers = Servers::start(3);
-    let guard = take_all(&servers.clients(), Lease::fixed(SOON.get() * 6));
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::fixed(SOON.get() * 6));
     servers.delete(0..2);
     assert!(guard.extend(SOON.get() * 7).is_err());
     eventually("the loss", || guard.is_lost());
@@ -127,7 +129,8 @@ fn what_a_lost_majority_leaves_is_given_back() {
 #[test]
 fn what_a_lost_majority_leaves_runs_out() {
     let servers = Servers::start(3);
-    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::RENEWED);
     servers.delete(0..2);
     within(LEASE.get() * 2 + SLIP.get(), "what is left", || {
         eventually("its end", || servers.held() == 0);

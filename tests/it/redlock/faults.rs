@@ -119,7 +119,8 @@ fn a_release_is_for_the_living_first() {
     let servers = Servers::start(5);
     // As long as a test, so that it is no lease that frees it.
     let lease = Lease::fixed(SOON.get() * 6);
-    let guard = take_all(&servers.impatient_clients(), lease);
+    let clients = servers.impatient_clients();
+    let guard = take_all(&clients, lease);
     servers.0[..2].iter().for_each(Server::pause);
     let unlocked = within(millis(COMMAND) + SLIP.get() * 2, "the unlock", || {
         guard.unlock()

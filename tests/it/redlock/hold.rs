@@ -65,7 +65,8 @@ fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
 #[test]
 fn it_is_renewed_while_a_majority_lives() {
     let servers = Servers::start(5);
-    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::RENEWED);
     throughout(LEASE.get(), "all servers", || {
         guard.check().unwrap();
         guard.remaining() > Duration::ZERO

@@ -13,7 +13,8 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
     let servers = Servers::start(5);
     let rival = servers.lock();
-    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::RENEWED);
     for forgetful in &servers.0[..2] {
         forgetful.restart_empty();
         throughout(LEASE.get(), "the hold", || {

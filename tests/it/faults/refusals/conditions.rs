@@ -8,9 +8,9 @@ use leasehold::{Error, Lease, Lock};
 use redis::Connection;
 
 use super::{Condition, Expected, Refused, Retried, Works, stands};
-use crate::support::client;
 use crate::support::server::{Port, Server};
-use crate::support::timing::{eventually, millis};
+use crate::support::timing::{SOON, eventually, millis};
+use crate::support::{builder, client};
 
 /// One command; its words are apart by a space each.
 fn run(redis: &mut Connection, command: &str) {
@@ -363,7 +363,8 @@ fn a_server_that_takes_no_more_connections() {
 fn a_key_of_another_type_is_told_to_each_of_many_threads() {
     let server = Server::start();
     server.ask::<()>(redis::cmd("SET").arg("k").arg("no lock"));
-    let lock = client(&server.url()).reentrant_lock("k");
+    let patient = builder(&server.url()).command_timeout(SOON.get());
+    let lock = patient.build().unwrap().reentrant_lock("k");
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
