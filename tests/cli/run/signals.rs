@@ -113,7 +113,8 @@ fn what_a_job_that_somebody_else_told_to_end_leaves_behind_is_locked_until_it_ha
     let directory = tempfile::tempdir().unwrap();
     let over = directory.path().join("over");
     let look = format!("redis-cli -p {} exists k", server.port());
-    let script = format!("echo $$; ({}; {look}) & wait", until(&over));
+    // It is the worker who says the number of the shell, so that there is a worker when that is told.
+    let script = format!("(echo $$; {}; {look}) & wait", until(&over));
     let mut running = run(&server)
         .args(["--kill-after", "60s"])
         .locked("k", &script)
