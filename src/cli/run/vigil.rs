@@ -139,6 +139,7 @@ impl Vigil<'_> {
             Step::Term(why) => {
                 let ended = if self.job.is_stopped() && why != Why::TimeIsUp {
                     // To end itself it would have to run.
+                    self.stopped_by = None;
                     self.job.signal(Signal::SIGKILL)
                 } else {
                     let told = self.job.signal(Signal::SIGTERM);
@@ -227,7 +228,7 @@ impl Vigil<'_> {
         if !(asks || self.told_to_stop || terminal.is_of(self.job.group())) {
             return;
         }
-        if !(asks && terminal.is_ours()) {
+        if self.told_to_stop || !(asks && terminal.is_ours()) {
             // All of it: what still ran would outlive the lease, which nobody renews while we are stopped.
             self.job.signal(Signal::SIGSTOP);
             terminal.stop(std::mem::take(&mut self.told_to_stop));
@@ -242,6 +243,7 @@ impl Vigil<'_> {
 
     /// Continues a job that was stopped, if it still may run.
     fn go_on(&mut self) {
+        self.stopped_by = None;
         // Nothing is heard and no schedule followed while Redis is asked: until then all of it rests.
         self.job.signal(Signal::SIGSTOP);
         self.guard.confirm();
