@@ -147,11 +147,10 @@ fn is_distrust(error: &RedisError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conn::tests::refusal;
 
     fn on(code: &str) -> Advice {
-        let reply = format!("-{code} some detail\r\n");
-        let value = redis::parse_redis_value(reply.as_bytes()).unwrap();
-        Advice::on(&value.extract_error().unwrap_err())
+        Advice::on(&refusal(&format!("{code} some detail")))
     }
 
     #[test]

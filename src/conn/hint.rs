@@ -72,11 +72,7 @@ impl Role {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn reply(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        value.extract_error().unwrap_err()
-    }
+    use crate::conn::tests::refusal;
 
     #[test]
     fn a_mix_up_is_explained_and_nothing_else() {
@@ -95,11 +91,11 @@ mod tests {
             (Role::Master, "WRONGPASS invalid", "credentials"),
             (Role::OfCluster, no_cluster, "LockClient::builder"),
         ] {
-            let text = role.explain(reply(line)).to_string();
+            let text = role.explain(refusal(line)).to_string();
             assert!(text.contains(hint), "{text}");
         }
         for role in [Role::Alone, Role::Sentinel, Role::Master, Role::OfCluster] {
-            let error = reply("NOPERM this user has no permissions");
+            let error = refusal("NOPERM this user has no permissions");
             assert_eq!(role.explain(error.clone()).to_string(), error.to_string());
         }
     }

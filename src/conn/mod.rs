@@ -208,3 +208,14 @@ fn silence(error: &RedisError) -> &'static str {
         "no reply in time"
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use redis::RedisError;
+
+    /// The error of a refusal, from its line without the minus.
+    pub(crate) fn refusal(line: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+}

@@ -135,11 +135,7 @@ mod tests {
     use super::*;
     use crate::cli::doctor::facts::tests::{facts, refused};
     use crate::cli::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
-
-    fn reply(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        value.extract_error().unwrap_err()
-    }
+    use crate::conn::tests::refusal;
 
     #[test]
     fn every_closed_door_has_its_advice() {
@@ -160,7 +156,7 @@ mod tests {
             ("LOADING Redis is loading the dataset in memory", "wait"),
             ("ERR max number of clients reached", "maxclients"),
         ] {
-            let finding = out_of_reach(&reply(line));
+            let finding = out_of_reach(&refusal(line));
             assert!(finding.is_failure());
             assert!(
                 finding.advice.as_ref().unwrap().contains(word),
@@ -190,7 +186,7 @@ mod tests {
             ),
             ("ERR unknown command 'PING'", false),
         ] {
-            assert_eq!(is_shut(&reply(line)), shut, "{line}");
+            assert_eq!(is_shut(&refusal(line)), shut, "{line}");
         }
         assert!(is_shut(
             &std::io::Error::from(std::io::ErrorKind::TimedOut).into()

@@ -77,6 +77,7 @@ fn refusal(command: &str, code: Option<&str>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::conn::tests::refusal;
 
     pub(in crate::cli::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());
@@ -84,8 +85,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::cli::doctor) fn refused() -> Facts {
-        let reply = redis::parse_redis_value(b"-NOPERM this user has no permissions\r\n").unwrap();
-        Facts::of_info("INFO", reply.extract_error())
+        Facts::of_info("INFO", Err(refusal("NOPERM this user has no permissions")))
     }
 
     #[test]
@@ -106,9 +106,8 @@ pub(super) mod tests {
     #[test]
     fn settings_that_are_told_are_known_beside_those_that_are_not() {
         let pair = [b"timeout".as_slice(), b"0"].map(|part| Value::BulkString(part.into()));
-        let refused = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
         let facts = Facts::of_settings(vec![
-            refused.extract_error(),
+            Err(refusal("NOPERM no")),
             Ok(Value::Array(pair.into())),
             Ok(Value::Array(vec![])),
         ]);
