@@ -150,6 +150,7 @@ impl Function {
                 if let Type::ImplTrait(opaque) = found {
                     let underscore = Token![_](opaque.span());
                     *found = Type::Infer(syn::TypeInfer {
+                        attrs: Vec::new(),
                         underscore_token: underscore,
                     });
                 } else {
