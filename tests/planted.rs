@@ -37,7 +37,7 @@ struct Edit {
 
 #[test]
 fn nothing_is_found_in_the_source_as_it_is() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = repository();
     let _alone = MACHINE.lock();
     let run = torture(&build(root, "torture"), &target().join("planted/nothing"));
     let said = said(&run);
@@ -109,6 +109,12 @@ fn torture(program: &Path, directory: &Path) -> Output {
     run.expect("it was built")
 }
 
+fn repository() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package.ancestors().nth(2);
+    root.expect("the package is examples/torture")
+}
+
 fn target() -> &'static Path {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary.parent().expect("it is in the target directory")
@@ -126,6 +132,8 @@ fn build(source: &Path, example: &str) -> PathBuf {
         .args([
             "--profile",
             profile,
+            "--package",
+            "leasehold-torture",
             "--example",
             example,
             "--manifest-path",
@@ -140,22 +148,24 @@ fn build(source: &Path, example: &str) -> PathBuf {
 }
 
 fn copy_sources(copy: &Path, name: &str, example: &str, bug: Edit) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // To cargo, packages of one name and version that are each the root of a build are the same
-    // one, and it takes what it built of another. So each copy has a version of its own.
-    let version = env!("CARGO_PKG_VERSION");
-    let before = format!("name = \"leasehold\"\nversion = \"{version}\"\n");
-    let own = format!("name = \"leasehold\"\nversion = \"{version}-{name}\"\n");
-    let mut edits = vec![
-        edit("Cargo.toml", &before, &own),
-        edit("Cargo.lock", &before, &own),
+    // Cargo takes packages of one name and version, each below the root of a workspace, for the same package, and
+    // uses what it built of another copy. So each copy has a version of its own.
+    let before = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
+    let own = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
+    let program = format!("[[example]]\nname = \"{example}\"\n");
+    let edits = [
+        edit("Cargo.toml", before, &own),
+        edit("Cargo.lock", before, &own),
+        edit(
+            "examples/torture/Cargo.toml",
+            "[[example]]\nname = \"torture\"\n",
+            &program,
+        ),
+        bug,
     ];
-    edits.push(bug);
     for source in SOURCES {
-        copy_all(root, copy, Path::new(source), &edits);
+        copy_all(repository(), copy, Path::new(source), &edits);
     }
-    let text = fs::read(root.join("examples/torture.rs")).expect("the program");
-    write(&copy.join(format!("examples/{example}.rs")), &text);
 }
 
 fn copy_all(root: &Path, copy: &Path, source: &Path, edits: &[Edit]) {

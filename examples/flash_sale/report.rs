@@ -60,6 +60,42 @@ pub fn print_json(outcome: &Outcome) -> Result<()> {
     )?)
 }
 
+/// What the table below it shows.
+pub fn print_introduction(args: &Args) -> Result<()> {
+    Ok(writeln!(
+        io::stdout(),
+        "{} processes with {} threads each sell the same {} articles: every sale reads the stock from Redis, \
+         checks it and writes it back, and each row protects these steps in another way.",
+        args.processes,
+        args.threads,
+        args.stock,
+    )?)
+}
+
+/// What the rows of the table say together.
+pub fn print_conclusion(outcomes: &[Outcome]) -> Result<()> {
+    let named = |must_be_exact: bool| {
+        let rows = outcomes.iter();
+        let rows = rows.filter(|outcome| outcome.strategy.must_be_exact() == must_be_exact);
+        rows.collect::<Vec<_>>()
+    };
+    let (unprotected, protected) = (named(false), named(true));
+    let mut sentences = Vec::new();
+    if unprotected.iter().any(|outcome| outcome.oversold() > 0) {
+        sentences.push(
+            "No lock, or a mutex that only the threads of one process share, sold articles that did not exist",
+        );
+    }
+    if !protected.is_empty() && protected.iter().all(|outcome| outcome.is_exact()) {
+        sentences
+            .push("a lock in Redis, which all processes share, sold every article exactly once");
+    }
+    if sentences.is_empty() {
+        return Ok(());
+    }
+    Ok(writeln!(io::stdout(), "{}.", sentences.join("; "))?)
+}
+
 pub fn print_table(args: &Args, outcomes: &[Outcome]) -> Result<()> {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_header(COLUMNS);

@@ -1,6 +1,6 @@
 //! What users can name, and what the compiler keeps them from.
 
-use std::path::Path;
+use crate::support::proxy::repository;
 
 use leasehold::{
     CurrentLock, Error, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient,
@@ -35,7 +35,7 @@ const PUBLIC: &[&str] = &[
 
 #[test]
 fn the_public_names_are_these() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = repository();
     let lib = std::fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let mut public = Vec::new();
     for statement in lib.split(';') {

@@ -3,28 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::support::proxy::repository;
+
 const LONGEST_FILE: usize = 400;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 fn read(path: impl AsRef<Path>) -> String {
-    let path = root().join(path);
+    let path = repository().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// All files of a directory with this ending, from the root of the package.
 fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = vec![root().join(directory)];
+    let mut open = vec![repository().join(directory)];
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 open.push(path);
             } else if path.extension().is_some_and(|found| found == ending) {
-                found.push(path.strip_prefix(root()).unwrap().to_owned());
+                found.push(path.strip_prefix(repository()).unwrap().to_owned());
             }
         }
     }

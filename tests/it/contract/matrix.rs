@@ -151,8 +151,8 @@ refusal = "shown with two dead; here each client waits for time-outs" }
 
 /// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
 mod completeness {
+    use crate::support::proxy::repository;
     use std::collections::BTreeSet;
-    use std::path::Path;
     use std::process::Command;
 
     /// Locks that are made of others, which are shown everywhere: these environments are enough.
@@ -188,7 +188,7 @@ mod completeness {
     }
 
     fn source(module: &str) -> String {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/contract");
+        let directory = repository().join("tests/it/contract");
         std::fs::read_to_string(directory.join(module).with_extension("rs")).unwrap()
     }
 

@@ -1,14 +1,13 @@
 //! A server behind a proxy, and what the server has, as it says itself.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::Connection;
 
-use crate::support::proxy::Proxy;
+use crate::support::proxy::{Proxy, repository};
 use crate::support::server::Server;
 use crate::support::timing::millis;
 use crate::support::{builder, client};
@@ -51,7 +50,7 @@ impl Bench {
 
 /// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
 pub fn load_scripts(server: &Server) {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let scripts = repository().join("lua");
     for file in std::fs::read_dir(scripts).expect("the scripts") {
         let text = std::fs::read(file.expect("a file").path()).expect("its text");
         server.ask::<()>(redis::cmd("SCRIPT").arg("LOAD").arg(text));

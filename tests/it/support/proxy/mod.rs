@@ -75,7 +75,7 @@ impl Proxy {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = bounded(0);
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        let scripts = repository().join("lua");
         let shared = Arc::new(Shared {
             upstream: Mutex::new(upstream.into()),
             on_request: Mutex::new(Box::new(|_| Fault::Pass)),
@@ -253,4 +253,12 @@ impl Shared {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let thread = thread::Builder::new().name(name.into());
     thread.spawn(work).expect("the system has threads left")
+}
+
+/// The root of the repository. Packages in several of its folders include this module.
+pub fn repository() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = package.ancestors();
+    let root = folders.find(|folder| folder.join("lua/acquire.lua").is_file());
+    root.expect("the package is in the repository")
 }

@@ -64,7 +64,7 @@ fn behind_sentinels(
 
 #[test]
 fn the_words_are_those_of_the_readme() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::support::proxy::repository();
     for file in ["README.md", "src/deployments.md"] {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         let words: Vec<&str> = text

@@ -1,11 +1,9 @@
 //! A web service with a slow handler that `#[locked]` runs once at a time for each user, whichever of its threads,
 //! processes or machines a request comes to.
 
-#[path = "http/service.rs"]
 mod service;
-#[path = "support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "http/visitor.rs"]
 mod visitor;
 
 use std::{

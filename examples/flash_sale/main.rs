@@ -1,18 +1,14 @@
 //! A flash sale that must not oversell: several processes sell one stock, which is a number in Redis.
 //!
-//! Each sale is a GET, a check and a SET, with a moment of thinking between. That is right only if
-//! nobody else does the same meanwhile, and the strategies are four ways to see to it. The first
-//! sees to nothing, and the second ends at the edge of its process.
+//! Each sale is a GET, a check and a SET, with a short pause between them. It is correct only if no other
+//! thread or process does the same at the same time. The program compares four strategies: no protection,
+//! a mutex in each process, `SET NX`, and a lock of leasehold.
 
-#[path = "flash_sale/report.rs"]
 mod report;
-#[path = "flash_sale/stock.rs"]
 mod stock;
-#[path = "flash_sale/strategy.rs"]
 mod strategy;
-#[path = "support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "flash_sale/worker.rs"]
 mod worker;
 
 use std::{
@@ -32,8 +28,8 @@ use crate::{
     worker::Worker,
 };
 
-/// Sells a stock in Redis with several processes at once, in turn with no lock, a mutex inside each
-/// process, SET NX by hand, and leasehold. Exit status 1 if one of the last two oversold.
+/// Sells a stock in Redis with several processes at once: without a lock, with a mutex inside each
+/// process, with SET NX, and with leasehold. Exit status 1 if SET NX or leasehold oversold.
 ///
 /// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
 #[derive(Parser)]
@@ -47,7 +43,7 @@ struct Args {
     /// How many threads sell in each process
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// What keeps the sellers apart; several with commas between [default: all, in this order]
+    /// How a sale is protected; several with commas between [default: all, in this order]
     #[arg(long, value_enum, value_delimiter = ',', hide_default_value = true, default_values_t = Strategy::value_variants().to_vec())]
     strategy: Vec<Strategy>,
     /// Print one JSON object a strategy instead of a table
@@ -84,6 +80,9 @@ fn hold_sales(args: &Args) -> Result<ExitCode> {
         let _ = interrupted.send(Event::Interrupted);
     })?;
     let server = Server::find_or_start()?;
+    if !args.json {
+        report::print_introduction(args)?;
+    }
     let mut outcomes = Vec::new();
     for &strategy in &args.strategy {
         let outcome = hold_sale(args, strategy, server.url(), &sender, &events)?;
@@ -94,6 +93,7 @@ fn hold_sales(args: &Args) -> Result<ExitCode> {
     }
     if !args.json {
         report::print_table(args, &outcomes)?;
+        report::print_conclusion(&outcomes)?;
     }
     Ok(verdict(&outcomes))
 }

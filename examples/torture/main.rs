@@ -5,39 +5,23 @@
 //! what the lock says: a holder notes the time, then asks `check`, and what it may conclude is that
 //! the lock was its own from the return of its acquire until then.
 
-#[path = "torture/acts.rs"]
 mod acts;
-#[path = "torture/args.rs"]
 mod args;
-#[path = "torture/checker/mod.rs"]
 mod checker;
-#[path = "torture/clock.rs"]
 mod clock;
-#[path = "torture/crew.rs"]
 mod crew;
-#[path = "torture/diary.rs"]
 mod diary;
-#[path = "torture/faults.rs"]
 mod faults;
-#[path = "torture/grip.rs"]
 mod grip;
-#[path = "torture/log.rs"]
 mod log;
-#[path = "torture/network.rs"]
 mod network;
-#[path = "torture/player.rs"]
 mod player;
-#[path = "torture/process.rs"]
 mod process;
-#[path = "../tests/it/support/proxy/mod.rs"]
+#[path = "../../tests/it/support/proxy/mod.rs"]
 mod proxy;
-#[path = "torture/pulse.rs"]
 mod pulse;
-#[path = "torture/report.rs"]
 mod report;
-#[path = "torture/server.rs"]
 mod server;
-#[path = "torture/worker.rs"]
 mod worker;
 
 use std::path::{Path, PathBuf};

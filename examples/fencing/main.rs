@@ -1,7 +1,7 @@
 //! A paused holder writes late, to a row in SQLite: without fencing it undoes another's payment, with a
 //! fencing token in the row its write is refused.
 
-#[path = "support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::{
