@@ -86,6 +86,7 @@ fn a_pair_is_three_commands_and_a_nested_one_is_two() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn without_replicas_every_call_says_so_in_its_time() {
     let server = Server::start();
     too_few(&server);
@@ -135,6 +136,7 @@ fn too_few(master: &Server) {
 
 /// All wait through the same silence, and none waits longer than that.
 #[test]
+#[ignore = "soak"]
 fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
     let server = Server::start();
     let client = wanting(1, &server.url()).build().unwrap();

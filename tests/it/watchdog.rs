@@ -13,6 +13,7 @@ use crate::support::{builder, client, unique};
 
 /// Six tenths of a second for the smaller number, as long in leases as the larger.
 #[test]
+#[ignore = "soak"]
 fn a_thousand_held_locks_are_kept() {
     let server = Server::start();
     let lease = LEASE.get() * 2;
@@ -27,7 +28,7 @@ fn a_thousand_held_locks_are_kept() {
 
 /// The numbers of the project's goals; takes half a minute.
 #[test]
-#[ignore = "long; run it by its name"]
+#[ignore = "soak"]
 fn ten_thousand_held_locks_are_kept_for_half_a_minute() {
     let server = Server::options().alone().start();
     let arguments = ["10000", "6000", "5", "1000"].map(str::to_owned);
@@ -173,6 +174,7 @@ fn a_release_during_a_renewal_is_no_loss() {
 
 /// No answer is no loss: it is asked again while the lease lasts.
 #[test]
+#[ignore = "soak"]
 fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
     let server = Server::start();
     let lease = LEASE.get() * 4;
@@ -215,6 +217,7 @@ fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
 
 /// Nobody can tell the holder but its own clock.
 #[test]
+#[ignore = "soak"]
 fn a_server_that_hangs_for_long_is_told_by_the_clock() {
     let server = Server::start();
     let client = client(&server.url());
@@ -258,6 +261,7 @@ fn a_server_that_hangs_for_long_is_told_by_the_clock() {
 
 /// Its connections are cut; it connects anew, within the lease.
 #[test]
+#[ignore = "soak"]
 fn cut_connections_cost_no_lock() {
     let server = Server::start();
     // Long enough for a machine that is busy to connect anew within its last third.

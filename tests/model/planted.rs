@@ -93,7 +93,7 @@ fn what_was_given_up_writes_an_old_count_unless_the_next_change_is_a_move() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn retries_of_an_acquire_that_share_a_name_revive_a_deleted_hold() {
     let protocol = Protocol {
         deletions: 1,
@@ -103,7 +103,7 @@ fn retries_of_an_acquire_that_share_a_name_revive_a_deleted_hold() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn a_late_retry_of_a_move_must_leave_a_later_count_alone() {
     let protocol = Protocol {
         renewals: false,

@@ -47,7 +47,7 @@ fn a_crash_breaks_no_promise() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn one_command_without_an_answer_a_deleted_key_and_renewals_break_no_promise() {
     let protocol = Protocol {
         deletions: 1,
@@ -57,7 +57,7 @@ fn one_command_without_an_answer_a_deleted_key_and_renewals_break_no_promise() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn two_commands_without_an_answer_break_no_promise() {
     let protocol = Protocol {
         renewals: false,
@@ -67,7 +67,7 @@ fn two_commands_without_an_answer_break_no_promise() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn a_command_without_an_answer_and_a_crash_break_no_promise() {
     let protocol = Protocol {
         crashes: 1,
@@ -77,7 +77,7 @@ fn a_command_without_an_answer_and_a_crash_break_no_promise() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn two_commands_without_an_answer_and_a_deleted_key_break_no_promise() {
     let protocol = Protocol {
         deletions: 1,
@@ -88,7 +88,7 @@ fn two_commands_without_an_answer_and_a_deleted_key_break_no_promise() {
 }
 
 #[test]
-#[ignore = "larger bounds; run with --release"]
+#[ignore = "soak"]
 fn two_commands_without_an_answer_and_renewals_break_no_promise() {
     assert_eq!(broken(Protocol::library(2)), [""; 0]);
 }

@@ -1,6 +1,7 @@
 //! Where the locks are.
 
 use std::slice;
+use std::sync::LazyLock;
 
 use leasehold::LockClient;
 
@@ -26,6 +27,7 @@ pub trait Deployment: Sync {
     }
 }
 
+/// Servers of a test's own.
 impl Deployment for Server {
     fn servers(&self) -> &[Server] {
         slice::from_ref(self)
@@ -36,17 +38,32 @@ impl Deployment for Server {
     }
 }
 
-/// One server over TCP.
+fn one_server() -> Shared<Server> {
+    static SHARED: LazyLock<Server> = LazyLock::new(|| Server::options().everlasting().start());
+    Shared::of(&SHARED)
+}
+
+/// One server over TCP. All tests share it.
 pub struct OneServer;
 
 impl Environment for OneServer {
+    fn start() -> Site {
+        let shared = one_server();
+        Site::new(builder(&shared.url()), shared)
+    }
+}
+
+/// One server over TCP that no other test uses.
+pub struct OwnServer;
+
+impl Environment for OwnServer {
     fn start() -> Site {
         let server = Server::start();
         Site::new(builder(&server.url()), server)
     }
 }
 
-/// The same, in a namespace.
+/// One server over TCP, in a namespace. All tests share it.
 pub struct Namespaced;
 
 impl Environment for Namespaced {
@@ -55,24 +72,38 @@ impl Environment for Namespaced {
     }
 }
 
-/// One server over its socket in the file system.
+/// One server over its socket in the file system. All tests share it.
 pub struct UnixSocket;
 
 impl Environment for UnixSocket {
     fn start() -> Site {
-        let server = Server::start();
-        Site::new(builder(&server.unix_url()), server)
+        let shared = one_server();
+        Site::new(builder(&shared.unix_url()), shared)
     }
 }
 
-/// One server over TLS.
+/// One server over TLS. All tests share it.
 pub struct Tls;
 
 impl Environment for Tls {
     fn start() -> Site {
-        let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
-        let url = format!("rediss://{}", server.tls_address());
-        Site::new(builder(&url).ca_certificates(&*TRUSTED.pem), server)
+        static SHARED: LazyLock<Server> = LazyLock::new(|| {
+            let identity = TRUSTED.issue("127.0.0.1");
+            Server::options().everlasting().tls(&identity).start()
+        });
+        let shared = Shared::of(&SHARED);
+        let url = format!("rediss://{}", shared.tls_address());
+        Site::new(builder(&url).ca_certificates(&*TRUSTED.pem), shared)
+    }
+}
+
+impl Deployment for Shared<Server> {
+    fn servers(&self) -> &[Server] {
+        slice::from_ref(self)
+    }
+
+    fn homes_of(&self, _: &str) -> Vec<usize> {
+        vec![0]
     }
 }
 

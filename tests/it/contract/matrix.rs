@@ -1,67 +1,71 @@
-//! Which scenario runs for which lock in which environment: all of them, or ignored by name.
+//! Which scenario runs for which lock in which environment.
+//!
+//! A combination in which the meaning of a lock differs runs every scenario: each kind of lock on one server, and
+//! `RedLock` on five. In the other combinations a lock differs only in how its servers are reached. They run the
+//! scenarios whose names stand in brackets, which depend on that; the other scenarios are ignored there, and
+//! `scripts/soak` runs them.
 
 /// The scenarios of a group, each as a test. The groups are the modules of this directory.
 macro_rules! group {
     (exclusion $stage:tt) => { tests! { $stage exclusion:
-        another_thread_is_kept_out, another_client_is_kept_out, two_handles_of_one_client_are_one_lock,
-        an_attempt_without_patience_is_one_attempt, patience_that_ends_first_is_false_in_time,
-        only_the_holder_unlocks, what_redis_says_of_the_lock_is_told,
+        [another_thread_is_kept_out] [another_client_is_kept_out] two_handles_of_one_client_are_one_lock
+        an_attempt_without_patience_is_one_attempt patience_that_ends_first_is_false_in_time
+        only_the_holder_unlocks [what_redis_says_of_the_lock_is_told]
     } };
     (reentrancy $stage:tt) => { tests! { $stage reentrancy:
-        counts_agree_at_every_level, every_way_in_takes_a_level, only_the_last_unlock_frees_it,
+        [counts_agree_at_every_level] every_way_in_takes_a_level only_the_last_unlock_frees_it
     } };
     (waiting $stage:tt) => { tests! { $stage waiting:
-        a_thread_at_home_gets_it_on_release, another_client_gets_it_on_release,
-        patience_is_rewarded_at_home, patience_is_rewarded_elsewhere, patience_without_end_is_possible,
-        everybody_gets_it,
+        a_thread_at_home_gets_it_on_release [another_client_gets_it_on_release]
+        patience_is_rewarded_at_home patience_is_rewarded_elsewhere patience_without_end_is_possible
+        [everybody_gets_it]
     } };
-    (economy $stage:tt) => { tests! { $stage economy: a_wake_up_is_quick_and_cheap, } };
+    (economy $stage:tt) => { tests! { $stage economy: [a_wake_up_is_quick_and_cheap] } };
     (expiry $stage:tt) => { tests! { $stage expiry:
-        the_time_to_live_is_the_lease, a_fixed_lease_ends_for_those_who_wait,
-        a_fixed_lease_ends_for_those_who_wait_at_home, a_fixed_lease_is_not_renewed,
-        a_hold_ends_here_before_it_does_in_redis, the_holder_knows_that_its_lease_is_over, a_stale_holder_frees_nobody_elses_hold,
-        a_stale_thread_frees_nobody_elses_hold,
+        [the_time_to_live_is_the_lease] a_fixed_lease_ends_for_those_who_wait
+        a_fixed_lease_ends_for_those_who_wait_at_home a_fixed_lease_is_not_renewed
+        a_hold_ends_here_before_it_does_in_redis the_holder_knows_that_its_lease_is_over
+        a_stale_holder_frees_nobody_elses_hold a_stale_thread_frees_nobody_elses_hold
     } };
     (renewal $stage:tt) => { tests! { $stage renewal:
-        a_renewed_lease_outlives_itself, a_renewal_comes_in_the_last_third,
-        nothing_renews_what_was_given_back, a_limit_of_renewals_is_told_in_time,
-        a_limit_of_no_renewals_is_a_lease_with_a_warning, a_lease_of_its_own_length_is_renewed,
+        [a_renewed_lease_outlives_itself] a_renewal_comes_in_the_last_third
+        nothing_renews_what_was_given_back a_limit_of_renewals_is_told_in_time
+        a_limit_of_no_renewals_is_a_lease_with_a_warning a_lease_of_its_own_length_is_renewed
     } };
     (nesting $stage:tt) => { tests! { $stage nesting:
-        a_nested_lease_never_shortens, the_longest_lease_counts, an_inner_unlock_stops_no_renewal,
-        an_inner_renewal_lasts_as_long_as_its_level, guards_go_in_any_order, a_renewal_goes_with_its_guard,
+        a_nested_lease_never_shortens the_longest_lease_counts an_inner_unlock_stops_no_renewal
+        an_inner_renewal_lasts_as_long_as_its_level guards_go_in_any_order a_renewal_goes_with_its_guard
     } };
     (loss $stage:tt) => { tests! { $stage loss:
-        a_deleted_lock_is_told, a_lock_that_was_taken_over_is_told,
-        a_lock_that_gave_way_to_another_type_is_told, a_lost_lock_is_unlocked_before_it_is_taken_anew,
-        an_unlock_finds_out, an_inner_unlock_finds_out, the_next_thread_at_home_gets_a_lost_lock,
-        a_lost_hold_does_not_touch_the_next,
+        [a_deleted_lock_is_told] a_lock_that_was_taken_over_is_told
+        a_lock_that_gave_way_to_another_type_is_told a_lost_lock_is_unlocked_before_it_is_taken_anew
+        [an_unlock_finds_out] an_inner_unlock_finds_out the_next_thread_at_home_gets_a_lost_lock
+        a_lost_hold_does_not_touch_the_next
     } };
     (guards $stage:tt) => { tests! { $stage guards:
-        a_dropped_guard_unlocks, an_unlocked_guard_is_done, an_unlock_by_hand_leaves_the_levels_of_guards_alone,
-            a_guard_after_an_unlock_by_hand_is_of_no_effect,
-        a_panic_unlocks, a_guard_of_a_lost_lock_drops_quietly,
-        a_guard_in_a_thread_local_unlocks_at_the_threads_end, a_forgotten_guard_leaves_the_lock_to_its_thread,
-        a_lease_can_be_extended, a_lost_lock_cannot_be_extended,
-        a_good_end_disconnects_who_listens_for_the_loss, another_thread_can_watch_a_guard,
+        a_dropped_guard_unlocks an_unlocked_guard_is_done an_unlock_by_hand_leaves_the_levels_of_guards_alone
+        a_guard_after_an_unlock_by_hand_is_of_no_effect a_panic_unlocks a_guard_of_a_lost_lock_drops_quietly
+        a_guard_in_a_thread_local_unlocks_at_the_threads_end a_forgotten_guard_leaves_the_lock_to_its_thread
+        [a_lease_can_be_extended] a_lost_lock_cannot_be_extended
+        a_good_end_disconnects_who_listens_for_the_loss another_thread_can_watch_a_guard
     } };
     (interrupts $stage:tt) => { tests! { $stage interrupts:
-        a_wait_at_home_is_interrupted, a_wait_for_another_client_is_interrupted,
-        an_interrupt_before_the_call_is_not_lost, without_an_interrupt_it_is_a_lock,
-        those_behind_an_interrupted_thread_go_on,
+        a_wait_at_home_is_interrupted a_wait_for_another_client_is_interrupted
+        an_interrupt_before_the_call_is_not_lost without_an_interrupt_it_is_a_lock
+        those_behind_an_interrupted_thread_go_on
     } };
     (operator $stage:tt) => { tests! { $stage operator:
-        inspect_tells_what_redis_has, force_unlock_frees_and_wakes, the_holder_is_told_of_a_force_unlock,
-        stats_count_what_happened, a_loss_is_an_event, a_late_release_is_an_event,
+        [inspect_tells_what_redis_has] [force_unlock_frees_and_wakes] the_holder_is_told_of_a_force_unlock
+        stats_count_what_happened a_loss_is_an_event a_late_release_is_an_event
     } };
     (refusal $stage:tt) => { tests! { $stage refusal:
-        a_key_of_another_type_is_left_alone, a_lease_outside_its_bounds_is_refused,
-        a_lease_at_its_bounds_is_taken,
+        a_key_of_another_type_is_left_alone a_lease_outside_its_bounds_is_refused
+        a_lease_at_its_bounds_is_taken
     } };
 }
 
 macro_rules! tests {
-    ($stage:tt $group:ident: $($scenario:ident,)+) => {
+    ($stage:tt $group:ident: $($scenario:tt)+) => {
         mod $group {
             $(test! { $stage $group $scenario })+
         }
@@ -69,6 +73,18 @@ macro_rules! tests {
 }
 
 macro_rules! test {
+    ((whole $($stage:tt)+) $group:ident [$scenario:ident]) => {
+        test! { ($($stage)+) $group $scenario }
+    };
+    ((whole $($stage:tt)+) $group:ident $scenario:ident) => {
+        test! { ($($stage)+) $group $scenario }
+    };
+    ((transport $($stage:tt)+) $group:ident [$scenario:ident]) => {
+        test! { ($($stage)+) $group $scenario }
+    };
+    ((transport $($stage:tt)+) $group:ident $scenario:ident) => {
+        test! { ($($stage)+ #[ignore = "soak"]) $group $scenario }
+    };
     (($subject:ident $environment:ident $(#[$ignored:meta])?) $group:ident $scenario:ident) => {
         #[test]
         $(#[$ignored])?
@@ -80,74 +96,64 @@ macro_rules! test {
     };
 }
 
-/// One kind of lock in one environment. A capability that the lock lacks stands as the group that
-/// needs it, after `lacks` and with the reason.
+/// One kind of lock in one environment, and the groups of scenarios that make sense for both.
 macro_rules! combination {
-    (
-        $name:ident: $subject:ident in $environment:ident can $($group:ident)+
-        $(; lacks $($missing:ident = $why:literal)+)?
-    ) => {
+    ($name:ident: $extent:ident $subject:ident in $environment:ident, $($group:ident)+) => {
         mod $name {
-            $(group! { $group ($subject $environment) })+
-            $($(group! { $missing ($subject $environment #[ignore = $why]) })+)?
+            $(group! { $group ($extent $subject $environment) })+
         }
     };
 }
 
-combination! { reentrant_in_one_server: Reentrant in OneServer
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { reentrant_in_namespaced: Reentrant in Namespaced
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { reentrant_in_unix_socket: Reentrant in UnixSocket
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { reentrant_in_tls: Reentrant in Tls
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { fenced_in_one_server: Fenced in OneServer
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { fenced_in_namespaced: Fenced in Namespaced
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { fenced_in_unix_socket: Fenced in UnixSocket
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { wrapped_in_one_server: Wrapped in OneServer
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { wrapped_in_namespaced: Wrapped in Namespaced
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { wrapped_in_unix_socket: Wrapped in UnixSocket
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { multi_in_one_server: Multi in OneServer
-can exclusion reentrancy waiting economy expiry renewal nesting loss guards interrupts operator refusal }
-combination! { reentrant_in_sentinel: Reentrant in Sentinel
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one" }
-combination! { reentrant_in_cluster: Reentrant in Cluster
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one" }
-combination! { fenced_in_cluster: Fenced in Cluster
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one" }
-combination! { multi_in_cluster: Multi in Cluster
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one" }
-combination! { reentrant_in_replicated: Reentrant in Replicated
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one" }
-combination! { red_in_five_servers: Red in FiveServers
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one"
-operator = "inspects, frees and counts by one client, whose server is one of five" }
-combination! { red_in_five_servers_two_dead: Red in FiveServersTwoDead
-can exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal;
-lacks economy = "counts what a server is asked, and all tests ask this one"
-operator = "inspects, frees and counts by one client, whose server is one of five" }
-combination! { red_in_five_servers_two_paused: Red in FiveServersTwoPaused
-can exclusion reentrancy waiting renewal loss;
-lacks economy = "counts what a server is asked, and all tests ask this one"
-operator = "inspects, frees and counts by one client, whose server is one of five"
-expiry = "shown with two dead; here each client waits for time-outs"
-nesting = "shown with two dead; here each client waits for time-outs"
-guards = "shown with two dead; here each client waits for time-outs"
-interrupts = "shown with two dead; here each client waits for time-outs"
-refusal = "shown with two dead; here each client waits for time-outs" }
+combination! { reentrant_in_one_server: whole Reentrant in OneServer,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_one_server: whole Fenced in OneServer,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { multi_in_one_server: whole Multi in OneServer,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { red_in_five_servers: whole Red in FiveServers,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal }
+
+combination! { reentrant_in_namespaced: transport Reentrant in Namespaced,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_unix_socket: transport Reentrant in UnixSocket,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_tls: transport Reentrant in Tls,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_namespaced: transport Fenced in Namespaced,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_unix_socket: transport Fenced in UnixSocket,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_one_server: transport Wrapped in OneServer,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_namespaced: transport Wrapped in Namespaced,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { wrapped_in_unix_socket: transport Wrapped in UnixSocket,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_sentinel: transport Reentrant in Sentinel,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_cluster: transport Reentrant in Cluster,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { fenced_in_cluster: transport Fenced in Cluster,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { multi_in_cluster: transport Multi in Cluster,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { reentrant_in_replicated: transport Reentrant in Replicated,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+combination! { red_in_five_servers_two_dead: transport Red in FiveServersTwoDead,
+exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal }
+combination! { red_in_five_servers_two_paused: transport Red in FiveServersTwoPaused,
+exclusion reentrancy waiting renewal loss }
+
+// These count what a server is asked, so each has a server of its own.
+combination! { reentrant_in_own_server: whole Reentrant in OwnServer,
+economy }
+combination! { fenced_in_own_server: whole Fenced in OwnServer,
+economy }
+combination! { wrapped_in_own_server: whole Wrapped in OwnServer,
+economy }
+combination! { multi_in_own_server: whole Multi in OwnServer,
+economy }
 
 /// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
 mod completeness {
@@ -155,21 +161,10 @@ mod completeness {
     use std::collections::BTreeSet;
     use std::process::Command;
 
-    /// Locks that are made of others, which are shown everywhere: these environments are enough.
-    const ENOUGH: &[(&str, &[&str])] = &[
-        ("multi", &["one_server", "cluster"]),
-        (
-            "red",
-            &[
-                "five_servers",
-                "five_servers_two_dead",
-                "five_servers_two_paused",
-            ],
-        ),
-    ];
-
-    /// Below every kind of lock alike: these kinds there show what all would. They are not free.
+    /// The kinds of lock that an environment is for; all kinds but `red`, where it is not listed.
     const KINDS: &[(&str, &[&str])] = &[
+        ("namespaced", &["reentrant", "fenced", "wrapped"]),
+        ("unix_socket", &["reentrant", "fenced", "wrapped"]),
         ("tls", &["reentrant"]),
         ("sentinel", &["reentrant"]),
         ("cluster", &["reentrant", "fenced", "multi"]),
@@ -179,12 +174,21 @@ mod completeness {
         ("five_servers_two_paused", &["red"]),
     ];
 
-    fn is_wanted(lock: &str, place: &str) -> bool {
-        let allows = |table: &[(&str, &[&str])], row, entry| {
-            let row = table.iter().find(|(name, _)| *name == row);
-            row.is_none_or(|(_, entries)| entries.contains(&entry))
-        };
-        allows(ENOUGH, lock, place) && allows(KINDS, place, lock)
+    fn is_wanted(lock: &str, place: &str, scenario: &str) -> bool {
+        let (group, _) = scenario.split_once("::").expect("group::scenario");
+        let kinds = KINDS.iter().find(|(name, _)| *name == place);
+        let has_kind = kinds.map_or(lock != "red", |(_, kinds)| kinds.contains(&lock));
+        // It counts what a server is asked, so it needs a server that no other test uses.
+        let has_group = (group == "economy") == (place == "own_server")
+            && match place {
+                // Each call waits for time-outs there, and two dead servers show the same.
+                "five_servers_two_paused" => {
+                    ["exclusion", "reentrancy", "waiting", "renewal", "loss"].contains(&group)
+                }
+                // Its scenarios use one client, which knows one of the servers.
+                _ => lock != "red" || group != "operator",
+            };
+        has_kind && has_group
     }
 
     fn source(module: &str) -> String {
@@ -249,8 +253,9 @@ mod completeness {
         );
         assert!(locks.len() >= 2 && places.len() >= 3 && scenarios().len() >= 60);
         for lock in &locks {
-            for place in places.iter().filter(|place| is_wanted(lock, place)) {
-                for scenario in scenarios() {
+            for place in &places {
+                let wanted = |scenario: &String| is_wanted(lock, place, scenario);
+                for scenario in scenarios().into_iter().filter(wanted) {
                     let name = format!("contract::matrix::{lock}_in_{place}::{scenario}");
                     if !tests.contains(name.as_str()) {
                         missing.push(name);

@@ -35,7 +35,7 @@ use crate::support::unique;
 use environments::Deployment;
 pub use environments::{
     Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
-    Replicated, Sentinel, Tls, UnixSocket,
+    OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
 use look::Look;
 pub use subjects::{Fenced, Multi, Red, Reentrant, Wrapped};

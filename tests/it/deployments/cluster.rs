@@ -12,6 +12,7 @@ fn error_code(node: &Server, command: &redis::Cmd) -> Option<String> {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_replica_replaces_a_killed_primary() {
     let cluster = ClusterDeployment::start();
     let slot = cluster.slot_of("key");
@@ -27,6 +28,7 @@ fn a_replica_replaces_a_killed_primary() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_replica_replaces_a_paused_primary() {
     let cluster = ClusterDeployment::start();
     let old = cluster.pause_primary(0);
@@ -38,6 +40,7 @@ fn a_replica_replaces_a_paused_primary() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn an_operator_fails_over_without_a_loss() {
     let cluster = ClusterDeployment::start();
     let slot = cluster.slot_of("key");
@@ -50,6 +53,7 @@ fn an_operator_fails_over_without_a_loss() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_slot_moves_with_its_keys_in_steps() {
     let cluster = ClusterDeployment::start();
     let slot = cluster.slot_of("{tag}");
@@ -78,6 +82,7 @@ fn a_slot_moves_with_its_keys_in_steps() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn the_other_shards_serve_on_unless_full_coverage_is_asked_for() {
     let (partial, full) = (
         ClusterDeployment::start(),
@@ -96,6 +101,7 @@ fn the_other_shards_serve_on_unless_full_coverage_is_asked_for() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn two_at_once_do_not_meddle() {
     let (one, other) = (ClusterDeployment::start(), ClusterDeployment::start());
     let key = unique("key");

@@ -43,12 +43,13 @@ fn work_while_a_primary_dies(rounds: usize) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn work_under_many_locks_goes_on() {
     work_while_a_primary_dies(1);
 }
 
 #[test]
-#[ignore = "half a minute: the same with three primaries killed"]
+#[ignore = "soak"]
 fn work_under_many_locks_goes_on_for_half_a_minute() {
     work_while_a_primary_dies(3);
 }
@@ -101,6 +102,7 @@ fn a_hold_moves_with_its_slot() {
 
 /// As long as the slot is on its way, with and without the key: renewed, counted and given back.
 #[test]
+#[ignore = "soak"]
 fn a_hold_is_renewed_while_its_slot_is_on_its_way() {
     for moved in [false, true] {
         let cluster = ClusterDeployment::start();

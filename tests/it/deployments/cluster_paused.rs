@@ -40,6 +40,7 @@ fn slowest_pair(lock: &dyn Lock) -> Duration {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_shard_that_hangs_costs_the_others_nothing() {
     const EACH: usize = 20;
     let cluster = ClusterDeployment::start();
@@ -98,6 +99,7 @@ fn elsewhere_free(cluster: &ClusterDeployment, prefix: &str) -> String {
 
 /// Holds, counts and waiters of all shards pass to the new primaries.
 #[test]
+#[ignore = "soak"]
 fn locks_survive_a_failover_of_every_shard() {
     const NAMES: usize = 60;
     let cluster = ClusterDeployment::start();

@@ -16,11 +16,13 @@ const MORE: usize = 3;
 const LATE: usize = 1;
 
 #[test]
+#[ignore = "soak"]
 fn failovers_of_sentinels_leave_nothing_behind() {
     child::alone("many_failovers", &["sentinel"]);
 }
 
 #[test]
+#[ignore = "soak"]
 fn failovers_of_a_cluster_leave_nothing_behind() {
     child::alone("many_failovers", &["cluster"]);
 }

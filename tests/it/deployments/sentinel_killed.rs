@@ -36,12 +36,13 @@ fn work_while_masters_die(rounds: usize, round: u64) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn work_under_one_lock_goes_on_at_the_new_master() {
     work_while_masters_die(1, 12_000);
 }
 
 #[test]
-#[ignore = "half a minute: the same for longer, with three masters killed"]
+#[ignore = "soak"]
 fn work_under_one_lock_goes_on_for_half_a_minute() {
     work_while_masters_die(3, 10_000);
 }
@@ -79,6 +80,7 @@ fn last_token(server: &Server, name: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_holder_whose_lock_the_failover_lost_is_told() {
     let deployment = SentinelDeployment::start();
     let holder = patient(of_sentinel(&deployment));

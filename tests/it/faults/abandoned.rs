@@ -75,6 +75,7 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_holder_whose_two_renewals_are_used_up_is_told_while_its_lease_runs_out() {
     a_limit_of_renewals_is_told(2);
 }
@@ -148,6 +149,7 @@ fn wait_in_vain(client: &LockClient, name: &str) {
 
 /// Held by hand, nobody can ever unlock it again: it runs out with its lease.
 #[test]
+#[ignore = "soak"]
 fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
     let server = Server::start();
     let name = unique("abandoned");
@@ -182,6 +184,7 @@ fn the_last_handle_goes(url: &str, name: &str) {
 
 /// A guard is as good as a handle: the lock is renewed for it, and it unlocks.
 #[test]
+#[ignore = "soak"]
 fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
     let server = Server::start();
     let name = unique("abandoned");
@@ -216,6 +219,7 @@ fn the_handles_go_before_the_guard(url: &str, name: &str) {
 /// Nothing is known to have walked away: the forgotten guard holds its client for ever, so that its
 /// lock is renewed until the process ends, though nobody has a handle of it.
 #[test]
+#[ignore = "soak"]
 fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
     let server = Server::start();
     let name = unique("abandoned");

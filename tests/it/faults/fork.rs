@@ -268,6 +268,7 @@ pub fn fork_and_wait(arguments: &[&str]) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
     let server = Server::start();
     let prefix = unique("fork");
@@ -357,6 +358,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_fork_in_the_midst_of_calls_leaves_nothing_that_hangs() {
     let server = Server::start();
     child::alone("fork_a_busy_client", &[&server.url(), &unique("fork")]);

@@ -110,6 +110,7 @@ fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
 
 /// It takes the lock anew, for nobody. Its holder must not take that for its own hold.
 #[test]
+#[ignore = "soak"]
 fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -127,6 +128,7 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
 
 /// The release was never answered, and its caller gave up.
 #[test]
+#[ignore = "soak"]
 fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -150,6 +152,7 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -201,6 +204,7 @@ fn an_acquire_that_arrives_late_does_not_touch_the_next_hold() {
 
 /// Its connection is gone, and with it the way to take it back right behind it.
 #[test]
+#[ignore = "soak"]
 fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -231,6 +235,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
 
 /// A nested acquire was repeated, answered and given back before its first copy arrives.
 #[test]
+#[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -248,6 +253,7 @@ fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
 
 /// As above, of an inner unlock.
 #[test]
+#[ignore = "soak"]
 fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -267,6 +273,7 @@ fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count()
 
 /// What was sent behind it, to take it back, arrives behind it.
 #[test]
+#[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -286,6 +293,7 @@ fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right()
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_the_release_leaves_the_next_holder_alone() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -336,6 +344,7 @@ fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_its_lease() {
     let bench = Bench::new();
     let client = client(&bench);
@@ -353,6 +362,7 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
 
 /// Another thread asked for it, and gave up before the holder gave the lock back.
 #[test]
+#[ignore = "soak"]
 fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_lengthen_its_lease() {
     let bench = Bench::new();
     let client = client(&bench);

@@ -15,9 +15,9 @@ const QUEUE: usize = 4;
 
 everywhere! {
     a_killed_holder_frees_its_lock_within_a_lease
-    a_killed_holder_of_three_levels_frees_them_all_within_a_lease
     a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease
-    a_killed_waiter_blocks_nobody_else
+    a_killed_waiter_blocks_nobody_else;
+    a_killed_holder_of_three_levels_frees_them_all_within_a_lease
     a_killed_head_of_a_queue_blocks_nobody_else
     a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease
 }

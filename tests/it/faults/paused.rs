@@ -17,7 +17,7 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::unique;
 
 everywhere! {
-    a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once
+    a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once;
     a_pause_that_is_shorter_than_the_lease_costs_no_lock
 }
 

@@ -8,23 +8,33 @@ use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::LEASE;
 
-/// The same rows in each place.
+/// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the semicolon run on
+/// one server by default; `scripts/soak` runs all others, which are ignored.
 macro_rules! everywhere {
-    ($($(#[$attribute:meta])* $row:ident)+) => {
+    ($($quick:ident)*; $($slow:ident)*) => {
         mod one_server {
-            $(#[test] $(#[$attribute])* fn $row() {
-                super::$row(&$crate::faults::place::Place::one_server());
-            })+
+            $(#[test] fn $quick() {
+                super::$quick(&$crate::faults::place::Place::one_server());
+            })*
+            $(#[test] #[ignore = "soak"] fn $slow() {
+                super::$slow(&$crate::faults::place::Place::one_server());
+            })*
         }
         mod sentinel {
-            $(#[test] $(#[$attribute])* fn $row() {
-                super::$row(&$crate::faults::place::Place::sentinel());
-            })+
+            $(#[test] #[ignore = "soak"] fn $quick() {
+                super::$quick(&$crate::faults::place::Place::sentinel());
+            })*
+            $(#[test] #[ignore = "soak"] fn $slow() {
+                super::$slow(&$crate::faults::place::Place::sentinel());
+            })*
         }
         mod cluster {
-            $(#[test] $(#[$attribute])* fn $row() {
-                super::$row(&$crate::faults::place::Place::cluster());
-            })+
+            $(#[test] #[ignore = "soak"] fn $quick() {
+                super::$quick(&$crate::faults::place::Place::cluster());
+            })*
+            $(#[test] #[ignore = "soak"] fn $slow() {
+                super::$slow(&$crate::faults::place::Place::cluster());
+            })*
         }
     };
 }

@@ -124,7 +124,7 @@ everywhere! {
     a_deleted_key_is_told
     a_key_that_another_took_over_is_told
     a_key_that_became_something_else_is_told
-    a_hundred_holders_are_told_of_a_flush
+    a_hundred_holders_are_told_of_a_flush;
     a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed
 }
 
@@ -212,6 +212,7 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
 /// All its connections are dead afterwards. One attempt for each of them would take longer than the
 /// unlock may.
 #[test]
+#[ignore = "soak"]
 fn a_restart_with_the_data_goes_unnoticed() {
     const POOL: u32 = 10;
     let server = Server::options().keeps_data().start();

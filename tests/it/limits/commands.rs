@@ -115,6 +115,7 @@ fn two_hundred_waiting_threads_are_as_quiet_as_one() {
 
 /// Waiting takes no connection from the pool, so neither the holder's unlock nor its renewals wait.
 #[test]
+#[ignore = "soak"]
 fn a_small_pool_serves_many_waiting_threads() {
     const WAITING: usize = 24;
     for size in [1, 2] {

@@ -14,6 +14,7 @@ const THREADS: usize = 8;
 
 /// In a process of its own, and while no other test has a server: it is about times.
 #[test]
+#[ignore = "soak"]
 fn eight_threads_share_one_lock_evenly() {
     let server = Server::options().alone().start();
     let said = child::alone("share", &[&server.url()]);

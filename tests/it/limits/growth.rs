@@ -12,6 +12,7 @@ const PAIRS: usize = 20_000;
 const CLIENTS: usize = 50;
 
 #[test]
+#[ignore = "soak"]
 fn twenty_thousand_pairs_leave_nothing_behind() {
     let server = Server::start();
     child::alone("many_pairs", &[&server.url()]);
@@ -43,6 +44,7 @@ pub fn many_pairs(arguments: &[&str]) {
 }
 
 #[test]
+#[ignore = "soak"]
 fn fifty_clients_leave_nothing_behind() {
     let server = Server::start();
     child::alone("many_clients", &[&server.url()]);

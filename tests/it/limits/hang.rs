@@ -91,6 +91,7 @@ pub fn hang(arguments: &[&str]) {
 
 /// What the documentation of each call states, with a command time-out that suits a test.
 #[test]
+#[ignore = "soak"]
 fn every_call_ends_in_its_time() {
     let server = Server::start();
     let timeout = millis(200);
@@ -163,6 +164,7 @@ fn every_call_ends_in_its_time() {
 
 /// Acquires that got no answer are taken back when the server reads on: no ghost holds the lock.
 #[test]
+#[ignore = "soak"]
 fn unanswered_acquires_leave_no_ghost() {
     let server = Server::start();
     let client = crate::support::builder(&server.url())
@@ -192,6 +194,7 @@ fn unanswered_acquires_leave_no_ghost() {
 /// What is taken back late is what was asked for early, never the hold that the same thread has by
 /// then.
 #[test]
+#[ignore = "soak"]
 fn what_comes_late_does_not_touch_the_next_hold() {
     let server = Server::start();
     let client = crate::support::builder(&server.url())

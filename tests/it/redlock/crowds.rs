@@ -58,6 +58,7 @@ fn a_pool_need_not_follow_the_number_of_threads() {
 
 /// Those who wait do not take, again and again, the servers that the holder does not have.
 #[test]
+#[ignore = "soak"]
 fn waiting_for_a_bare_majority_costs_little() {
     let servers = Servers::start(3);
     let clients = servers.clients();

@@ -10,6 +10,7 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 /// A minority that forgets the lock, one after the other, frees it for nobody, and its holder keeps it. One
 /// more is one too many: that is the limit which the documentation names, and the holder is told.
 #[test]
+#[ignore = "soak"]
 fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
     let servers = Servers::start(5);
     let rival = servers.lock();

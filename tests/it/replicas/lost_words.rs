@@ -25,6 +25,7 @@ fn count(server: &Server) -> Vec<u32> {
 }
 
 #[test]
+#[ignore = "soak"]
 fn one_lost_word_is_asked_for_again() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {

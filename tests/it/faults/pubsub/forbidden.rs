@@ -13,14 +13,14 @@ use crate::support::{logs, traffic, unique};
 everywhere! {
     a_user_who_may_not_publish_can_unlock
     a_user_who_may_not_subscribe_polls_and_is_told_once
+    a_forbidden_channel_does_not_hurt_the_others;
     locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once
-    a_forbidden_channel_does_not_hurt_the_others
     a_user_who_may_no_longer_subscribe_goes_on_by_polling
 }
 
 /// Long enough for the client to try again.
 #[test]
-#[ignore = "long; run it by its name"]
+#[ignore = "soak"]
 fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
     polls_and_is_told_once(&Place::one_server(), millis(35_000));
 }

@@ -13,8 +13,8 @@ use crate::support::timing::{LEASE, SOON, eventually, millis};
 use crate::support::{traffic, unique};
 
 everywhere! {
+    killed_subscribers_do_not_stop_a_lock_from_changing_hands;
     killed_subscribers_do_not_spin
-    killed_subscribers_do_not_stop_a_lock_from_changing_hands
 }
 
 /// Sees to it that nobody listens for long.

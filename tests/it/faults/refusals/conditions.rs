@@ -77,6 +77,7 @@ fn a_server_that_became_a_replica() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_replica_that_does_not_serve_stale_data() {
     let server = Server::start();
     let nobodys = Port::reserve();
@@ -95,6 +96,7 @@ fn a_replica_that_does_not_serve_stale_data() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_server_that_loads_its_data() {
     let server = Server::start();
     let mut fill = redis::pipe();
@@ -130,6 +132,7 @@ fn a_server_that_loads_its_data() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_server_that_is_busy_with_a_script() {
     let server = Server::start();
     thread::scope(|scope| {
@@ -160,6 +163,7 @@ fn a_server_that_is_busy_with_a_script() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_password_that_is_asked_for_from_now_on() {
     let server = Server::start();
     stands(
@@ -238,6 +242,7 @@ fn a_user_who_may_not_run_scripts() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_user_who_may_not_tell_the_server_its_scripts() {
     let server = Server::start();
     stands(
@@ -257,6 +262,7 @@ fn a_user_who_may_not_tell_the_server_its_scripts() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_user_whose_scripts_may_not_write_a_hash() {
     let server = Server::start();
     stands(
@@ -277,6 +283,7 @@ fn a_user_whose_scripts_may_not_write_a_hash() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_user_whose_scripts_may_not_extend_a_lease() {
     let server = Server::start();
     stands(
@@ -296,6 +303,7 @@ fn a_user_whose_scripts_may_not_extend_a_lease() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_server_that_could_not_save() {
     let server = Server::start();
     stands(
@@ -324,6 +332,7 @@ fn a_server_that_could_not_save() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_server_without_its_replicas() {
     let server = Server::start();
     stands(
@@ -341,6 +350,7 @@ fn a_server_without_its_replicas() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_server_that_takes_no_more_connections() {
     let server = Server::start();
     stands(

@@ -152,6 +152,7 @@ fn the_words_for_a_cluster_are_needed() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn the_words_for_sentinels_are_enough() {
     let deployment = SentinelDeployment::start();
     let builder = behind_sentinels(&deployment, &OF_SENTINELS, &and(&["+role"]));
@@ -177,6 +178,7 @@ fn the_words_for_sentinels_are_enough() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn the_word_for_replicas_is_enough() {
     let deployment = Replicated::start(1);
     let url = with_user(deployment.master(), &and(&["+wait"]));
