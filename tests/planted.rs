@@ -36,6 +36,7 @@ struct Edit {
 }
 
 #[test]
+#[ignore = "soak"]
 fn nothing_is_found_in_the_source_as_it_is() {
     let root = repository();
     let _alone = MACHINE.lock();
@@ -46,6 +47,7 @@ fn nothing_is_found_in_the_source_as_it_is() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_release_by_whoever_asks_is_found_as_two_holders() {
     let bug = edit(
         "lua/release.lua",
@@ -56,6 +58,7 @@ fn a_release_by_whoever_asks_is_found_as_two_holders() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
     let bug = edit(
         "src/local/tenure.rs",
@@ -67,6 +70,7 @@ fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn a_turn_that_is_passed_on_without_a_word_is_found_as_a_stuck_thread() {
     let bug = edit(
         "src/local/queue.rs",

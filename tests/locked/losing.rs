@@ -72,6 +72,7 @@ fn assert_lost<T: std::fmt::Debug>(result: Result<T, WorkError>, expected: LostR
 }
 
 #[test]
+#[ignore = "soak"]
 fn what_the_body_made_of_a_lost_lock_is_an_error() {
     let shop = Shop::with_leases(NO_STALL);
     for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows, Then::Check] {
@@ -81,6 +82,7 @@ fn what_the_body_made_of_a_lost_lock_is_an_error() {
 }
 
 #[test]
+#[ignore = "soak"]
 fn unless_it_is_to_be_ignored() {
     let shop = Shop::with_leases(NO_STALL);
     for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows] {
