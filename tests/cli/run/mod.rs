@@ -93,7 +93,24 @@ fn said_pid(running: &Running) -> u32 {
     running.next_output().trim().parse().expect("a process id")
 }
 
-/// It is gone, or a body that its parent has not buried yet.
+/// True if the process runs no more instructions of its program: it is gone, a zombie, or has a pending SIGKILL, which a
+/// busy machine may deliver later.
 fn is_dead(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+    const SIGKILL: u64 = 1 << 8;
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return true;
+    };
+    let value = |name| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap_or_default()
+    };
+    let is_zombie = value("State:").trim_start().starts_with(['Z', 'X']);
+    let pending = ["SigPnd:", "ShdPnd:"].map(|name| u64::from_str_radix(value(name).trim(), 16));
+    is_zombie
+        || pending
+            .into_iter()
+            .flatten()
+            .any(|signals| signals & SIGKILL != 0)
 }
