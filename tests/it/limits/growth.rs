@@ -35,6 +35,17 @@ pub fn many_pairs(arguments: &[&str]) {
         }
         guard.unlock().unwrap();
     };
+    // The base line counts all threads, so the subscriber of the client that waits must run before it is taken.
+    let held = client.reentrant_lock("held").acquire().unwrap();
+    let before = process::threads();
+    eventually("the subscriber to run", || {
+        let refused = other
+            .reentrant_lock("held")
+            .try_lock(Duration::from_millis(20), Lease::RENEWED);
+        assert!(!refused.unwrap());
+        process::threads() > before
+    });
+    held.unlock().unwrap();
     (0..PAIRS / 10).for_each(pair);
     let (threads, memory) = (process::threads(), process::resident_kilobytes());
     (0..PAIRS).for_each(pair);
