@@ -12,7 +12,6 @@ const PAIRS: usize = 20_000;
 const CLIENTS: usize = 50;
 
 #[test]
-#[ignore = "soak"]
 fn twenty_thousand_pairs_leave_nothing_behind() {
     let server = Server::start();
     child::alone("many_pairs", &[&server.url()]);
