@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 
-use leasehold::{Lease, Lock, LockClient, ReentrantLock};
+use leasehold::{Lease, Lock, LockClient};
 
 use crate::support::builder;
 use crate::support::process::Task;
@@ -17,12 +17,11 @@ fn client(server: &Server, command_timeout: Duration) -> LockClient {
     builder.command_timeout(command_timeout).build().unwrap()
 }
 
-/// Runs `take` on many threads, each of which must sleep for `time` without waking up. `end` then ends their
+/// Runs `wait` on many threads, each of which must sleep for `time` without waking up. `end` then ends their
 /// wait.
 fn sleep_while_they_wait(
-    lock: &ReentrantLock,
     threads: usize,
-    take: impl Fn(&ReentrantLock) -> bool + Sync,
+    wait: impl Fn() + Sync,
     time: Duration,
     end: impl FnOnce(),
 ) {
@@ -30,9 +29,7 @@ fn sleep_while_they_wait(
     thread::scope(|scope| {
         let run = || {
             says.send(Task::current()).unwrap();
-            if take(lock) {
-                lock.unlock().unwrap();
-            }
+            wait();
         };
         let running: Vec<ScopedJoinHandle<'_, ()>> =
             (0..threads).map(|_| scope.spawn(run)).collect();
@@ -60,10 +57,11 @@ fn threads_behind_a_holder_sleep_until_the_lock_is_free() {
     let client = client(&server, millis(500));
     let lock = client.reentrant_lock("lock");
     lock.lock().unwrap();
-    let lock_it = |lock: &ReentrantLock| lock.lock().is_ok();
-    sleep_while_they_wait(&lock, 500, lock_it, millis(600), || {
+    let take = || {
+        lock.lock().unwrap();
         lock.unlock().unwrap();
-    });
+    };
+    sleep_while_they_wait(500, take, millis(600), || lock.unlock().unwrap());
     assert_eq!(client.stats().acquisitions, 501);
 }
 
@@ -76,6 +74,10 @@ fn threads_behind_a_request_sleep_until_its_reply() {
     let lock = client.reentrant_lock("lock");
     lock.acquire().unwrap().unlock().unwrap();
     server.pause();
-    let try_it = |lock: &ReentrantLock| lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
-    sleep_while_they_wait(&lock, 100, try_it, millis(300), || server.resume());
+    // The first thread keeps the lock.
+    let attempt = || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
+    };
+    sleep_while_they_wait(100, attempt, millis(300), || server.resume());
+    assert_eq!(client.stats().acquisitions, 2);
 }
