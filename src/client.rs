@@ -191,7 +191,8 @@ impl LockClient {
 
     /// Frees the lock of this name, whoever holds it, and wakes those who wait for it; false if
     /// nobody held it. **Its holder goes on working until it notices the loss**: at once if it is a
-    /// thread of this client, else within two thirds of its lease.
+    /// thread of this client, else within two thirds of its lease. If other threads of the holder's
+    /// client wait for the lock, it notices within about a second, and the waiting threads go on.
     ///
     /// # Errors
     ///

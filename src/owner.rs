@@ -1,8 +1,8 @@
 //! Who holds a lock: on the wire `<client uuid>:<thread number>`, at home the thread itself.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use uuid::Uuid;
 
@@ -20,6 +20,11 @@ thread_local! {
     static OWNER: Cell<u64> = const { Cell::new(NONE) };
 }
 
+thread_local! {
+    /// Dropped when the thread ends.
+    static LIVENESS: Arc<()> = Arc::default();
+}
+
 fn number(of: &'static std::thread::LocalKey<Cell<u64>>) -> u64 {
     of.with(|cell| {
         if cell.get() == NONE {
@@ -30,7 +35,7 @@ fn number(of: &'static std::thread::LocalKey<Cell<u64>>) -> u64 {
 }
 
 /// An OS thread of this process, for as long as it lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadId(u64);
 
 impl ThreadId {
@@ -41,6 +46,22 @@ impl ThreadId {
     #[cfg(test)]
     pub(crate) fn numbered(number: u64) -> Self {
         Self(number)
+    }
+}
+
+/// Tells whether a thread has ended.
+#[derive(Debug)]
+pub(crate) struct Liveness(Weak<()>);
+
+impl Liveness {
+    /// Of the calling thread. A thread that already runs the destructors of its thread-local values may count as
+    /// ended.
+    pub(crate) fn of_this_thread() -> Self {
+        Self(LIVENESS.try_with(Arc::downgrade).unwrap_or_default())
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.strong_count() == 0
     }
 }
 
@@ -119,6 +140,18 @@ mod tests {
         let thread = ThreadId::current();
         retire();
         assert_eq!(thread, ThreadId::current());
+    }
+
+    #[test]
+    fn a_thread_has_ended_once_it_is_joined() {
+        let mine = Liveness::of_this_thread();
+        let theirs = std::thread::spawn(|| {
+            let liveness = Liveness::of_this_thread();
+            assert!(!liveness.has_ended());
+            liveness
+        });
+        assert!(theirs.join().unwrap().has_ended());
+        assert!(!mine.has_ended());
     }
 
     #[test]

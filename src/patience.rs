@@ -14,8 +14,6 @@ use crate::wake::{self, Sleeper, Waker};
 /// would turn an answer into an ambiguity that must be undone.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
-const SHORTEST_NAP: Duration = Duration::from_millis(10);
-
 /// The time budget of one call, and the sleep of the thread that makes it.
 #[derive(Debug)]
 pub(crate) struct Patience {
@@ -140,20 +138,6 @@ impl Patience {
     /// Counts a silence of Redis from `since`, or from the start of this call if that is later.
     pub(crate) fn silent_since(&self, since: Option<Moment>) {
         self.silent_since.set(since);
-    }
-
-    /// When a thread that waits for its turn is to look whether Redis is silent, if it has been so
-    /// `since` then.
-    pub(crate) fn look_up(&self, since: Option<Moment>) -> Duration {
-        match self.answers {
-            // The wait for the lock is over before.
-            Answers::By(_) => Duration::MAX,
-            Answers::Within(silence) => {
-                let silent_until = self.started.max(since.unwrap_or_else(Moment::now));
-                let left = silent_until.after(silence).left();
-                left.min(silence / 10).max(SHORTEST_NAP)
-            }
-        }
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -1,10 +1,10 @@
 //! One hold of one lock by one thread: its levels, its lease by the local clock, its end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::bell::Bell;
 use super::levels::{LevelId, Levels};
@@ -17,7 +17,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
 use crate::lease::Terms;
 use crate::observe::Observer;
-use crate::owner::{Owner, ThreadId};
+use crate::owner::{Liveness, Owner, ThreadId};
 use crate::process::Process;
 use crate::watchdog::{Id, Schedule};
 
@@ -30,8 +30,11 @@ pub(crate) struct Hold {
     key: LockKey,
     token: Option<u64>,
     thread: ThreadId,
+    liveness: Liveness,
     process: Process,
     since: Moment,
+    /// Other threads of this process wait for it in line. Set under the queue's mutex.
+    has_waiters: AtomicBool,
     state: Mutex<State>,
     bell: Bell,
     queue: Weak<LocalQueue>,
@@ -117,8 +120,10 @@ impl Hold {
             key,
             token: grant.token,
             thread: ThreadId::current(),
+            liveness: Liveness::of_this_thread(),
             process: Process::current(),
             since: grant.asked,
+            has_waiters: AtomicBool::new(false),
             state: Mutex::new(State {
                 naming: Naming::new(grant.owner),
                 tenure: Tenure::new(grant.terms, grant.asked),
@@ -195,6 +200,29 @@ impl Hold {
 
     pub(crate) fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    pub(crate) fn thread_has_ended(&self) -> bool {
+        self.liveness.has_ended()
+    }
+
+    /// Sets whether other threads of this process wait for it in line. Returns true if they have just begun to.
+    pub(in crate::local) fn set_waiters(&self, has_waiters: bool) -> bool {
+        !self.has_waiters.swap(has_waiters, Ordering::Relaxed) && has_waiters
+    }
+
+    pub(in crate::local) fn has_waiters(&self) -> bool {
+        self.has_waiters.load(Ordering::Relaxed)
+    }
+
+    /// Whether threads of this process wait for it, or for another part of the same majority. The watchdog
+    /// then confirms it more often.
+    pub(crate) fn is_awaited(&self) -> bool {
+        if self.has_waiters() {
+            return true;
+        }
+        let bond = self.state.lock().bond.clone();
+        bond.is_some_and(|bond| bond.is_awaited())
     }
 
     pub(crate) fn expires(&self) -> Moment {
@@ -315,9 +343,17 @@ impl Hold {
         self.state.lock().stays.clone()
     }
 
+    /// The state, with a lease that knows whether threads wait for the hold.
+    fn state_as_awaited(&self) -> MutexGuard<'_, State> {
+        let is_awaited = self.is_awaited();
+        let mut state = self.state.lock();
+        state.tenure.set_awaited(is_awaited);
+        state
+    }
+
     /// When the watchdog is to look at this hold again.
     pub(crate) fn schedule(&self) -> Schedule {
-        self.state.lock().schedule()
+        self.state_as_awaited().schedule()
     }
 }
 

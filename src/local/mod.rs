@@ -3,6 +3,7 @@
 mod bell;
 mod hold;
 mod levels;
+mod lost;
 mod naming;
 mod queue;
 mod quorum;
@@ -12,5 +13,5 @@ mod tenure;
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
 pub(crate) use naming::Written;
-pub(crate) use queue::{LocalQueue, Place, Turn};
+pub(crate) use queue::{LinedUp, LocalQueue, Place, Turn};
 pub(crate) use quorum::Quorum;

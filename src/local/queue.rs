@@ -13,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::hold::Hold;
+use super::lost::LostHolds;
 use super::silence::Silence;
 use crate::clock::Moment;
 use crate::owner::ThreadId;
@@ -21,16 +22,25 @@ use crate::wake::Waker;
 /// All names that threads of this client hold or want, by key.
 ///
 /// Its mutex protects: a name has at most one turn, and a turn that is passed on has reached its
-/// next thread before anybody can see it free.
+/// next thread before anybody can see it free. A hold knows whether threads wait in line for it. A thread
+/// that awaits a reply is woken by it.
 #[derive(Debug, Default)]
-pub(crate) struct LocalQueue(Mutex<HashMap<Arc<str>, Name>>);
+pub(crate) struct LocalQueue(Mutex<Names>);
 
+#[derive(Debug, Default)]
+struct Names {
+    wanted: HashMap<Arc<str>, Name>,
+    /// No thread waits for these.
+    lost: LostHolds,
+}
+
+/// A name that a thread holds, asks for, or waits for.
 #[derive(Debug, Default)]
 struct Name {
     turn: Option<Holder>,
     line: VecDeque<(ThreadId, Waker)>,
-    /// Lost holds that their threads have not unlocked yet. They no longer keep anybody waiting.
-    lost: Vec<Arc<Hold>>,
+    /// Threads in the line whose own wait is over. They wait for the reply to the thread with the turn.
+    await_reply: Vec<(ThreadId, Waker)>,
 }
 
 #[derive(Debug)]
@@ -63,6 +73,15 @@ pub(crate) enum Place {
     Behind,
 }
 
+/// What a thread finds when it lines up.
+#[derive(Debug)]
+pub(crate) enum LinedUp {
+    /// The turn has become free meanwhile.
+    Turn(Turn),
+    /// It is in line. `first`: it is the first to wait for the hold of another thread.
+    Behind { first: bool },
+}
+
 /// The right of one thread to ask Redis for a name. Dropped, it goes to the next in line.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -74,10 +93,10 @@ pub(crate) struct Turn {
 impl LocalQueue {
     pub(crate) fn enter(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Place {
         let mut names = self.0.lock();
-        if let Some(hold) = names.get(key).and_then(|name| name.hold_of(thread)) {
+        if let Some(hold) = names.hold_of(key, thread) {
             return Place::Mine(hold);
         }
-        let name = names.entry(Arc::clone(key)).or_default();
+        let name = names.wanted.entry(Arc::clone(key)).or_default();
         if name.turn.is_some() {
             return Place::Behind;
         }
@@ -85,39 +104,49 @@ impl LocalQueue {
         Place::Turn(self.turn(key))
     }
 
-    /// Lines up behind the others; `waker` is woken when the turn has come. The turn itself, if it
-    /// has become free meanwhile.
+    /// Lines up behind the others; `waker` is woken when the turn has come.
     pub(crate) fn line_up(
         self: &Arc<Self>,
         key: &Arc<str>,
         thread: ThreadId,
         waker: &Waker,
-    ) -> Option<Turn> {
+    ) -> LinedUp {
         let mut names = self.0.lock();
-        let name = names.entry(Arc::clone(key)).or_default();
+        let name = names.wanted.entry(Arc::clone(key)).or_default();
         if name.turn.is_none() {
             name.turn = Some(Holder::asking(thread, Silence::from_now()));
-            return Some(self.turn(key));
+            return LinedUp::Turn(self.turn(key));
         }
         name.line.push_back((thread, waker.clone()));
-        None
+        LinedUp::Behind {
+            first: name.note_waiters(),
+        }
+    }
+
+    /// Has `waker` of a thread in line woken as soon as the thread with the turn gets a reply, too.
+    pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, waker: &Waker) {
+        if let Some(name) = self.0.lock().wanted.get_mut(key) {
+            name.await_reply.push((thread, waker.clone()));
+        }
     }
 
     /// The turn of a thread in line, if it has come.
     pub(crate) fn take_turn(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Turn> {
         let names = self.0.lock();
-        let turn = names.get(key)?.turn.as_ref()?;
+        let turn = names.wanted.get(key)?.turn.as_ref()?;
         (turn.thread == thread).then(|| self.turn(key))
     }
 
     /// Takes a thread out of the line. The turn, if it came first.
     pub(crate) fn leave(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Turn> {
         let mut names = self.0.lock();
-        let name = names.get_mut(key)?;
+        let name = names.wanted.get_mut(key)?;
         if name.turn.as_ref().is_some_and(|turn| turn.thread == thread) {
             return Some(self.turn(key));
         }
         name.line.retain(|(waiting, _)| *waiting != thread);
+        name.await_reply.retain(|(waiting, _)| *waiting != thread);
+        name.note_waiters();
         None
     }
 
@@ -130,7 +159,7 @@ impl LocalQueue {
     /// or before.
     pub(crate) fn is_open(&self, key: &str, heard: Moment) -> bool {
         let names = self.0.lock();
-        let turn = names.get(key).and_then(|name| name.turn.as_ref());
+        let turn = names.wanted.get(key).and_then(|name| name.turn.as_ref());
         turn.is_none_or(|turn| {
             turn.unanswered
                 .is_some_and(|silence| silence.since <= heard)
@@ -143,51 +172,48 @@ impl LocalQueue {
     }
 
     fn silence(&self, key: &str) -> Option<Silence> {
-        self.0.lock().get(key)?.turn.as_ref()?.unanswered
+        self.0.lock().wanted.get(key)?.turn.as_ref()?.unanswered
     }
 
     /// The hold of this thread, lost or not, that it has not unlocked.
-    pub(crate) fn hold_of(&self, key: &str, thread: ThreadId) -> Option<Arc<Hold>> {
-        self.0.lock().get(key)?.hold_of(thread)
+    pub(crate) fn hold_of(&self, key: &Arc<str>, thread: ThreadId) -> Option<Arc<Hold>> {
+        self.0.lock().hold_of(key, thread)
     }
 
     /// The hold that keeps the others waiting, whose ever it is.
     pub(crate) fn standing_hold(&self, key: &str) -> Option<Arc<Hold>> {
-        self.0.lock().get(key)?.turn.as_ref()?.hold.clone()
+        self.0.lock().wanted.get(key)?.turn.as_ref()?.hold.clone()
     }
 
-    /// A lost hold keeps nobody waiting any more, though its thread has yet to unlock it.
+    /// A lost hold keeps no thread waiting any more, though its thread has yet to unlock it.
     pub(crate) fn lost(&self, hold: &Hold) {
-        let mut names = self.0.lock();
-        let Some(name) = names.get_mut(hold.key().key()) else {
+        let mut guard = self.0.lock();
+        let names = &mut *guard;
+        let Some(name) = names.wanted.get_mut(hold.key().key()) else {
             return;
         };
+        let mut unneeded = Vec::new();
         if name.stands(hold)
             && let Some(lost) = name.turn.take().and_then(|turn| turn.hold)
         {
-            name.lost.push(lost);
+            lost.set_waiters(false);
+            unneeded = names.lost.insert(lost);
         }
-        let next = name.pass_on(Silence::from_now());
-        drop(names);
+        let next = names.pass_on(hold.key().key(), Silence::from_now());
+        drop(guard);
+        drop(unneeded);
         wake(next);
     }
 
     /// Forgets a hold that its thread has unlocked.
     pub(crate) fn close(&self, hold: &Hold) {
         let mut names = self.0.lock();
-        let Some(name) = names.get_mut(hold.key().key()) else {
-            return;
+        let name = names.wanted.get_mut(hold.key().key());
+        let ended = match name.filter(|name| name.stands(hold)) {
+            Some(name) => name.turn.take().and_then(|turn| turn.hold),
+            None => names.lost.remove(hold),
         };
-        let ended = if name.stands(hold) {
-            name.turn.take().and_then(|turn| turn.hold)
-        } else {
-            let place = name.lost.iter().position(|lost| lost.id() == hold.id());
-            place.map(|at| name.lost.swap_remove(at))
-        };
-        let next = name.pass_on(Silence::from_now());
-        if name.is_empty() {
-            names.remove(hold.key().key());
-        }
+        let next = names.pass_on(hold.key().key(), Silence::from_now());
         drop(names);
         drop(ended);
         wake(next);
@@ -203,36 +229,46 @@ impl LocalQueue {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        let names = self.0.lock();
+        names.wanted.is_empty() && names.lost.is_empty()
+    }
+}
+
+impl Names {
+    fn hold_of(&self, key: &Arc<str>, thread: ThreadId) -> Option<Arc<Hold>> {
+        let turn = self.wanted.get(key).and_then(|name| name.turn.as_ref());
+        let standing = turn.and_then(|turn| turn.hold.as_ref());
+        let standing = standing.filter(|hold| hold.thread() == thread);
+        standing.or_else(|| self.lost.get(key, thread)).cloned()
+    }
+
+    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's waker, for the caller to
+    /// wake it outside the mutex. Removes a name that no thread wants.
+    fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Waker> {
+        let name = self.wanted.get_mut(key)?;
+        if name.turn.is_some() {
+            return None;
+        }
+        let Some((thread, waker)) = name.line.pop_front() else {
+            self.wanted.remove(key);
+            return None;
+        };
+        name.await_reply.retain(|(waiting, _)| *waiting != thread);
+        name.turn = Some(Holder::asking(thread, silence));
+        Some(waker)
     }
 }
 
 impl Name {
-    fn hold_of(&self, thread: ThreadId) -> Option<Arc<Hold>> {
-        let standing = self.turn.iter().filter_map(|turn| turn.hold.as_ref());
-        standing
-            .chain(&self.lost)
-            .find(|hold| hold.thread() == thread)
-            .cloned()
+    /// Notes at the hold whether threads wait for it. Returns true if threads have just begun to.
+    fn note_waiters(&self) -> bool {
+        let hold = self.turn.as_ref().and_then(|turn| turn.hold.as_ref());
+        hold.is_some_and(|hold| hold.set_waiters(!self.line.is_empty()))
     }
 
     fn stands(&self, hold: &Hold) -> bool {
         let standing = self.turn.as_ref().and_then(|turn| turn.hold.as_ref());
         standing.is_some_and(|standing| standing.id() == hold.id())
-    }
-
-    /// Gives a free turn to the first in line, who is to be woken then, and inherits `silence`.
-    fn pass_on(&mut self, silence: Silence) -> Option<Waker> {
-        if self.turn.is_some() {
-            return None;
-        }
-        let (thread, waker) = self.line.pop_front()?;
-        self.turn = Some(Holder::asking(thread, silence));
-        Some(waker)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.turn.is_none() && self.line.is_empty() && self.lost.is_empty()
     }
 }
 
@@ -240,15 +276,19 @@ impl Turn {
     /// Begins a question; since when it, or an earlier one, has had no answer.
     pub(crate) fn ask(&self) -> Moment {
         let now = Silence::from_now();
-        self.holder(|holder| *holder.unanswered.get_or_insert(now))
-            .unwrap_or(now)
+        let mut names = self.queue.0.lock();
+        let name = names.wanted.get_mut(&self.key);
+        let holder = name.and_then(|name| name.turn.as_mut());
+        holder
+            .map_or(now, |holder| *holder.unanswered.get_or_insert(now))
             .since
     }
 
     /// Redis answered, but what it granted was worth nothing: too few replicas confirmed it.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        self.holder(|holder| {
-            if let Some(silence) = &mut holder.unanswered {
+        self.replied(|name| {
+            let holder = name.turn.as_mut();
+            if let Some(silence) = holder.and_then(|holder| holder.unanswered.as_mut()) {
                 silence.confirmed = Some(confirmed);
             }
         });
@@ -256,24 +296,36 @@ impl Turn {
 
     /// Redis answered.
     pub(crate) fn answered(&self) {
-        self.holder(|holder| holder.unanswered = None);
-    }
-
-    fn holder<T>(&self, act: impl FnOnce(&mut Holder) -> T) -> Option<T> {
-        let mut names = self.queue.0.lock();
-        names.get_mut(&self.key)?.turn.as_mut().map(act)
+        self.replied(|name| {
+            if let Some(holder) = &mut name.turn {
+                holder.unanswered = None;
+            }
+        });
     }
 
     /// Keeps the turn for as long as `hold` stands.
     pub(crate) fn keep(mut self, hold: Arc<Hold>) {
         self.kept = true;
-        let mut names = self.queue.0.lock();
-        let name = names.entry(Arc::clone(&self.key)).or_default();
-        name.turn = Some(Holder {
-            thread: hold.thread(),
-            hold: Some(hold),
-            unanswered: None,
+        self.replied(|name| {
+            name.turn = Some(Holder {
+                thread: hold.thread(),
+                hold: Some(hold),
+                unanswered: None,
+            });
+            name.note_waiters();
         });
+    }
+
+    /// Notes a reply, and wakes the threads that wait for it.
+    fn replied(&self, note: impl FnOnce(&mut Name)) {
+        let mut names = self.queue.0.lock();
+        let Some(name) = names.wanted.get_mut(&self.key) else {
+            return;
+        };
+        note(name);
+        let waiting = std::mem::take(&mut name.await_reply);
+        drop(names);
+        waiting.iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
@@ -283,15 +335,12 @@ impl Drop for Turn {
             return;
         }
         let mut names = self.queue.0.lock();
-        let Some(name) = names.get_mut(&self.key) else {
-            return;
-        };
-        // Whoever comes next inherits the silence: all who wait have waited through it.
-        let silence = name.turn.take().and_then(|turn| turn.unanswered);
-        let next = name.pass_on(silence.unwrap_or_else(Silence::from_now));
-        if name.is_empty() {
-            names.remove(&self.key);
-        }
+        // The next thread inherits the time since which there has been no reply.
+        let name = names.wanted.get_mut(&self.key);
+        let turn = name.and_then(|name| name.turn.take());
+        let silence = turn.and_then(|turn| turn.unanswered);
+        let silence = silence.unwrap_or_else(Silence::from_now);
+        let next = names.pass_on(&self.key, silence);
         drop(names);
         wake(next);
     }

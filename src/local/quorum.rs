@@ -56,6 +56,12 @@ impl Quorum {
         self.bell.listen(|| None)
     }
 
+    /// Whether threads of this process wait for one of the bound holds.
+    pub(super) fn is_awaited(&self) -> bool {
+        let mut bound = self.bound.iter().filter_map(Weak::upgrade);
+        bound.any(|hold| hold.has_waiters())
+    }
+
     /// One of its holds is lost; each says so once.
     pub(super) fn lost(&self, reason: LostReason) {
         let less = |spare: usize| spare.checked_sub(1);
@@ -104,6 +110,18 @@ mod tests {
         assert!(holds[0].check().is_ok() && holds[1].check().is_ok());
         holds[0].lose(LostReason::Deleted);
         assert!(holds[1].check().is_err(), "it is of no use alone");
+    }
+
+    #[test]
+    fn who_waits_for_a_part_waits_for_all() {
+        let holds = holds();
+        Quorum::bind(&holds, 2);
+        assert!(!holds[1].is_awaited());
+        assert!(holds[0].set_waiters(true));
+        assert!(holds[1].is_awaited());
+        assert!(holds[1].schedule().due < holds[1].expires());
+        holds[0].set_waiters(false);
+        assert!(!holds[1].is_awaited());
     }
 
     #[test]

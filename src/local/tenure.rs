@@ -7,6 +7,10 @@ use crate::clock::Moment;
 use crate::lease::{Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
+/// While threads of this process wait for a lock, Redis is asked this often whether its hold still stands. The
+/// answer tells the waiting threads when another client has freed the lock.
+const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Tenure {
     levels: Levels,
@@ -16,6 +20,8 @@ pub(super) struct Tenure {
     expires: Moment,
     /// When the lease is over for everybody else, if the server's clock agrees with ours.
     lease_ends: Moment,
+    /// Threads of this process wait for the lock.
+    is_awaited: bool,
 }
 
 /// What a hold wants of the watchdog.
@@ -36,6 +42,7 @@ impl Tenure {
             confirmed: asked,
             expires: asked,
             lease_ends: asked,
+            is_awaited: false,
         };
         tenure.granted(asked, terms.millis);
         tenure
@@ -47,6 +54,10 @@ impl Tenure {
 
     pub(super) fn lease_ends(&self) -> Moment {
         self.lease_ends
+    }
+
+    pub(super) fn set_awaited(&mut self, is_awaited: bool) {
+        self.is_awaited = is_awaited;
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -83,18 +94,20 @@ impl Tenure {
 
     /// When the watchdog is to look: before the last third of the lease begins, and no later than two
     /// thirds of it after Redis was last asked. That a lease was extended by hand is no reason to
-    /// look away for longer.
+    /// look away for longer. While the hold is awaited, it is [`CONFIRM_AWAITED`] after that at the latest.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
+        let confirm = self.confirm_by().unwrap_or(Moment::NEVER);
+        let look = self.look_again().min(confirm).min(self.expires);
         if self.levels.are_fixed() {
             return Schedule {
-                due: self.look_again().min(self.expires),
+                due: look,
                 ends: self.expires,
                 lease: None,
             };
         }
         Schedule {
-            due: self.look_again().min(self.renew_by()).min(self.expires),
+            due: look.min(self.renew_by()),
             ends: self.expires,
             lease: Some(pace),
         }
@@ -112,18 +125,22 @@ impl Tenure {
     /// What a hold that stands wants at `now`, or so soon after that it may as well have it now.
     pub(super) fn wants(&self, now: Moment) -> Want {
         let soon = now.after(slack(self.levels.pace()));
+        let latest_confirm = now.after(slack(CONFIRM_AWAITED));
+        let confirms = self.confirm_by().is_some_and(|by| by <= latest_confirm);
         if self.levels.are_fixed() {
             // Nothing renews it, but its holder is to know if it is gone.
-            return if self.look_again() <= soon && self.look_again() < self.expires {
+            let looks = self.look_again() <= soon && self.look_again() < self.expires;
+            return if looks || confirms {
                 Want::Renewal(0)
             } else {
                 Want::Nothing
             };
         }
-        if self.schedule().due > soon {
+        let due = self.look_again().min(self.renew_by()).min(self.expires);
+        if due > soon && !confirms {
             Want::Nothing
         } else if self.renew_by() > soon {
-            // It was extended beyond its pace, and needs no renewal yet.
+            // It is awaited, or was extended beyond its pace, and needs no renewal yet.
             Want::Renewal(0)
         } else if self.levels.are_used_up() {
             Want::Limit
@@ -138,6 +155,12 @@ impl Tenure {
         let pace = self.levels.pace();
         let last_third = (pace / 3).saturating_sub(drift(pace));
         self.expires.before(last_third + slack(pace))
+    }
+
+    /// When an awaited hold is to be confirmed.
+    fn confirm_by(&self) -> Option<Moment> {
+        self.is_awaited
+            .then(|| self.confirmed.after(CONFIRM_AWAITED))
     }
 
     fn look_again(&self) -> Moment {
@@ -199,6 +222,46 @@ mod tests {
         assert_eq!(tenure.expires(), end(0, LEASE));
         assert_eq!(tenure.schedule().due, end(0, LEASE));
         assert_eq!(tenure.wants(at(LEASE - 1)), Want::Nothing);
+    }
+
+    #[test]
+    fn an_awaited_hold_is_confirmed_every_second_until_no_thread_waits() {
+        for renewals in [Renewals::Unlimited, Renewals::None] {
+            let mut tenure = Tenure::new(terms(HOUR, renewals), at(0));
+            tenure.set_awaited(true);
+            for second in 1..10 {
+                let due = tenure.schedule().due;
+                assert_eq!(due, at(second * 1000));
+                assert_eq!(tenure.wants(at(second * 1000 - 900)), Want::Nothing);
+                assert_eq!(tenure.wants(due), Want::Renewal(0));
+                tenure.renewed(due, 0);
+            }
+            tenure.set_awaited(false);
+            assert!(tenure.schedule().due > at(HOUR / 2));
+            assert_eq!(tenure.wants(at(10_000)), Want::Nothing);
+            assert_eq!(tenure.expires(), end(0, HOUR));
+        }
+    }
+
+    #[test]
+    fn an_awaited_hold_is_renewed_and_ends_as_any_other() {
+        let mut tenure = taken(Renewals::Unlimited);
+        let due = tenure.schedule().due;
+        tenure.set_awaited(true);
+        tenure.renewed(at(1000), 0);
+        assert_eq!(tenure.wants(due), Want::Renewal(LEASE));
+        let mut fixed = taken(Renewals::None);
+        fixed.set_awaited(true);
+        fixed.renewed(at(LEASE - 500), 0);
+        assert_eq!(fixed.schedule().due, end(0, LEASE));
+        let mut short = Tenure::new(terms(300, Renewals::Unlimited), at(0));
+        let schedule = short.schedule();
+        short.set_awaited(true);
+        assert_eq!(
+            short.schedule(),
+            schedule,
+            "it is renewed more often anyway"
+        );
     }
 
     #[test]

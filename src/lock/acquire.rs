@@ -37,10 +37,13 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Res
     let turn = match core.queue.enter(key.key(), thread) {
         Place::Mine(hold) => return reenter(core, hold, *kind, terms, patience).map(Some),
         Place::Turn(turn) => turn,
-        Place::Behind => match wait_in_line(core, key, patience, Moment::now())? {
-            Some(turn) => turn,
-            None => return Ok(None),
-        },
+        Place::Behind => {
+            let parts = std::slice::from_ref(handle);
+            match wait_in_line(handle, parts, patience, Moment::now())? {
+                Some(turn) => turn,
+                None => return Ok(None),
+            }
+        }
     };
     take(handle, turn, terms, patience)
 }

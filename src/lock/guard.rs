@@ -90,7 +90,8 @@ impl LockGuard {
     ///
     /// It is known when Redis says so, which is asked at every renewal, and at the latest when the
     /// lease may be over by the local clock, a little before it is ([`remaining`](Self::remaining)). Redis is asked of fixed leases, too, once, so that a lock
-    /// that was deleted behind its holder's back is noticed within two thirds of its lease.
+    /// that was deleted behind its holder's back is noticed within two thirds of its lease. While other threads
+    /// of the same client wait for the lock, Redis is asked once a second.
     ///
     /// # Errors
     ///

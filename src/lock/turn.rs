@@ -1,52 +1,48 @@
 //! The wait at home: behind the other threads of this process, for the turn to ask Redis.
 
-use std::time::Duration;
-
+use super::handle::Handle;
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::key::LockKey;
-use crate::local::Turn;
+use crate::local::{LinedUp, Turn};
 use crate::owner::ThreadId;
 use crate::patience::Patience;
 
-/// The first nap of a thread that waits for another's answer, about as long as an answer takes.
-const FIRST_NAP: Duration = Duration::from_micros(50);
-
-/// The longest.
-const LONGEST_NAP: Duration = Duration::from_millis(20);
-
-/// Waits behind the other threads of this process, one of which asks for the lock or has it; the turn, if it has
-/// come before the patience ends.
+/// Waits behind the other threads of this process, one of which asks Redis for the lock or holds it. Returns
+/// the turn, or `None` if it has not come before the wait for the lock ends.
 ///
-/// Who is out of patience still hears, for one command time-out, the answer to what the thread with the turn
-/// has asked since `heard` or before: until then nobody knows that the lock is not to be had. If nobody has it,
-/// those who hear that take turns to ask.
+/// The thread sleeps until its turn comes, until it is interrupted, or until the earliest moment at which it
+/// may have to give up. If the thread with the turn has had no reply since `heard` or before, it is not yet
+/// known whether the lock is free. Then a thread whose own wait is over still waits for that reply, for at most
+/// one command timeout. It gets the turn if the lock is free and the turn comes to it.
+///
+/// `parts` are the locks that are held together with this one, itself included.
 pub(super) fn wait_in_line(
-    core: &Core,
-    key: &LockKey,
+    handle: &Handle,
+    parts: &[Handle],
     patience: &Patience,
     heard: Moment,
 ) -> Result<Option<Turn>> {
+    let Handle { core, key, .. } = handle;
     let (queue, thread) = (&core.queue, ThreadId::current());
-    let unanswered = || queue.unanswered(key.key());
     let is_settled = || patience.is_over() && !queue.is_open(key.key(), heard);
     if is_settled() {
         return Ok(None);
     }
-    let turn = queue.line_up(key.key(), thread, patience.waker());
-    if turn.is_some() {
-        return Ok(turn);
+    match queue.line_up(key.key(), thread, patience.waker()) {
+        LinedUp::Turn(turn) => return Ok(Some(turn)),
+        LinedUp::Behind { first: true } => confirm_soon(parts),
+        LinedUp::Behind { first: false } => {}
     }
-    let (mut nap, mut hears_until) = (FIRST_NAP, None);
+    // Set when the wait for the lock is over, and the reply is still to come.
+    let mut reply_by = None;
     loop {
-        if patience.is_over() {
-            let time = || Moment::now().after(core.command_timeout);
-            hears_until.get_or_insert_with(|| patience.call_ends().min(time()));
-            patience.pause(nap);
-            nap = (nap * 2).min(LONGEST_NAP);
-        } else {
-            patience.sleep(patience.look_up(unanswered()));
+        if patience.is_over() && reply_by.is_none() {
+            // Before the checks below: a reply that they do not see wakes this thread.
+            queue.await_reply(key.key(), thread, patience.waker());
+            let time = Moment::now().after(core.command_timeout);
+            reply_by = Some(patience.call_ends().min(time));
         }
         // What has come while this thread could not run counts, however late it is.
         if !patience.is_interrupted() {
@@ -57,9 +53,9 @@ pub(super) fn wait_in_line(
                 return Ok(queue.leave(key.key(), thread));
             }
         }
-        let silent = unanswered();
+        let silent = queue.unanswered(key.key());
         patience.silent_since(silent);
-        let given_up = patience.check(key.name()).and_then(|()| match hears_until {
+        let given_up = patience.check(key.name()).and_then(|()| match reply_by {
             // That too few replicas have it is an answer.
             Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
                 Err(no_answer(core, key, patience))
@@ -70,6 +66,19 @@ pub(super) fn wait_in_line(
         if let Err(error) = given_up {
             drop(queue.leave(key.key(), thread));
             return Err(error);
+        }
+        match reply_by {
+            Some(end) => patience.pause(end.left()),
+            None => patience.sleep(patience.answer_by().left()),
+        };
+    }
+}
+
+/// Has the watchdogs confirm the holds of these locks more often, because a thread has begun to wait for them.
+pub(super) fn confirm_soon(parts: &[Handle]) {
+    for Handle { core, key, .. } in parts {
+        if let Some(hold) = core.queue.standing_hold(key.key()) {
+            core.watchdog.reschedule(hold.id(), hold.schedule());
         }
     }
 }

@@ -27,7 +27,7 @@ impl Renew for Hold {
     }
 
     fn step(&self, now: Moment) -> Step {
-        let mut state = self.state.lock();
+        let mut state = self.state_as_awaited();
         if state.end.is_some() {
             return Step::Over;
         }

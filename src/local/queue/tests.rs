@@ -14,6 +14,14 @@ fn turn(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Turn {
     }
 }
 
+/// Lines up; whether the thread is the first to wait for a hold.
+fn line_up(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, waker: &Waker) -> bool {
+    match queue.line_up(key, thread(number), waker) {
+        LinedUp::Behind { first } => first,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn the_turn_goes_down_the_line_in_order() {
     let queue = Arc::new(LocalQueue::default());
@@ -21,8 +29,8 @@ fn the_turn_goes_down_the_line_in_order() {
     let first = turn(&queue, &key, 1);
     let (second_waker, second) = pair();
     let (third_waker, third) = pair();
-    assert!(queue.line_up(&key, thread(2), &second_waker).is_none());
-    assert!(queue.line_up(&key, thread(3), &third_waker).is_none());
+    line_up(&queue, &key, 2, &second_waker);
+    line_up(&queue, &key, 3, &third_waker);
     // Nobody who comes later goes before them.
     assert!(matches!(queue.enter(&key, thread(4)), Place::Behind));
 
@@ -45,8 +53,8 @@ fn a_silence_of_redis_is_inherited_until_it_answers() {
     let first = turn(&queue, &key, 1);
     let since = first.ask();
     let (waker, _sleeper) = pair();
-    assert!(queue.line_up(&key, thread(2), &waker).is_none());
-    assert!(queue.line_up(&key, thread(3), &waker).is_none());
+    line_up(&queue, &key, 2, &waker);
+    line_up(&queue, &key, 3, &waker);
     assert_eq!(queue.unanswered(&key), Some(since));
 
     drop(first);
@@ -65,7 +73,7 @@ fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
     let (waker, _sleeper) = pair();
-    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    line_up(&queue, &key, 2, &waker);
     drop(first);
     assert!(queue.leave(&key, thread(2)).is_some());
     assert!(queue.is_empty());
@@ -77,7 +85,7 @@ fn a_thread_that_leaves_the_line_is_passed_over() {
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
     let (waker, _sleeper) = pair();
-    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    line_up(&queue, &key, 2, &waker);
     assert!(queue.leave(&key, thread(2)).is_none());
     drop(first);
     assert!(queue.is_empty());
@@ -109,10 +117,95 @@ fn closing_a_hold_passes_its_turn_on() {
     let key = Arc::clone(hold.key().key());
     turn(&queue, &key, 1).keep(Arc::clone(&hold));
     let (waker, sleeper) = pair();
-    assert!(queue.line_up(&key, thread(2), &waker).is_none());
+    line_up(&queue, &key, 2, &waker);
     queue.close(&hold);
     assert!(sleeper.sleep(Duration::ZERO));
     assert!(queue.hold_of(&key, thread(1)).is_none());
     drop(queue.take_turn(&key, thread(2)));
     assert!(queue.is_empty());
+}
+
+#[test]
+fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
+    type Reply = fn(Turn, Arc<Hold>);
+    let replies: [Reply; 3] = [
+        |turn, _| turn.answered(),
+        |turn, _| turn.unreplicated(1),
+        |turn, hold| turn.keep(hold),
+    ];
+    for reply in replies {
+        let queue = Arc::new(LocalQueue::default());
+        let hold = hold(&queue, thread(1));
+        let key = Arc::clone(hold.key().key());
+        let first = turn(&queue, &key, 1);
+        let ((waker, sleeper), (other_waker, other)) = (pair(), pair());
+        line_up(&queue, &key, 2, &other_waker);
+        line_up(&queue, &key, 3, &waker);
+        queue.await_reply(&key, thread(3), &waker);
+        reply(first, Arc::clone(&hold));
+        assert!(sleeper.sleep(Duration::ZERO));
+        assert!(queue.leave(&key, thread(3)).is_none());
+        queue.close(&hold);
+        assert!(other.sleep(Duration::ZERO));
+        drop(queue.take_turn(&key, thread(2)));
+        assert!(queue.is_empty());
+    }
+}
+
+#[test]
+fn a_thread_whose_turn_comes_waits_for_no_reply() {
+    let queue = Arc::new(LocalQueue::default());
+    let key: Arc<str> = "k".into();
+    let first = turn(&queue, &key, 1);
+    let (waker, sleeper) = pair();
+    line_up(&queue, &key, 2, &waker);
+    queue.await_reply(&key, thread(2), &waker);
+    drop(first);
+    assert!(sleeper.sleep(Duration::ZERO));
+    queue.take_turn(&key, thread(2)).unwrap().answered();
+    assert!(!sleeper.sleep(Duration::ZERO), "its own reply");
+}
+
+#[test]
+fn a_hold_knows_whether_threads_wait_for_it() {
+    let queue = Arc::new(LocalQueue::default());
+    let hold_of = |number| hold(&queue, thread(number));
+    let (one, two) = (hold_of(1), hold_of(2));
+    let key = Arc::clone(one.key().key());
+    let (waker, _sleeper) = pair();
+    turn(&queue, &key, 1).keep(Arc::clone(&one));
+    assert!(!one.is_awaited());
+    assert!(line_up(&queue, &key, 2, &waker), "the first");
+    assert!(!line_up(&queue, &key, 3, &waker));
+    assert!(one.is_awaited());
+    queue.leave(&key, thread(2));
+    assert!(one.is_awaited());
+    queue.leave(&key, thread(3));
+    assert!(!one.is_awaited());
+    assert!(line_up(&queue, &key, 2, &waker), "the first again");
+    line_up(&queue, &key, 3, &waker);
+
+    queue.close(&one);
+    let turn = queue.take_turn(&key, thread(2)).unwrap();
+    assert!(!line_up(&queue, &key, 4, &waker), "no thread has the lock");
+    turn.keep(Arc::clone(&two));
+    assert!(two.is_awaited(), "from the beginning");
+    queue.leave(&key, thread(3));
+    queue.leave(&key, thread(4));
+    assert!(!two.is_awaited());
+}
+
+#[test]
+fn a_lost_hold_of_a_thread_that_has_ended_is_forgotten() {
+    let queue = Arc::new(LocalQueue::default());
+    let hold = {
+        let queue = Arc::clone(&queue);
+        let take = move || hold(&queue, thread(1));
+        std::thread::spawn(take).join().unwrap()
+    };
+    let key = Arc::clone(hold.key().key());
+    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    queue.lost(&hold);
+    assert!(queue.is_empty());
+    assert_eq!(Arc::strong_count(&hold), 1);
 }

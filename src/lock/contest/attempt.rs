@@ -14,6 +14,7 @@ use crate::local::{Grant, Hold, Place, Quorum};
 use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
+use crate::lock::turn::confirm_soon;
 use crate::owner::{self, Owner, ThreadId};
 use crate::script::{self, Attempt};
 
@@ -172,6 +173,10 @@ impl Contest<'_> {
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
         Quorum::bind(&holds, self.lock.needed());
+        if holds.iter().any(|hold| hold.is_awaited()) {
+            // All parts of it are from now on.
+            confirm_soon(&self.lock.locks);
+        }
         Found::Taken(held)
     }
 

@@ -85,7 +85,7 @@ impl<'a> Contest<'a> {
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
             Place::Turn(turn) => Some(turn),
-            _ => wait_in_line(&first.core, &first.key, self.patience, Moment::now())?,
+            _ => wait_in_line(first, &self.lock.locks, self.patience, Moment::now())?,
         };
         if self.turns[0].is_none() {
             return Ok(None);
@@ -143,7 +143,7 @@ impl<'a> Contest<'a> {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
                     let briefly = patience.until(Moment::now().after(POLL), time);
-                    let turn = wait_in_line(&lock.core, &lock.key, &briefly, Moment::ZERO);
+                    let turn = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
                     self.turns[at] = match turn {
                         // Silence at one server is for the others to make up for.
                         Err(Error::Unavailable { .. }) => None,

@@ -8,6 +8,7 @@ mod bench;
 mod broken_connections;
 pub mod clock;
 mod doubt;
+pub mod forced;
 pub mod fork;
 mod hangs;
 mod held_back;

@@ -1,15 +1,17 @@
 //! Nothing grows: not with locks that come and go, not with clients that do.
 
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{Lease, Lock};
 
 use crate::support::server::Server;
-use crate::support::timing::eventually;
+use crate::support::timing::{eventually, millis};
 use crate::support::{child, client, elsewhere, process};
 
 const PAIRS: usize = 20_000;
 const CLIENTS: usize = 50;
+const ABANDONED: u64 = 2_000;
 
 #[test]
 fn twenty_thousand_pairs_leave_nothing_behind() {
@@ -101,4 +103,29 @@ pub fn many_clients(arguments: &[&str]) {
     held.check().unwrap();
     held.unlock().unwrap();
     elsewhere(|| drop(holder));
+}
+
+#[test]
+fn two_thousand_abandoned_leases_leave_nothing_behind() {
+    let server = Server::start();
+    child::alone("many_abandoned_leases", &[&server.url()]);
+}
+
+/// The role: threads that take a lock for a fixed time each, and end. The leases end after them.
+pub fn many_abandoned_leases(arguments: &[&str]) {
+    let client = client(arguments[0]);
+    let abandon = |locks: u64| {
+        let lost = client.stats().lost + locks;
+        for at in lost - locks..lost {
+            let lock = client.reentrant_lock(&format!("once:{at}"));
+            let take = move || lock.lock_with(Lease::fixed(millis(300)));
+            thread::spawn(take).join().unwrap().unwrap();
+        }
+        eventually("all leases to end", || client.stats().lost == lost);
+    };
+    abandon(ABANDONED / 4);
+    let memory = process::resident_kilobytes();
+    abandon(ABANDONED);
+    let grown = process::resident_kilobytes().saturating_sub(memory);
+    assert!(grown < 1024, "{grown} kB more after {ABANDONED} leases");
 }

@@ -268,3 +268,31 @@ fn threads_in_line_share_the_silence_of_the_server() {
         }
     });
 }
+
+/// A call that goes on asking until it is interrupted is first in line.
+#[test]
+fn threads_behind_a_call_without_a_limit_give_up_in_their_own_time() {
+    let timeout = millis(100);
+    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = LockClient::builder(&format!("redis://{}", mute.local_addr().unwrap()))
+        .command_timeout(timeout)
+        .build()
+        .unwrap();
+    let (lock, interrupt) = (client.reentrant_lock("lock"), Interrupt::new());
+    thread::scope(|scope| {
+        let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        // It asks.
+        drop(mute.accept().unwrap());
+        let behind: Vec<_> = (0..4).map(|_| scope.spawn(|| lock.lock())).collect();
+        within(timeout * 12 + millis(300), "lock", || {
+            for thread in behind {
+                assert!(is_unavailable(&thread.join().unwrap()));
+            }
+        });
+        assert!(!first.is_finished());
+        interrupt.interrupt();
+        let result = first.join().unwrap();
+        let is_interrupted = matches!(result, Err(Error::Interrupted { .. }));
+        assert!(is_interrupted, "{result:?}");
+    });
+}

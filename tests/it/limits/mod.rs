@@ -4,3 +4,4 @@ mod commands;
 pub mod fairness;
 pub mod growth;
 pub mod hang;
+mod idle;

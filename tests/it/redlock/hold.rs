@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, Lock, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
+use crate::faults::forced::{a_waiting_thread_gets_it_within_a_second, long};
 use crate::support::elsewhere;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 
@@ -138,4 +139,19 @@ fn a_server_that_comes_back_empty_is_not_rejoined() {
     let next = take_all(&clients, Lease::RENEWED);
     assert_eq!(servers.held(), 3);
     next.unlock().unwrap();
+}
+
+/// Threads of one process wait in line at one of the servers. All parts of the hold must be confirmed.
+#[test]
+fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
+    let servers = Servers::start(3);
+    let lock = servers.lock();
+    for kept in 0..3 {
+        let lease = Lease::RENEWED.lasting(long());
+        a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+            (0..3)
+                .filter(|&at| at != kept)
+                .for_each(|at| servers.delete(at..at + 1));
+        });
+    }
 }

@@ -30,6 +30,10 @@ const ROLES: &[(&str, Role)] = &[
     ("hang", limits::hang::hang),
     ("many_pairs", limits::growth::many_pairs),
     ("many_clients", limits::growth::many_clients),
+    (
+        "many_abandoned_leases",
+        limits::growth::many_abandoned_leases,
+    ),
     ("many_locks", watchdog::many_locks),
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),

@@ -1,6 +1,8 @@
 //! What the system says of processes, and does to them.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::str::FromStr;
 
 /// Sends a signal by name to a process that the test started.
 pub fn signal(pid: u32, name: &str) {
@@ -31,11 +33,35 @@ pub fn resident_kilobytes() -> usize {
     status("VmRSS:")
 }
 
+/// The calling thread, for other threads to look at.
+pub struct Task(PathBuf);
+
+impl Task {
+    pub fn current() -> Self {
+        let task = std::fs::read_link("/proc/thread-self").expect("a Linux /proc");
+        Self(PathBuf::from("/proc").join(task).join("status"))
+    }
+
+    pub fn is_asleep(&self) -> bool {
+        let status = std::fs::read_to_string(&self.0).expect("the thread lives");
+        value::<char>(&status, "State:") == 'S'
+    }
+
+    /// How often the thread gave up the processor to wait for something.
+    pub fn waits(&self) -> usize {
+        let status = std::fs::read_to_string(&self.0).expect("the thread lives");
+        value(&status, "voluntary_ctxt_switches:")
+    }
+}
+
 fn status(field: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("a Linux /proc");
+    value(&status, field)
+}
+
+/// The first word after the name of a field.
+fn value<T: FromStr>(status: &str, field: &str) -> T {
     let line = status.lines().find_map(|line| line.strip_prefix(field));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number
-        .and_then(|number| number.parse().ok())
-        .expect("a number")
+    let word = line.and_then(|line| line.split_whitespace().next());
+    word.and_then(|word| word.parse().ok()).expect("a value")
 }

@@ -1,0 +1,125 @@
+//! Lost holds that their threads have not unlocked yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::hold::Hold;
+use crate::owner::ThreadId;
+
+/// Up to this many lost holds are kept without a sweep.
+const FEW: usize = 64;
+
+/// The lost holds of all locks, by thread and key. A thread that calls for a lock again finds its lost hold here.
+///
+/// Only the thread of a hold can unlock it, so a hold is removed without that once its thread has ended. A sweep
+/// looks for such holds when the number of holds has doubled since the last sweep. So there are never more than
+/// [`FEW`], or than twice the largest number of lost holds that running threads had at one time.
+#[derive(Debug, Default)]
+pub(super) struct LostHolds {
+    holds: HashMap<(ThreadId, Arc<str>), Arc<Hold>>,
+    /// With this many holds comes the next sweep.
+    sweep_at: usize,
+}
+
+impl LostHolds {
+    pub(super) fn get(&self, key: &Arc<str>, thread: ThreadId) -> Option<&Arc<Hold>> {
+        if self.holds.is_empty() {
+            return None;
+        }
+        self.holds.get(&(thread, Arc::clone(key)))
+    }
+
+    /// Adds a hold. Returns the holds that no thread can unlock, for the caller to drop outside its mutex.
+    #[must_use]
+    pub(super) fn insert(&mut self, hold: Arc<Hold>) -> Vec<Arc<Hold>> {
+        if hold.thread_has_ended() {
+            return vec![hold];
+        }
+        let place = (hold.thread(), Arc::clone(hold.key().key()));
+        let mut removed = Vec::from_iter(self.holds.insert(place, hold));
+        if self.holds.len() > self.sweep_at.max(FEW) {
+            let ended = self.holds.extract_if(|_, hold| hold.thread_has_ended());
+            removed.extend(ended.map(|(_, hold)| hold));
+            self.sweep_at = self.holds.len() * 2;
+        }
+        removed
+    }
+
+    /// Takes out a hold that its thread has unlocked.
+    pub(super) fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
+        let place = (hold.thread(), Arc::clone(hold.key().key()));
+        let is_it = |kept: &Arc<Hold>| kept.id() == hold.id();
+        self.holds.get(&place).is_some_and(is_it).then_some(())?;
+        self.holds.remove(&place)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::hold::tests::hold;
+
+    fn thread(number: u64) -> ThreadId {
+        ThreadId::numbered(number)
+    }
+
+    /// A hold of a thread that has ended since.
+    fn abandoned(number: u64) -> Arc<Hold> {
+        let take = move || hold(&Arc::default(), thread(number));
+        std::thread::spawn(take).join().unwrap()
+    }
+
+    #[test]
+    fn a_lost_hold_is_kept_until_its_thread_unlocks_it() {
+        let mut lost = LostHolds::default();
+        let hold = hold(&Arc::default(), thread(1));
+        let key = Arc::clone(hold.key().key());
+        assert!(lost.insert(Arc::clone(&hold)).is_empty());
+        assert_eq!(lost.get(&key, thread(1)).unwrap().id(), hold.id());
+        assert!(lost.get(&key, thread(2)).is_none());
+        assert_eq!(lost.remove(&hold).unwrap().id(), hold.id());
+        assert!(lost.remove(&hold).is_none());
+        assert!(lost.is_empty());
+    }
+
+    #[test]
+    fn a_hold_is_not_kept_if_its_thread_has_ended() {
+        let mut lost = LostHolds::default();
+        assert_eq!(lost.insert(abandoned(1)).len(), 1);
+        assert!(lost.is_empty());
+    }
+
+    #[test]
+    fn holds_of_threads_that_end_later_are_removed_before_there_are_many() {
+        const RUNNING: usize = 100;
+        let mut lost = LostHolds::default();
+        for number in 0..RUNNING as u64 {
+            let mine = hold(&Arc::default(), thread(number));
+            assert!(lost.insert(mine).is_empty());
+        }
+        let mut removed = 0;
+        for number in 0..1000 {
+            let (end, ends) = std::sync::mpsc::channel::<()>();
+            let (says, holds) = std::sync::mpsc::channel();
+            let running = std::thread::spawn(move || {
+                let number = RUNNING as u64 + number;
+                says.send(hold(&Arc::default(), thread(number))).unwrap();
+                ends.recv().unwrap_err();
+            });
+            removed += lost.insert(holds.recv().unwrap()).len();
+            drop(end);
+            running.join().unwrap();
+            assert!(lost.holds.len() <= 2 * (RUNNING + 1));
+        }
+        assert_eq!(lost.holds.len() + removed, RUNNING + 1000);
+        for number in 0..RUNNING as u64 {
+            let key = Arc::clone(hold(&Arc::default(), thread(number)).key().key());
+            assert!(lost.get(&key, thread(number)).is_some());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Another client frees a lock while threads of its holder's process wait for it.
+
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LostReason};
+
+use crate::support::process::Task;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, millis, within};
+use crate::support::{client, unique};
+
+/// So long that nothing but the waiting thread makes the client ask whether the lock still stands.
+pub fn long() -> Duration {
+    SOON.get() * 6
+}
+
+/// A second thread waits for the lock that the calling thread takes with `lease`, and gets it when `free` has
+/// freed it.
+pub fn a_waiting_thread_gets_it_within_a_second(
+    lock: &dyn Lock,
+    lease: Lease,
+    free: impl FnOnce(),
+) {
+    let (says, tasks) = crossbeam_channel::bounded(1);
+    lock.lock_with(lease).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            says.send(Task::current()).unwrap();
+            assert!(lock.try_lock(SOON.get(), lease).unwrap());
+            lock.unlock().unwrap();
+        });
+        let task = tasks.recv().unwrap();
+        eventually("the thread to wait", || task.is_asleep());
+        free();
+        // On a machine that may stand still for a while.
+        within(millis(1_000) + millis(1_500), "the hand-over", || {
+            waiting.join().unwrap();
+        });
+    });
+    let told = lock.unlock();
+    let is_lost = matches!(
+        told,
+        Err(Error::Lost {
+            reason: LostReason::Deleted,
+            ..
+        })
+    );
+    assert!(is_lost, "{told:?}");
+}
+
+fn on_one_server(lease: Lease) {
+    let server = Server::start();
+    let (holder, operator) = (client(&server.url()), client(&server.url()));
+    let lock = holder.reentrant_lock(&unique("forced"));
+    a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+        assert!(operator.force_unlock(lock.name()).unwrap());
+    });
+}
+
+#[test]
+fn a_thread_behind_a_renewed_lease_gets_the_lock_within_a_second() {
+    on_one_server(Lease::RENEWED.lasting(long()));
+}
+
+#[test]
+fn a_thread_behind_a_fixed_lease_gets_the_lock_within_a_second() {
+    on_one_server(Lease::fixed(long()));
+}
+
+#[test]
+fn a_thread_behind_several_names_gets_them_within_a_second() {
+    let server = Server::start();
+    let (holder, operator) = (client(&server.url()), client(&server.url()));
+    let names = [unique("one"), unique("two")];
+    let lock = holder.multi_lock(&names);
+    let lease = Lease::RENEWED.lasting(long());
+    a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+        for name in &names {
+            assert!(operator.force_unlock(name).unwrap());
+        }
+    });
+}

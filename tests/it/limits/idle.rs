@@ -1,0 +1,83 @@
+//! Waiting threads sleep: they wake up when their wait ends, and not before.
+
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+
+use leasehold::{Lease, Lock, LockClient};
+
+use crate::support::builder;
+use crate::support::process::Task;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, millis, within};
+
+fn client(server: &Server, command_timeout: Duration) -> LockClient {
+    let builder = builder(&server.url()).watchdog_lease(SOON.get() * 6);
+    builder.command_timeout(command_timeout).build().unwrap()
+}
+
+/// Runs `wait` on many threads, each of which must sleep for `time` without waking up. `end` then ends their
+/// wait.
+fn sleep_while_they_wait(
+    threads: usize,
+    wait: impl Fn() + Sync,
+    time: Duration,
+    end: impl FnOnce(),
+) {
+    let (says, tasks) = unbounded();
+    thread::scope(|scope| {
+        let run = || {
+            says.send(Task::current()).unwrap();
+            wait();
+        };
+        let running: Vec<ScopedJoinHandle<'_, ()>> =
+            (0..threads).map(|_| scope.spawn(run)).collect();
+        let tasks: Vec<Task> = tasks.iter().take(threads).collect();
+        let waits = || tasks.iter().map(Task::waits).sum::<usize>();
+        eventually("all to sleep", || tasks.iter().all(Task::is_asleep));
+        let before = waits();
+        thread::sleep(time);
+        let woken = waits() - before;
+        end();
+        within(SOON.get() / 2, "the end of all waits", || {
+            for thread in running {
+                thread.join().unwrap();
+            }
+        });
+        // A thread that was still on its way to sleep counts, too.
+        assert!(woken < threads / 5, "{woken} wake-ups of {threads} threads");
+    });
+}
+
+#[test]
+fn threads_behind_a_holder_sleep_until_the_lock_is_free() {
+    let server = Server::start();
+    // Without an answer they would give up after ten times as long.
+    let client = client(&server, millis(500));
+    let lock = client.reentrant_lock("lock");
+    lock.lock().unwrap();
+    let take = || {
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+    };
+    sleep_while_they_wait(500, take, millis(600), || lock.unlock().unwrap());
+    assert_eq!(client.stats().acquisitions, 501);
+}
+
+/// One thread has asked Redis. The others, which do not wait for the lock, wait for the answer.
+#[test]
+fn threads_behind_a_request_sleep_until_its_reply() {
+    let server = Server::start();
+    // A thread that misses the reply waits for as long as this.
+    let client = client(&server, SOON.get());
+    let lock = client.reentrant_lock("lock");
+    lock.acquire().unwrap().unlock().unwrap();
+    server.pause();
+    // The first thread keeps the lock.
+    let attempt = || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
+    };
+    sleep_while_they_wait(100, attempt, millis(300), || server.resume());
+    assert_eq!(client.stats().acquisitions, 2);
+}
