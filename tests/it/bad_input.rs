@@ -2,6 +2,7 @@
 
 mod lists;
 mod mix_ups;
+mod urls;
 
 use std::error::Error as _;
 use std::time::Duration;
