@@ -1,5 +1,7 @@
 //! How Redis is deployed: from the URLs that the user gives to addresses and credentials.
 
+mod url;
+
 use std::fmt;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -139,35 +141,24 @@ fn parse_all(
     Ok((addresses, credentials, tls))
 }
 
-/// Where a URL leads, and whether over TLS.
+/// Where a URL leads, and whether over TLS. `which`: its place in a list, and empty without a list.
 fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo, bool)> {
-    let refused = |rule: String| {
-        // The URL may hold a password, so only its scheme is shown, and only if it is one.
-        let socket = if which.is_empty() {
-            ", or redis+unix:///path/to/socket"
-        } else {
-            ""
-        };
-        let is_scheme = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-        let scheme = scheme.filter(is_scheme).unwrap_or_default();
-        Error::Config {
-            field,
-            value: format!("{which}of scheme {scheme:?}"),
-            rule: format!(
-                "{rule}; it reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS{socket}"
-            ),
-        }
+    let refused = |part: &str, rule: String| Error::Config {
+        field,
+        value: format!("{which}invalid ({part})"),
+        rule,
     };
+    url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
     let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);
+    // What is left for `redis` to refuse is unusual, so its own words must do.
     let server = plain
         .into_connection_info()
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|error| refused("unreadable", error.to_string()))?;
     match (server.addr(), stripped.is_some()) {
         (ConnectionAddr::Tcp(..), with_tls) => Ok((server, with_tls)),
         (ConnectionAddr::Unix(_), false) => Ok((server, false)),
-        _ => Err(refused("it is of no known kind".into())),
+        _ => Err(refused("unreadable", "it is of no known kind".into())),
     }
 }
 

@@ -1,7 +1,11 @@
 //! What can go wrong, and what to do about it.
 
+mod hint;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use hint::{Hint, Permission};
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,7 +17,11 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// nothing else to give back: of a function with `#[locked]`.
 ///
 /// Every error that concerns a lock names it; every error that concerns a server names its node
-/// (`host:port` or socket path). None ever contains a user name or a password.
+/// (`host:port` or socket path). No error contains a password. A user name appears only where the
+/// server repeats it in its reply.
+///
+/// The text of an error contains that of its cause. So [`source`](std::error::Error::source) does
+/// not return the cause again; programs read it from the field `cause`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -63,8 +71,7 @@ pub enum Error {
         node: String,
         /// How long the call tried.
         waited: Duration,
-        /// The last failure seen.
-        #[source]
+        /// The last failure seen. A refused connection or an error reply is a `redis::RedisError`.
         cause: Cause,
     },
 
@@ -128,15 +135,19 @@ pub enum Error {
     /// Redis refused the command (no permission, wrong password, out of memory and the like), or one side
     /// refused the other's certificate. Asking again will not help before the server or the client's
     /// settings are changed.
-    #[error("lock {lock:?}: Redis at {node} refused: {cause}")]
+    #[error(
+        "lock {lock:?}: Redis at {node} refused: {cause}{}",
+        .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
+    )]
     Redis {
         /// The name of the lock.
         lock: String,
         /// The node that refused.
         node: String,
-        /// Its reply, and what may be the matter where that tells of another kind of deployment.
-        #[source]
+        /// Its reply: a `redis::RedisError`.
         cause: Cause,
+        /// What to change, if the reply tells.
+        hint: Option<Box<Hint>>,
     },
 }
 

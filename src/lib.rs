@@ -123,14 +123,14 @@
 //! | `READONLY` | it became a replica | tried again on new connections | tried again, then in the background | in danger |
 //! | `LOADING`, `BUSY`, `MASTERDOWN`, `NOREPLICAS`, too many clients | it is not ready: it loads its data, runs somebody's script, lacks its master or replicas, has no connection to spare | tried again | tried again, then in the background | in danger |
 //! | `MISCONF` | its last save failed | an error at once | an error at once; goes on in the background | in danger |
-//! | `NOAUTH`, `WRONGPASS` | the log-in is missing or wrong, perhaps since a moment ago | an error at once | an error at once; goes on in the background | renewed on a connection that is logged in already, else in danger |
+//! | `NOAUTH`, `WRONGPASS` | the log-in is missing or wrong, perhaps since a moment ago | an error at once, which names the settings for it | an error at once; goes on in the background | renewed on a connection that is logged in already, else in danger |
 //! | no word of Redis, but a certificate is not accepted: the server's here, or the client's there | it is of another authority, out of date, or for another host | an error at once | an error at once; goes on in the background | renewed on a connection that is open already, else in danger |
 //! | `MOVED`, or that it does not know a command | it is a server of a cluster or a sentinel, and the client was not made for that | an error at once, which names the builder to use | the same | |
-//! | `NOPERM` or "can't run this command" | the user may not do it | an error at once | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
+//! | `NOPERM`; of a command in a script "ACL failure in script", or "The user executing the script can't" (Redis 7.0 and older) | the user may not do it | an error at once, which names the permission if the reply does | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
 //! | `WRONGTYPE` | the key is not a lock | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
 //! | `NOSCRIPT` | it forgot the script | sent once more, with the script | the same | the same |
 //!
-//! *An error at once* is [`Error::Redis`], after one attempt. *Tried again* is until it works or the time
+//! *An error at once* is [`Error::Redis`], after one attempt. What to change is its [`Hint`]. *Tried again* is until it works or the time
 //! of the call is over, which is [`Error::Unavailable`] with what Redis said as its cause. *In the
 //! background* is until it works or the lease is over. *In danger* is not lost: renewals fail
 //! ([`LockEvent::RenewalFailed`]) and are tried again, quickly, until the lease is over. Connections that
@@ -161,7 +161,8 @@
 //!
 //! [`LockClient::events`] is a channel of what happened, [`LockClient::stats`] are counters.
 //! Losses, failed renewals and a missing subscription are logged as warnings by `tracing`, a release
-//! that came late and a connection that is back as information. No user name, password or URL is ever logged.
+//! that came late and a connection that is back as information. No password and no URL is ever logged; a user
+//! name only where a reply of the server has it (Redis 7.2 and later name the user who lacks a permission).
 //! What listens to the log may panic: that ends neither thread of the client.
 //!
 //! With the feature `metrics`, the facade of that name is told:
@@ -226,7 +227,7 @@ mod watchdog;
 pub use cli::command;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;
-pub use error::{Cause, Error, LostReason, Result};
+pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
 pub use interrupt::Interrupt;
 pub use lease::Lease;
 #[cfg(feature = "macros")]

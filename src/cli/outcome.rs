@@ -4,8 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::voice::{one_line, say};
-use crate::conn::Nowhere;
-use crate::error::Error;
+use crate::conn::{LookUpFailed, Nowhere};
+use crate::error::{Cause, Error, Hint};
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -63,7 +63,7 @@ impl Failure {
     pub(super) fn new(status: u8, message: impl fmt::Display) -> Self {
         Self {
             status,
-            message: in_options(&message.to_string()),
+            message: message.to_string(),
         }
     }
 
@@ -98,52 +98,113 @@ impl From<Error> for Failure {
             Error::Lost { .. } | Error::NotHeld { .. } => LOST,
             _ => UNAVAILABLE,
         };
-        Self::new(status, error)
+        Self::new(status, in_options(error))
     }
 }
 
-/// What the library advises its callers, and what users of the command do instead.
-const ADVICE: [(&str, &str); 5] = [
-    ("use LockClient::builder_cluster", "say --cluster"),
-    ("use LockClient::builder_sentinel", "say --sentinel MASTER"),
-    (
-        "use LockClient::builder or builder_sentinel",
-        "leave out --cluster",
-    ),
-    (
-        "are set by LockClientBuilder::credentials",
-        "are those of --user and LEASEHOLD_PASSWORD",
-    ),
-    ("by ca_certificates", "by --cacert"),
+/// The options for settings of the library, and for the arguments of its builders.
+const OPTIONS: [(&str, &str); 6] = [
+    ("ca_certificates", "--cacert"),
+    ("client_certificate", "--cert"),
+    ("min_replicas", "--min-replicas"),
+    ("watchdog_lease", "--lease"),
+    ("master", "--sentinel"),
+    ("nodes", "url"),
 ];
 
-/// The settings with which its messages begin.
-const SETTINGS: [(&str, &str); 6] = [
-    ("ca_certificates is ", "--cacert is "),
-    ("client_certificate is ", "--cert is "),
-    ("min_replicas is ", "--min-replicas is "),
-    ("watchdog_lease is ", "--lease is "),
-    ("master is ", "--sentinel is "),
-    ("nodes is ", "url is "),
-];
+/// What users of the command change after a refusal.
+fn advice(hint: &Hint) -> String {
+    let advice = match hint {
+        Hint::UseCluster => "it is a server of a cluster, say --cluster",
+        Hint::UseSentinel => "it may be a sentinel, then say --sentinel MASTER",
+        Hint::NotACluster => "it is no server of a cluster, leave out --cluster",
+        Hint::NotASentinel => return hint.to_string(),
+        Hint::LogIn => "give user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
+        Hint::LogInToSentinel => {
+            "user and password in these URLs are for the sentinels, those of the master are given by --user and LEASEHOLD_PASSWORD"
+        }
+        Hint::LogInToMaster => {
+            "behind sentinels user and password are given by --user and LEASEHOLD_PASSWORD"
+        }
+        Hint::Grant(permission) => {
+            let all = "leasehold doctor names all permissions that are missing";
+            return match permission.rule() {
+                Some(rule) => format!("grant it by ACL SETUSER <user> {rule}; {all}"),
+                None => all.into(),
+            };
+        }
+    };
+    advice.into()
+}
 
-/// A message of the library in the words of the command.
-pub(super) fn in_options(message: &str) -> String {
-    let setting = SETTINGS.iter().find_map(|(setting, option)| {
-        let rest = message.strip_prefix(setting)?;
-        Some(format!("{option}{rest}"))
-    });
-    let said = setting.unwrap_or_else(|| message.into());
-    ADVICE
-        .iter()
-        .fold(said, |said, (advice, option)| said.replace(advice, option))
+/// A message of the library, and what users of the command change.
+pub(super) fn advised(message: impl fmt::Display, hint: Option<&Hint>) -> String {
+    match hint {
+        Some(hint) => format!("{message}; {}", advice(hint)),
+        None => message.to_string(),
+    }
+}
+
+/// The message of an error of the library, in the words of the command.
+pub(super) fn in_options(error: Error) -> String {
+    match error {
+        Error::Config { field, value, rule } => {
+            let option = OPTIONS.iter().find(|(setting, _)| *setting == field);
+            let field = option.map_or(field, |(_, option)| option);
+            let rule = OPTIONS.iter().fold(rule, |rule, (setting, option)| {
+                rule.replace(&format!("by {setting}"), &format!("by {option}"))
+            });
+            Error::Config { field, value, rule }.to_string()
+        }
+        Error::Redis {
+            lock,
+            node,
+            cause,
+            hint,
+        } => {
+            let refusal = Error::Redis {
+                lock,
+                node,
+                cause,
+                hint: None,
+            };
+            advised(refusal, hint.as_deref())
+        }
+        Error::Unavailable {
+            lock,
+            node,
+            waited,
+            cause,
+        } => {
+            let cause = told(cause).into();
+            let unavailable = Error::Unavailable {
+                lock,
+                node,
+                waited,
+                cause,
+            };
+            unavailable.to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn told(cause: Cause) -> String {
+    match cause.downcast_ref::<LookUpFailed>() {
+        Some(failed) => failed.text(advice),
+        None => cause.to_string(),
+    }
 }
 
 impl From<Nowhere> for Failure {
     fn from(nowhere: Nowhere) -> Self {
         match nowhere {
             Nowhere::Ever(error) => error.into(),
-            nowhere => Self::new(UNAVAILABLE, nowhere),
+            Nowhere::Yet(cause) => Self::new(UNAVAILABLE, told(cause)),
+            Nowhere::Refused { node, cause, hint } => {
+                let refusal = format!("{node} refused: {cause}");
+                Self::new(UNAVAILABLE, advised(refusal, hint.as_deref()))
+            }
         }
     }
 }
@@ -151,30 +212,87 @@ impl From<Nowhere> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Permission;
+
+    /// Neither the command nor the library speaks of what only users of the other can do.
+    #[test]
+    fn each_speaks_to_its_own_users() {
+        for hint in [
+            Hint::UseCluster,
+            Hint::UseSentinel,
+            Hint::NotACluster,
+            Hint::NotASentinel,
+            Hint::LogIn,
+            Hint::LogInToSentinel,
+            Hint::LogInToMaster,
+            Hint::Grant(Permission::Key),
+            Hint::Grant(Permission::Command(None)),
+        ] {
+            let (ours, theirs) = (advice(&hint), hint.to_string());
+            assert!(!ours.contains("LockClient"), "{ours}");
+            for word in ["--", "LEASEHOLD", "leasehold doctor"] {
+                assert!(!theirs.contains(word), "{theirs}");
+            }
+        }
+    }
 
     #[test]
-    fn what_the_library_advises_is_told_in_options() {
-        let source = include_str!("../conn/hint.rs");
-        let (source, _) = source.split_once("#[cfg(test)]").unwrap();
-        let is_message = |line: &&str| line.contains('"') && line.contains("LockClient");
-        let advice: Vec<&str> = source.lines().filter(is_message).collect();
-        assert!(advice.len() >= 5, "{advice:?}");
-        for line in advice {
-            let said = in_options(line);
-            assert!(
-                !said.contains("LockClient") && said.contains("--"),
-                "{said}"
-            );
+    fn advice_is_given_in_options_wherever_an_error_has_it() {
+        let refusal = || Cause::from("NOAUTH");
+        let (lock, node) = (|| "k".to_owned(), || "h:1".to_owned());
+        let error = redis::RedisError::from((redis::ErrorKind::Io, "no"));
+        let failed = || {
+            LookUpFailed(vec![(
+                "h:1".into(),
+                error.clone(),
+                Some(Hint::LogIn.into()),
+            )])
+        };
+        let told = [
+            in_options(Error::Redis {
+                lock: lock(),
+                node: node(),
+                cause: refusal(),
+                hint: Some(Hint::LogIn.into()),
+            }),
+            in_options(Error::Unavailable {
+                lock: lock(),
+                node: node(),
+                waited: std::time::Duration::ZERO,
+                cause: failed().into(),
+            }),
+            Failure::from(Nowhere::Yet(failed().into())).to_string(),
+            Failure::from(Nowhere::Refused {
+                node: "h:1".into(),
+                cause: refusal(),
+                hint: Some(Hint::LogIn.into()),
+            })
+            .to_string(),
+        ];
+        for text in told {
+            assert_eq!(text.matches("LEASEHOLD_PASSWORD").count(), 1, "{text}");
+            assert!(!text.contains("LockClient"), "{text}");
         }
     }
 
     #[test]
     fn settings_are_told_by_their_options() {
-        for (said, expected) in [
-            ("min_replicas is 0: it is 1", "--min-replicas is 0: it is 1"),
-            ("url is master is 0", "url is master is 0"),
+        let config = |field, rule: &str| {
+            let (value, rule) = ("0".into(), rule.into());
+            in_options(Error::Config { field, value, rule })
+        };
+        for (told, expected) in [
+            (
+                config("min_replicas", "it is 1"),
+                "--min-replicas is 0: it is 1",
+            ),
+            (config("nodes", "no"), "url is 0: no"),
+            (
+                config("url", "name the authority by ca_certificates"),
+                "url is 0: name the authority by --cacert",
+            ),
         ] {
-            assert_eq!(in_options(said), expected);
+            assert_eq!(told, expected);
         }
     }
 }

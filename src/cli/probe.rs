@@ -5,7 +5,8 @@ use std::sync::Arc;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::row::Row;
-use crate::conn::{Advice, Talk};
+use crate::conn::{Advice, Talk, missing_permission};
+use crate::error::Permission;
 use crate::key::LockKey;
 
 /// What a server knows of a key.
@@ -160,12 +161,10 @@ enum Refusal {
 
 impl Refusal {
     fn of(error: RedisError) -> Self {
-        let forbidden = error.code() == Some("NOPERM");
         match Advice::on(&error) {
             Advice::Redirect => Self::Moved,
             Advice::WrongType => Self::NoLock,
-            // That of a command names the command, that of a key no key.
-            _ if forbidden && error.to_string().contains(" key") => Self::NoLock,
+            _ if missing_permission(&error) == Some(Permission::Key) => Self::NoLock,
             _ => Self::Failure(error),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{RedisResult, Value, from_redis_value};
 
-use super::outcome::{Failure, Result, UNAVAILABLE};
+use super::outcome::{Failure, Result, UNAVAILABLE, advised};
 use super::probe::{Found, find};
 use super::row::{Row, shown};
 use crate::client::LockClient;
@@ -67,7 +67,8 @@ pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Opti
         match connections.redirect(&key, &to.server, &error) {
             Some(next) => to = next,
             None => {
-                let complaint = connections.complaint(&to.server, error);
+                let (complaint, hint) = connections.complaint(&to.server, &error);
+                let complaint = advised(complaint, hint.as_deref());
                 return Err(Failure::new(UNAVAILABLE, complaint));
             }
         }

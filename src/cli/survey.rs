@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::{Cmd, RedisResult, from_redis_value};
 
 use super::args::RedisArgs;
-use super::outcome::{Failure, Result, UNAVAILABLE};
+use super::outcome::{Failure, Result, UNAVAILABLE, advised};
 use super::probe::locks;
 use super::row::Row;
 use super::voice::Voice;
@@ -61,7 +61,8 @@ impl Seen {
             }
             self.servers += 1;
             if let Err(error) = scan(connections, server, pattern, stopped, &mut found) {
-                let complaint = connections.complaint(server, error);
+                let (complaint, hint) = connections.complaint(server, &error);
+                let complaint = advised(complaint, hint.as_deref());
                 self.failures.push(Failure::new(UNAVAILABLE, complaint));
             }
         }

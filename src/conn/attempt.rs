@@ -48,10 +48,11 @@ impl Failure {
     pub(super) fn nowhere(lock: &LockKey, nowhere: Nowhere) -> Self {
         match nowhere {
             Nowhere::Yet(cause) => Self::NoServer(cause),
-            Nowhere::Refused { node, cause } => Self::Final(Error::Redis {
+            Nowhere::Refused { node, cause, hint } => Self::Final(Error::Redis {
                 lock: lock.name().into(),
                 node: node.as_ref().into(),
                 cause,
+                hint,
             }),
             Nowhere::Ever(error) => Self::Final(error),
         }

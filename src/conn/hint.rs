@@ -1,8 +1,9 @@
-//! What a refusal means to one who took the wrong builder, port or password.
+//! What a refusal means: the wrong builder, port or password, or a missing permission.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::error::Cause;
+use super::permission::missing_permission;
+use crate::error::Hint;
 
 /// What a server was taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,88 +16,103 @@ pub(super) enum Role {
     OfCluster,
 }
 
-/// What the server said, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-#[error("{source}; {hint}")]
-struct Hinted {
-    source: RedisError,
-    hint: &'static str,
-}
-
 impl Role {
-    /// The refusal of a server, explained where it tells of a mix-up.
-    pub(super) fn explain(self, error: RedisError) -> Cause {
-        match self.hint(&error) {
-            Some(hint) => Box::new(Hinted {
-                source: error,
-                hint,
-            }),
-            None => Box::new(error),
+    /// What to change after this refusal, if it tells.
+    pub(super) fn hint(self, error: &RedisError) -> Option<Box<Hint>> {
+        if let Some(permission) = missing_permission(error) {
+            return Some(Box::new(Hint::Grant(permission)));
         }
-    }
-
-    fn hint(self, error: &RedisError) -> Option<&'static str> {
         let moved = matches!(
             error.kind(),
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)
         );
-        let text = error.to_string().to_lowercase();
+        let text = error.detail().unwrap_or_default().to_lowercase();
         let unknown = text.contains("unknown command");
-        // The second is what one without any password says to one who brings one.
-        let log_in = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
-            || text.contains("without any password configured")
-            || error.kind() == ErrorKind::AuthenticationFailed;
+        let log_in = is_log_in(error);
         let hint = match self {
-            Self::Alone | Self::Master if moved => {
-                "it is a server of a cluster, use LockClient::builder_cluster"
-            }
-            Self::Alone if unknown => "it may be a sentinel, then use LockClient::builder_sentinel",
-            Self::Sentinel if unknown => {
-                "it is no sentinel, name the ports of the sentinels (26379, unless they were given others)"
-            }
-            Self::Sentinel if log_in => {
-                "user and password in these URLs are for the sentinels, those of the master are set by LockClientBuilder::credentials"
-            }
-            Self::Master if log_in => {
-                "behind sentinels user and password are set by LockClientBuilder::credentials"
-            }
+            Self::Alone | Self::Master if moved => Hint::UseCluster,
+            Self::Alone if unknown => Hint::UseSentinel,
+            Self::Alone | Self::OfCluster if log_in => Hint::LogIn,
+            Self::Sentinel if unknown => Hint::NotASentinel,
+            Self::Sentinel if log_in => Hint::LogInToSentinel,
+            Self::Master if log_in => Hint::LogInToMaster,
             Self::OfCluster if unknown || text.contains("cluster support disabled") => {
-                "it is no server of a cluster, use LockClient::builder or builder_sentinel"
+                Hint::NotACluster
             }
             _ => return None,
         };
-        Some(hint)
+        Some(Box::new(hint))
     }
+}
+
+/// True if user or password is missing or wrong, or if a server without any password got one.
+pub(crate) fn is_log_in(error: &RedisError) -> bool {
+    let text = error.detail().unwrap_or_default();
+    matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+        || error.kind() == ErrorKind::AuthenticationFailed
+        // Since Redis 6, and before.
+        || text.contains("without any password configured")
+        || text.contains("Client sent AUTH")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::conn::tests::refusal;
+    use crate::error::Permission;
 
     #[test]
-    fn a_mix_up_is_explained_and_nothing_else() {
+    fn every_refusal_has_the_hint_for_its_role() {
+        use Role::{Alone, Master, OfCluster, Sentinel};
         let moved = "MOVED 7 127.0.0.1:7001";
         let unknown = "ERR unknown command 'EVALSHA', with args beginning with: 'x'";
         let no_cluster = "ERR This instance has cluster support disabled";
-        for (role, line, hint) in [
-            (Role::Alone, moved, "builder_cluster"),
-            (Role::Alone, unknown, "builder_sentinel"),
-            (Role::Sentinel, unknown, "it is no sentinel"),
+        let no_auth = "NOAUTH Authentication required.";
+        let no_perm = "NOPERM User w has no permissions to run the 'evalsha' command";
+        let evalsha = Hint::Grant(Permission::Command(Some("evalsha".into())));
+        for (roles, line, hint) in [
+            (&[Alone, Master][..], moved, Some(Hint::UseCluster)),
+            (&[Alone], unknown, Some(Hint::UseSentinel)),
+            (&[Sentinel], unknown, Some(Hint::NotASentinel)),
+            (&[OfCluster], unknown, Some(Hint::NotACluster)),
+            (&[OfCluster], no_cluster, Some(Hint::NotACluster)),
+            (&[Alone, OfCluster], no_auth, Some(Hint::LogIn)),
+            (&[Sentinel], no_auth, Some(Hint::LogInToSentinel)),
+            (&[Master], no_auth, Some(Hint::LogInToMaster)),
             (
-                Role::Sentinel,
-                "NOAUTH Authentication required.",
-                "credentials",
+                &[Alone, Sentinel, Master, OfCluster],
+                no_perm,
+                Some(evalsha),
             ),
-            (Role::Master, "WRONGPASS invalid", "credentials"),
-            (Role::OfCluster, no_cluster, "LockClient::builder"),
+            (&[Alone, Sentinel, Master, OfCluster], "OOM no memory", None),
         ] {
-            let text = role.explain(refusal(line)).to_string();
-            assert!(text.contains(hint), "{text}");
+            for role in roles {
+                assert_eq!(
+                    role.hint(&refusal(line)).as_deref(),
+                    hint.as_ref(),
+                    "{role:?}: {line}"
+                );
+            }
         }
-        for role in [Role::Alone, Role::Sentinel, Role::Master, Role::OfCluster] {
-            let error = refusal("NOPERM this user has no permissions");
-            assert_eq!(role.explain(error.clone()).to_string(), error.to_string());
+    }
+
+    #[test]
+    fn all_refusals_of_a_log_in_are_known() {
+        for (line, expected) in [
+            ("NOAUTH Authentication required.", true),
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                true,
+            ),
+            (
+                "ERR AUTH <password> called without any password configured for the default user",
+                true,
+            ),
+            ("ERR Client sent AUTH, but no password is set", true),
+            ("ERR unknown command 'EVALSHA'", false),
+            ("OOM command not allowed", false),
+        ] {
+            assert_eq!(is_log_in(&refusal(line)), expected, "{line}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod exchange;
 mod fanout;
 mod hint;
 mod node;
+mod permission;
 mod pool;
 mod server;
 mod socket;
@@ -25,12 +26,15 @@ use redis::RedisError;
 pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
 pub(crate) use fanout::{Enough, Question, ask_all};
+#[cfg(feature = "cli")]
+pub(crate) use hint::is_log_in;
+pub(crate) use permission::missing_permission;
 pub(crate) use server::Server;
 #[cfg(feature = "cli")]
 pub(crate) use talk::Talk;
 pub(crate) use topology::Topology;
 #[cfg(feature = "cli")]
-pub(crate) use topology::{Nowhere, Redirect};
+pub(crate) use topology::{LookUpFailed, Nowhere, Redirect};
 pub(crate) use volley::Volley;
 pub(crate) use wire::Wire;
 
@@ -194,7 +198,8 @@ impl Connections {
             _ => Error::Redis {
                 lock,
                 node,
-                cause: self.topology.role().explain(error),
+                hint: self.topology.role().hint(&error),
+                cause: error.into(),
             },
         }
     }

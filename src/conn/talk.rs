@@ -10,6 +10,7 @@ use super::server::Server;
 use super::topology::{Nowhere, Redirect};
 use super::wire::Wire;
 use super::{Connections, silence};
+use crate::error::Hint;
 use crate::key::LockKey;
 use crate::script::Publish;
 
@@ -44,19 +45,23 @@ impl Connections {
         self.topology.redirect(lock, from, error)
     }
 
-    /// The failure of a talk, for people.
-    pub(crate) fn complaint(&self, server: &Server, error: RedisError) -> String {
+    /// The failure of a talk, for people, and what to change, if it tells.
+    pub(crate) fn complaint(
+        &self,
+        server: &Server,
+        error: &RedisError,
+    ) -> (String, Option<Box<Hint>>) {
         let node = server.name();
         if error.is_timeout() {
-            return format!("Redis at {node}: {}", silence(&error));
+            return (format!("Redis at {node}: {}", silence(error)), None);
         }
-        let verb = if Advice::is_reply(&error) {
+        let verb = if Advice::is_reply(error) {
             "refused"
         } else {
             "failed"
         };
-        let cause = self.topology.role().explain(error);
-        format!("Redis at {node} {verb}: {cause}")
+        let text = format!("Redis at {node} {verb}: {error}");
+        (text, self.topology.role().hint(error))
     }
 
     pub(crate) fn talk(&self, server: &Server) -> RedisResult<Talk> {

@@ -76,7 +76,7 @@ pub(crate) fn strip(url: &str) -> Result<Option<String>> {
     if rest.contains('#') {
         return Err(Error::Config {
             field: "url",
-            value: format!("of scheme {scheme:?} with a fragment"),
+            value: "invalid (a fragment, which begins with #)".into(),
             rule: "certificates are always checked, so there is no #insecure: name the authority to trust by ca_certificates; a # of a password is written %23".into(),
         });
     }
@@ -110,7 +110,7 @@ mod tests {
             "rediss://h#",
         ] {
             let error = strip(url).unwrap_err().to_string();
-            assert!(error.starts_with("url is of scheme"), "{error}");
+            assert!(error.starts_with("url is invalid (a fragment"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

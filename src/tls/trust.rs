@@ -53,7 +53,7 @@ impl Tls {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::Config {
                 field: "url",
-                value: format!("of host {host:?}"),
+                value: format!("invalid (host {host:?})"),
                 rule: error.to_string(),
             }),
         }

@@ -9,8 +9,8 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
 use crate::clock::Moment;
-use crate::conn::{Advice, Volley};
-use crate::error::LostReason;
+use crate::conn::{Advice, Volley, missing_permission};
+use crate::error::{LostReason, Permission};
 use crate::key::LockKey;
 use crate::observe::{Observer, tell};
 use crate::script::{self, Call, Renewal, Verdict};
@@ -291,10 +291,7 @@ impl Worker {
 fn is_for_one_lock(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::TryAgain) => true,
-        _ => {
-            error.code() == Some("NOPERM")
-                && error.detail().is_some_and(|text| text.contains("key"))
-        }
+        _ => missing_permission(error) == Some(Permission::Key),
     }
 }
 

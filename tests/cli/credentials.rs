@@ -49,3 +49,39 @@ fn a_user_without_a_password_is_told() {
         output.expect_failure(64, &["--user", "LEASEHOLD_PASSWORD"]);
     }
 }
+
+/// The library names its own settings for this; the command names its options.
+#[test]
+fn a_wrong_password_is_told_with_the_options_of_the_command() {
+    let server = Server::options().password("right").start();
+    for login in ["", ":wrong@", "nobody:wrong@"] {
+        let url = format!("redis://{login}{}", server.address());
+        for arguments in ["list", "show k", "run --no-wait k -- true"] {
+            let output = patient(&url).args(arguments.split(' ')).output();
+            let words = ["refused", "--user", "LEASEHOLD_PASSWORD"];
+            let output = output.expect_failure(69, &words);
+            assert!(!output.err.contains("LockClient"), "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_permission_is_told_with_what_to_grant() {
+    let server = Server::start();
+    add_user(&server, "ann", "hers");
+    server.ask::<()>(
+        redis::cmd("ACL")
+            .arg("SETUSER")
+            .arg("ann")
+            .arg("-scan")
+            .arg("-evalsha"),
+    );
+    let url = format!("redis://ann:hers@{}", server.address());
+    for (arguments, right) in [
+        ("list", "+scan"),
+        ("run --no-wait ann:l -- true", "+evalsha"),
+    ] {
+        let output = patient(&url).args(arguments.split(' ')).output();
+        output.expect_failure(69, &["ACL SETUSER <user>", right, "leasehold doctor"]);
+    }
+}

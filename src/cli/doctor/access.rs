@@ -6,8 +6,9 @@ use redis::RedisError;
 
 use super::facts::Facts;
 use super::finding::Finding;
-use crate::cli::outcome::in_options;
-use crate::conn::Advice;
+use crate::cli::outcome::Failure;
+use crate::conn::{Advice, LookUpFailed, Nowhere, is_log_in, missing_permission};
+use crate::error::{Error, Hint, Permission};
 
 /// Of its connections, in hundredths: more is close to the limit.
 const MANY_CLIENTS: u64 = 90;
@@ -32,8 +33,11 @@ pub(super) fn is_shut(error: &RedisError) -> bool {
 pub(super) fn out_of_reach(error: &RedisError) -> Finding {
     let text = error.to_string();
     let advice = match error.code() {
-        Some("NOAUTH" | "WRONGPASS") => LOG_IN,
-        Some("NOPERM") if text.contains("'select'") => {
+        _ if is_log_in(error) => LOG_IN,
+        Some("NOPERM") if missing_permission(error) == Some(Permission::Database) => {
+            "the user may not use the database of the URL: ACL SETUSER <user> db=<database>"
+        }
+        Some("NOPERM") => {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
         Some("LOADING") => "wait until it has loaded its data",
@@ -43,7 +47,6 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
         _ if text.contains("max number of clients") => {
             "raise maxclients, or find out who has so many connections"
         }
-        _ if text.to_lowercase().contains("auth") => LOG_IN,
         _ if error.is_timeout() => {
             "it hangs, or something on the way drops packets; --timeout gives it longer"
         }
@@ -61,25 +64,34 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
     Finding::failure(REACHABLE, found, advice)
 }
 
-/// Nobody told where the servers are that locks are on.
-pub(super) fn nowhere(why: &str) -> Finding {
-    let advice = if why.contains("cluster support disabled") {
-        "it is no server of a cluster: leave out --cluster"
-    } else if why.contains("no sentinel") {
-        "give the URLs of the sentinels, or leave out --sentinel"
-    } else if why.contains("SENTINEL MASTERS") {
-        "give --sentinel the name under which the sentinels monitor the master"
-    } else if ["NOAUTH", "WRONGPASS", "AuthenticationFailed"]
-        .iter()
-        .any(|code| why.contains(code))
-    {
-        "give the right user and password in the URLs"
-    } else if why.contains("NoPerm") {
-        "give the user the rights that the README names for sentinels and clusters"
-    } else {
-        "see that these servers run, and that the URLs are right"
+/// No server told where the servers are that locks are on.
+pub(super) fn nowhere(nowhere: Nowhere) -> Finding {
+    let hint = match &nowhere {
+        Nowhere::Refused { hint, .. } => hint.as_deref(),
+        Nowhere::Yet(cause) => {
+            let failed = cause.downcast_ref::<LookUpFailed>();
+            failed.and_then(|failed| failed.0.iter().find_map(|(.., hint)| hint.as_deref()))
+        }
+        Nowhere::Ever(_) => None,
     };
-    Finding::failure(REACHABLE, in_options(why), advice)
+    let advice = match (&nowhere, hint) {
+        (
+            Nowhere::Ever(Error::Config {
+                field: "master", ..
+            }),
+            _,
+        ) => "give --sentinel the name under which the sentinels monitor the master",
+        (_, Some(Hint::NotACluster)) => "it is no server of a cluster: leave out --cluster",
+        (_, Some(Hint::NotASentinel)) => "give the URLs of the sentinels, or leave out --sentinel",
+        (_, Some(Hint::LogIn | Hint::LogInToSentinel)) => {
+            "give the right user and password in the URLs"
+        }
+        (_, Some(Hint::Grant(_))) => {
+            "give the user the rights that the README names for sentinels and clusters"
+        }
+        _ => "see that these servers run, and that the URLs are right",
+    };
+    Finding::failure(REACHABLE, Failure::from(nowhere).to_string(), advice)
 }
 
 const LOG_IN: &str =

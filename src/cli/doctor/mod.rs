@@ -69,7 +69,7 @@ impl<'a> Exam<'a> {
             Err(nowhere) => {
                 return Self {
                     visits: Vec::new(),
-                    rest: Some(line(access::nowhere(&nowhere.to_string()))),
+                    rest: Some(line(access::nowhere(nowhere))),
                 };
             }
         };

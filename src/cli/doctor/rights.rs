@@ -3,6 +3,8 @@
 use redis::{Cmd, RedisResult, Value};
 
 use super::finding::Finding;
+use crate::conn::missing_permission;
+use crate::error::Permission;
 use crate::key::LockKey;
 
 /// When a right is needed.
@@ -176,18 +178,13 @@ pub(super) fn answer(reply: &RedisResult<Value>) -> Answer {
     let Err(error) = reply else {
         return Answer::Allowed;
     };
-    let text = error.detail().unwrap_or_default();
-    if error.code() == Some("NOPERM") {
-        // The name of a user may stand before.
-        return if text.contains(" to run the '") {
-            Answer::NotTheCommand
-        } else if text.contains("of the channels used") || text.ends_with(" channel") {
-            Answer::NotTheChannel
-        } else {
-            Answer::NotTheKey
-        };
+    match missing_permission(error) {
+        Some(Permission::Key) => return Answer::NotTheKey,
+        Some(Permission::Channel) => return Answer::NotTheChannel,
+        Some(_) => return Answer::NotTheCommand,
+        None => {}
     }
-    let text = text.to_lowercase();
+    let text = error.detail().unwrap_or_default().to_lowercase();
     if text.starts_with("unknown command") || text.starts_with("unknown subcommand") {
         return Answer::Unheard;
     }

@@ -29,7 +29,7 @@ pub(super) fn lock(client: &LockClient, name: &str) -> Finding {
         )),
         Err(error) => {
             let advice = "see the other checks, and the server's log";
-            Finding::failure(CHECK, in_options(&error.to_string()), advice)
+            Finding::failure(CHECK, in_options(error), advice)
         }
     }
 }

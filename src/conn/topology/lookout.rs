@@ -1,6 +1,6 @@
 //! One thread looks for the servers, and the others wait for what it finds.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,34 @@ use crate::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::conn::hint::Role;
 use crate::conn::node::Node;
+use crate::error::Hint;
+
+/// No server that was asked told where the locks are. Each failure has what to change, if it tells.
+#[derive(Debug)]
+pub(crate) struct LookUpFailed(pub(crate) Vec<(Arc<str>, RedisError, Option<Box<Hint>>)>);
+
+impl LookUpFailed {
+    /// The text, with the hints in the words of `say`.
+    pub(crate) fn text(&self, say: impl Fn(&Hint) -> String) -> String {
+        let mut text = "no server told where the locks are".to_owned();
+        for (node, error, hint) in &self.0 {
+            let _ = write!(text, "; {node}: {error}");
+            if let Some(hint) = hint {
+                let _ = write!(text, "; {}", say(hint));
+            }
+        }
+        text
+    }
+}
+
+impl fmt::Display for LookUpFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(ToString::to_string))
+    }
+}
+
+/// Without a source: the text contains those of all failures.
+impl std::error::Error for LookUpFailed {}
 
 #[derive(Debug, Default)]
 pub(super) struct Lookout {
@@ -37,7 +65,7 @@ pub(super) fn ask_in_turn<T>(
     deadline: Moment,
     mut ask: impl FnMut(&Node, Duration) -> RedisResult<Option<T>>,
 ) -> Result<Found<T>, Nowhere> {
-    let mut failures: Vec<(Arc<str>, RedisError)> = Vec::new();
+    let mut failures = Vec::new();
     let mut unknown = 0;
     for (place, &node) in candidates.iter().enumerate() {
         let left = deadline.left();
@@ -48,7 +76,10 @@ pub(super) fn ask_in_turn<T>(
         match ask(node, (left / untried).min(patience)) {
             Ok(Some(answer)) => return Ok(Found::Answer(answer)),
             Ok(None) => unknown += 1,
-            Err(error) => failures.push((Arc::clone(node.name()), error)),
+            Err(error) => {
+                let hint = role.hint(&error);
+                failures.push((Arc::clone(node.name()), error, hint));
+            }
         }
     }
     if unknown == candidates.len() {
@@ -56,19 +87,16 @@ pub(super) fn ask_in_turn<T>(
     }
     let refusals = failures
         .iter()
-        .filter(|(_, error)| Advice::on(error).is_final());
+        .filter(|(_, error, _)| Advice::on(error).is_final());
     if refusals.count() == candidates.len() {
-        let (node, error) = failures.swap_remove(0);
+        let (node, error, hint) = failures.swap_remove(0);
         return Err(Nowhere::Refused {
             node,
-            cause: role.explain(error),
+            cause: error.into(),
+            hint,
         });
     }
-    let mut cause = "nobody told where it is".to_owned();
-    for (node, error) in failures {
-        let _ = write!(cause, "; {node}: {}", role.explain(error));
-    }
-    Err(Nowhere::Yet(cause.into()))
+    Err(Nowhere::Yet(LookUpFailed(failures).into()))
 }
 
 /// The thread that has it looks.

@@ -18,9 +18,11 @@ use super::server::{Server, Servers};
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::deployment::Deployment;
-use crate::error::{Cause, Error, Result};
+use crate::error::{Cause, Error, Hint, Result};
 use crate::key::LockKey;
 use cluster::Cluster;
+#[cfg(feature = "cli")]
+pub(crate) use lookout::LookUpFailed;
 use sentinel::Sentinel;
 
 /// The ways in which Redis is deployed.
@@ -45,7 +47,11 @@ pub(crate) enum Nowhere {
     /// None was found; one may be, a little later.
     Yet(Cause),
     /// Whoever answered refused to tell, and will again. One of them is named.
-    Refused { node: Arc<str>, cause: Cause },
+    Refused {
+        node: Arc<str>,
+        cause: Cause,
+        hint: Option<Box<Hint>>,
+    },
     /// There is none to be found.
     Ever(Error),
 }
@@ -201,7 +207,10 @@ impl fmt::Display for Nowhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Yet(cause) => cause.fmt(f),
-            Self::Refused { node, cause } => write!(f, "{node} refused: {cause}"),
+            Self::Refused { node, cause, hint } => {
+                write!(f, "{node} refused: {cause}")?;
+                hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
+            }
             Self::Ever(error) => error.fmt(f),
         }
     }

@@ -221,6 +221,31 @@ fn a_server_of_a_cluster_is_more_than_one_server() {
     assert!(text.contains("builder_cluster"), "{text}");
 }
 
+/// What to set instead is named in the words of the library, not in those of the command.
+#[track_caller]
+fn assert_names_the_login(text: &str) {
+    for word in ["URL", "LockClientBuilder::credentials"] {
+        assert!(text.contains(word), "no {word}: {text}");
+    }
+    assert!(!text.contains("LEASEHOLD"), "{text}");
+}
+
+#[test]
+fn a_wrong_login_at_one_server_is_told_with_what_to_set() {
+    let server = Server::options().password("right").start();
+    for login in ["", ":hunter2@", "nobody:hunter2@"] {
+        let url = format!("redis://{login}{}", server.address());
+        assert_names_the_login(&refusal(LockClient::builder(&url), &server));
+    }
+    let url = format!("redis://{}", server.address());
+    let builder = LockClient::builder(&url).credentials(None, SECRET);
+    assert_names_the_login(&refusal(builder, &server));
+    // A server without a password, and a client that has one.
+    let open = Server::start();
+    let url = format!("redis://:{SECRET}@{}", open.address());
+    assert_names_the_login(&refusal(LockClient::builder(&url), &open));
+}
+
 #[test]
 fn a_wrong_login_at_the_master_is_told_at_once() {
     let master = Server::options().password("right").start();
@@ -270,6 +295,7 @@ fn a_wrong_login_at_a_cluster_is_told_at_once() {
     ] {
         let error = certain(builder);
         assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+        assert_names_the_login(&error.to_string());
     }
 }
 

@@ -147,6 +147,29 @@ fn the_acl_line_has_nothing_to_spare() {
     }
 }
 
+/// A call that lacks a permission names what to grant, as far as the server says what is missing.
+#[test]
+fn a_missing_permission_is_told_with_what_to_grant() {
+    let server = Server::start();
+    for (rules, database, words) in [
+        (&["-evalsha"][..], "", "ACL SETUSER <user> +evalsha"),
+        (&[], "/3", "ACL SETUSER <user> +select"),
+        (&["resetkeys"], "", "ACL SETUSER <user> ~<key>"),
+        // Redis 7.0 does not say which command of the script it is.
+        (&["-hset"], "", "README"),
+    ] {
+        let rules: Vec<&str> = ACL.iter().chain(rules).copied().collect();
+        let url = with_user(&server, &rules) + database;
+        let lock = builder(&url).build().unwrap().reentrant_lock("lock");
+        let error = lock.lock().unwrap_err();
+        assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+        let text = error.to_string();
+        for words in [words, "README"] {
+            assert!(text.contains(words), "no {words:?}: {text}");
+        }
+    }
+}
+
 /// Where subscribing is forbidden, polling still tells of a release.
 #[test]
 fn without_the_right_to_subscribe_waiting_still_works() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, Lock};
 use redis::Connection;
 
-use super::{Condition, Expected, Refused, Retried, Works, stands};
+use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, stands};
 use crate::support::server::{Port, Server};
 use crate::support::timing::{SOON, eventually, millis};
 use crate::support::{builder, client};
@@ -236,7 +236,7 @@ fn a_user_who_may_not_run_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +evalsha"),
         },
         &Expected {
-            ..Expected::of_all(Refused("no permissions"))
+            ..Expected::of_all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -256,7 +256,7 @@ fn a_user_who_may_not_tell_the_server_its_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +eval"),
         },
         &Expected {
-            ..Expected::of_all(Refused("no permissions"))
+            ..Expected::of_all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -277,7 +277,7 @@ fn a_user_whose_scripts_may_not_write_a_hash() {
             renewal: Works,
             inspect: Works,
             force_unlock: Works,
-            ..Expected::of_all(Refused("can't run this command"))
+            ..Expected::of_all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -295,8 +295,8 @@ fn a_user_whose_scripts_may_not_extend_a_lease() {
         },
         // The nested level asks for no more than there is.
         &Expected {
-            acquire: Refused("can't run this command"),
-            renewal: Refused("can't run this command"),
+            acquire: Refused(NO_PERMISSION),
+            renewal: Refused(NO_PERMISSION),
             ..Expected::of_all(Works)
         },
     );

@@ -1,0 +1,159 @@
+//! Whether an error reply tells of a missing permission, and of which.
+
+use redis::RedisError;
+
+use crate::error::Permission;
+
+/// In every reply to a script that called what its user may not: the words of Redis 7.2 and later
+/// and of Valkey, then those of Redis 6 and 7.0. Such a reply has the code `ERR`.
+const IN_SCRIPTS: [&str; 2] = ["ACL failure in script: ", "The user executing the script "];
+
+/// What tells the kind of permission, in the words of all versions. A user name, which newer
+/// versions put before them, has no spaces.
+const WORDS: [(&str, Permission); 10] = [
+    (" access one of the keys used", Permission::Key),
+    (" access at least one of the keys", Permission::Key),
+    (" access a key", Permission::Key),
+    (" access one of the channels used", Permission::Channel),
+    (" publish to the channel", Permission::Channel),
+    (" access a channel", Permission::Channel),
+    (" access database", Permission::Database),
+    (" run this command", Permission::Command(None)),
+    (" permissions for the command", Permission::Command(None)),
+    (" run the '", Permission::Command(None)),
+];
+
+/// The permission that the user lacks, if this is why the server refused.
+pub(crate) fn missing_permission(error: &RedisError) -> Option<Permission> {
+    let text = error.detail().unwrap_or_default();
+    let in_script = IN_SCRIPTS.iter().any(|words| text.contains(words));
+    if error.code() != Some("NOPERM") && !in_script {
+        return None;
+    }
+    let command = || {
+        let (_, rest) = text.split_once(" run the '")?;
+        let (command, _) = rest.split_once('\'')?;
+        Some(Permission::Command(Some(command.into())))
+    };
+    let known = || WORDS.iter().find(|(words, _)| text.contains(words));
+    let permission = command().or_else(|| known().map(|(_, permission)| permission.clone()));
+    Some(permission.unwrap_or(Permission::Unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conn::Advice;
+    use crate::conn::tests::refusal;
+
+    /// The replies of Redis 6.0, 6.2, 7.0, 7.2 to 8 and of Valkey 8 to 9.1, to a command and to a
+    /// script.
+    #[test]
+    fn the_missing_permission_is_known_by_the_words_of_all_versions() {
+        let command = |name: &str| Some(Permission::Command(Some(name.into())));
+        let some_command = Some(Permission::Command(None));
+        let (key, channel) = (Some(Permission::Key), Some(Permission::Channel));
+        let position = "script: 8a2f41, on @user_script:4.";
+        let wrapped = "Error running script (call to f_8a2f41): @user_script:4: @user_script: 4:";
+        let no_key = "The user executing the script can't access at least one of the keys mentioned in the command arguments";
+        for (line, expected) in [
+            (
+                "NOPERM this user has no permissions to run the 'hset' command or its subcommand",
+                command("hset"),
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'hset' command",
+                command("hset"),
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'cluster|slots' command",
+                command("cluster|slots"),
+            ),
+            (
+                "NOPERM User key has no permissions to run the 'cluster|slots' command",
+                command("cluster|slots"),
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                key.clone(),
+            ),
+            ("NOPERM No permissions to access a key", key.clone()),
+            (
+                "NOPERM this user has no permissions to access one of the channels used as arguments",
+                channel.clone(),
+            ),
+            ("NOPERM No permissions to access a channel", channel.clone()),
+            (
+                "NOPERM No permissions to access database",
+                Some(Permission::Database),
+            ),
+            ("NOPERM something new", Some(Permission::Unknown)),
+            ("NOPERM", Some(Permission::Unknown)),
+            (
+                &format!(
+                    "ERR {wrapped} The user executing the script can't run this command or subcommand"
+                ),
+                some_command.clone(),
+            ),
+            (&format!("ERR {wrapped} {no_key}"), key.clone()),
+            (
+                &format!(
+                    "ERR The user executing the script can't run this command or subcommand {position}"
+                ),
+                some_command.clone(),
+            ),
+            (&format!("ERR {no_key} {position}"), key.clone()),
+            (
+                &format!(
+                    "ERR The user executing the script can't publish to the channel mentioned in the command {position}"
+                ),
+                channel.clone(),
+            ),
+            (
+                &format!(
+                    "ERR The user executing the script lacking the permissions for the command {position}"
+                ),
+                some_command,
+            ),
+            (
+                &format!(
+                    "ERR ACL failure in script: User w has no permissions to run the 'hset' command {position}"
+                ),
+                command("hset"),
+            ),
+            (
+                &format!("ERR ACL failure in script: No permissions to access a key {position}"),
+                key,
+            ),
+            (
+                &format!(
+                    "ERR ACL failure in script: No permissions to access a channel {position}"
+                ),
+                channel,
+            ),
+            (
+                &format!("ERR ACL failure in script: No permissions to access database {position}"),
+                Some(Permission::Database),
+            ),
+            ("ERR Unknown Redis command called from script", None),
+            ("ERR wrong number of arguments for 'hset' command", None),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                None,
+            ),
+            ("NOAUTH Authentication required.", None),
+        ] {
+            let error = refusal(line);
+            assert_eq!(missing_permission(&error), expected, "{line}");
+            if expected.is_some() {
+                assert_eq!(Advice::on(&error), Advice::Refuse, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_that_is_no_reply_is_about_no_permission() {
+        let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        assert_eq!(missing_permission(&error.into()), None);
+    }
+}

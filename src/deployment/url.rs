@@ -1,0 +1,361 @@
+//! Checks a URL part by part, because `redis` tells neither which part is wrong nor what was given
+//! there. Pure. No text of a [`Fault`] contains the user or the password of the URL.
+
+use std::net::Ipv6Addr;
+
+const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
+
+/// A numeric password can follow a colon without a host, so longer numbers are not taken for ports.
+const LONGEST_PORT: usize = 6;
+
+/// What is wrong with a URL.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The part, and what was given there.
+    pub(super) part: String,
+    pub(super) rule: String,
+}
+
+type Result<T, E = Fault> = std::result::Result<T, E>;
+
+fn fault<T>(part: impl Into<String>, rule: impl Into<String>) -> Result<T> {
+    let (part, rule) = (part.into(), rule.into());
+    Err(Fault { part, rule })
+}
+
+/// Finds what keeps a URL from being used. `sockets`: it may name a socket of the file system.
+pub(super) fn check(url: &str, sockets: bool) -> Result<()> {
+    let form = if sockets {
+        "a URL reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS, or redis+unix:///path/to/socket"
+    } else {
+        "a URL reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS"
+    };
+    check_white_space(url, form)?;
+    let (scheme, rest) = split_scheme(url, form)?;
+    if UNIX.contains(&&*scheme) {
+        return check_socket(&scheme, rest);
+    }
+    if !TCP.contains(&&*scheme) {
+        return fault(format!("scheme {scheme:?}"), form);
+    }
+    match rest.strip_prefix("//") {
+        Some(rest) => check_tcp(rest, form),
+        None => fault(format!("no // after the scheme {scheme:?}"), form),
+    }
+}
+
+/// `redis` drops white space at the ends silently, and also newlines and tabs inside a password.
+fn check_white_space(url: &str, form: &str) -> Result<()> {
+    let is_white = |c: &char| c.is_whitespace() || c.is_control();
+    let name = |c: char| match c {
+        '\n' | '\r' => "a newline",
+        '\t' => "a tab",
+        ' ' => "a space",
+        _ => "a control character",
+    };
+    if url.chars().all(|c| is_white(&c)) {
+        return fault("empty", form);
+    }
+    if let Some(c) = url.chars().next_back().filter(is_white) {
+        let rule = "remove it; what is read from a file often ends with a newline";
+        return fault(format!("it ends with {}", name(c)), rule);
+    }
+    if let Some(c) = url.chars().next().filter(is_white) {
+        return fault(format!("it begins with {}", name(c)), "remove it");
+    }
+    match url.chars().find(|c| c.is_control()) {
+        Some(c) => {
+            let rule = "remove it, or write it as %0A (newline), %0D or %09 (tab) if it belongs to the password";
+            fault(format!("it has {} inside", name(c)), rule)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The scheme, in lower case, and what follows its colon. `host:port` has none.
+fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
+    let is_scheme = |text: &str| {
+        let mut chars = text.chars();
+        chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+            && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    if let Some((scheme, rest)) = url.split_once(':') {
+        let lower = scheme.to_ascii_lowercase();
+        let is_known = TCP.contains(&&*lower) || UNIX.contains(&&*lower);
+        if is_known || is_scheme(scheme) && rest.starts_with("//") {
+            return Ok((lower, rest));
+        }
+    }
+    // Anything else may be a user or a password.
+    let is_host = |host: &str| {
+        let inner = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let is_name = |host: &str| {
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            !host.is_empty() && host.chars().all(is_of_name)
+        };
+        inner.map_or_else(|| is_name(host), |inner| inner.parse::<Ipv6Addr>().is_ok())
+    };
+    let is_host_and_port = url
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| is_host(host) && may_be_port(port));
+    if is_host_and_port {
+        return fault("no scheme", format!("write redis://{url}"));
+    }
+    fault("no scheme", form)
+}
+
+fn may_be_port(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST_PORT && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What a part says, unless it repeats a secret.
+fn shown(part: &str, text: &str, secrets: &[&str]) -> String {
+    let repeats = |secret: &&str| !secret.is_empty() && text.contains(secret);
+    if secrets.iter().any(repeats) {
+        format!("a {part} that is not shown, because it repeats the user or the password")
+    } else {
+        format!("{part} {text:?}")
+    }
+}
+
+/// `[user[:password]@]host[:port][/database][?settings]`.
+fn check_tcp(rest: &str, form: &str) -> Result<()> {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    if tail.contains('@') {
+        let rule =
+            "in a user or a password / is written %2F, ? is written %3F, and # is written %23";
+        return fault("a /, ? or # before the @", rule);
+    }
+    let (log_in, address) = match authority.rsplit_once('@') {
+        Some((log_in, address)) => (Some(log_in), address),
+        None => (None, authority),
+    };
+    let (user, password) = log_in.map_or(("", ""), |it| it.split_once(':').unwrap_or((it, "")));
+    for (part, text) in [("user", user), ("password", password)] {
+        if !decodes(text) {
+            let rule = "what its % signs encode is UTF-8, and a % itself is written %25";
+            return fault(format!("a {part} that is not UTF-8"), rule);
+        }
+    }
+    let secrets = [user, password];
+    let port = check_host(address, &secrets, form)?;
+    let is_port = |port: &&str| {
+        port.is_empty()
+            || port.bytes().all(|b| b.is_ascii_digit())
+                && port.parse::<u16>().is_ok_and(|number| number > 0)
+    };
+    if let Some(port) = port.filter(|port| !is_port(port)) {
+        let rule = "a port is a whole number from 1 to 65535";
+        if log_in.is_some() || may_be_port(port) {
+            return fault(shown("port", port, &secrets), rule);
+        }
+        let rule = format!("{rule}; after a user and a password there is @ and a host");
+        return fault("a port that is not a number", rule);
+    }
+    let end = tail.find(['?', '#']).unwrap_or(tail.len());
+    let (path, settings) = tail.split_at(end);
+    let database = path.trim_matches('/');
+    if !database.is_empty() {
+        check_database(database, &secrets)?;
+    }
+    check_protocol(settings, &secrets)
+}
+
+/// The text of the port behind a host, if there is one.
+fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Option<&'a str>> {
+    const BRACKETS: &str = "an IPv6 address is written in brackets, as in redis://[::1]:6379";
+    let bad = |host: &str, rule: &str| fault(shown("host", host, secrets), rule);
+    if let Some(inner) = address.strip_prefix('[') {
+        let Some((inner, port)) = inner.split_once(']') else {
+            return bad(address, BRACKETS);
+        };
+        let port = match port.strip_prefix(':') {
+            None if !port.is_empty() => return bad(address, BRACKETS),
+            port => port,
+        };
+        return match inner.parse::<Ipv6Addr>() {
+            Ok(ip) if ip.is_unspecified() => bad(&address[..inner.len() + 2], WILDCARD),
+            Ok(_) => Ok(port),
+            Err(_) => bad(address, BRACKETS),
+        };
+    }
+    if address.parse::<Ipv6Addr>().is_ok() {
+        return bad(address, BRACKETS);
+    }
+    let (host, port) = match address.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (address, None),
+    };
+    match host {
+        "" => fault("no host", form),
+        "0.0.0.0" => bad(host, WILDCARD),
+        _ if host.contains([' ', '<', '>', '[', ']', '\\', '^', '|']) => {
+            bad(host, "a host is a name or an address")
+        }
+        _ => Ok(port),
+    }
+}
+
+const WILDCARD: &str =
+    "servers listen on this address, clients connect to another: 127.0.0.1 for this machine";
+
+fn check_database(text: &str, secrets: &[&str]) -> Result<()> {
+    if text.parse::<i64>().is_ok_and(|number| number >= 0) {
+        return Ok(());
+    }
+    let rule = "a database is a whole number, 0 if it is left out";
+    fault(shown("database", text, secrets), rule)
+}
+
+/// `?protocol=..`, which `redis` checks, though this crate always speaks RESP2.
+fn check_protocol(settings: &str, secrets: &[&str]) -> Result<()> {
+    match setting(settings, "protocol") {
+        None | Some("2" | "3" | "resp2" | "resp3") => Ok(()),
+        Some(other) => fault(shown("protocol", other, secrets), "a protocol is 2 or 3"),
+    }
+}
+
+/// Of `?name=value&..`, as `redis` takes it: the last counts.
+fn setting<'a>(settings: &'a str, name: &str) -> Option<&'a str> {
+    let (settings, _) = settings.split_once('#').unwrap_or((settings, ""));
+    let pairs = settings.strip_prefix('?')?.split('&');
+    let mut values = pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    values.next_back()
+}
+
+/// `scheme:///path[?db=..&user=..&pass=..]`, after the colon.
+fn check_socket(scheme: &str, rest: &str) -> Result<()> {
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let (path, settings) = rest.split_at(end);
+    let path = match path.strip_prefix("//") {
+        Some(path) => path.strip_prefix("localhost").unwrap_or(path),
+        None => path,
+    };
+    if !path.starts_with('/') {
+        let part = if path.is_empty() {
+            "no path"
+        } else {
+            "a path that does not begin with /"
+        };
+        return fault(part, format!("write {scheme}:///path/to/socket"));
+    }
+    let secrets = ["user", "pass"].map(|name| setting(settings, name).unwrap_or_default());
+    if let Some(database) = setting(settings, "db") {
+        check_database(database, &secrets)?;
+    }
+    check_protocol(settings, &secrets)
+}
+
+/// Whether a percent-encoded text is UTF-8. A % without two hexadecimal digits stands for itself.
+fn decodes(text: &str) -> bool {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let digits = (digit(bytes.get(at + 1)), digit(bytes.get(at + 2)));
+        match digits {
+            (Some(high), Some(low)) if byte == b'%' => {
+                decoded.extend(u8::try_from(high * 16 + low));
+                at += 3;
+            }
+            _ => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(decoded).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::IntoConnectionInfo;
+
+    use super::*;
+
+    #[test]
+    fn the_part_that_is_wrong_is_named_with_what_was_given() {
+        for (url, part) in [
+            ("", "empty"),
+            ("redis://h\n", "it ends with a newline"),
+            ("\u{feff}redis://h", "no scheme"),
+            ("h:1", "no scheme"),
+            ("HTTP://h", "scheme \"http\""),
+            ("redis:h", "no // after the scheme \"redis\""),
+            ("redis://u:p@", "no host"),
+            ("redis://u:p@h:70000", "port \"70000\""),
+            ("redis://u:p@h:+1", "port \"+1\""),
+            ("redis://h:+1", "a port that is not a number"),
+            ("redis://u:p@[::1%eth0]", "host \"[::1%eth0]\""),
+            ("redis://[0::0]:1", "host \"[0::0]\""),
+            ("redis://u:p@h/0/0", "database \"0/0\""),
+            ("unix:run", "a path that does not begin with /"),
+            ("unix:///s?db=x", "database \"x\""),
+        ] {
+            let found = check(url, true).unwrap_err();
+            assert_eq!(found.part, part, "{url:?}");
+        }
+    }
+
+    /// All URLs of some parts: `redis` reads exactly those that pass, and the faults of the others
+    /// contain no secret.
+    #[test]
+    fn exactly_what_redis_reads_passes() {
+        let log_ins = [
+            "",
+            "@",
+            "sesam@",
+            ":sesam@",
+            "u:ses@am@",
+            "u:sesam%ff@",
+            "u:1/sesam@",
+            "u:sesam",
+        ];
+        let hosts = [
+            "", "h", "h.h_h-h", "[::1]", "[::1", "::1", "a b", "0.0.0.0", "[::]", "h^sesam",
+        ];
+        let ports = ["", ":", ":1", ":65535", ":65536", ":x", ":1x", ":-1"];
+        let paths = [
+            "",
+            "/",
+            "/0/",
+            "/7",
+            "/x",
+            "/7/7",
+            "?protocol=3",
+            "/1?protocol=x",
+            "?a@b",
+        ];
+        let mut passed = 0;
+        for scheme in ["redis://", "valkey://", "redis:", "http://", ""] {
+            for log_in in log_ins {
+                for host in hosts {
+                    for (port, path) in ports.iter().flat_map(|port| paths.map(|path| (port, path)))
+                    {
+                        let url = format!("{scheme}{log_in}{host}{port}{path}");
+                        let found = check(&url, false);
+                        if let Err(fault) = &found
+                            && log_in.contains("sesam")
+                        {
+                            let text = format!("{fault:?}");
+                            assert!(!text.contains("sesam"), "{url}: {text}");
+                        }
+                        // Only where this check means to be stricter.
+                        let stricter = path.contains('@') || log_in.contains('/');
+                        if !stricter {
+                            let read = url.as_str().into_connection_info().is_ok();
+                            assert_eq!(found.is_ok(), read, "{url}: {found:?}");
+                        }
+                        passed += u32::from(found.is_ok());
+                    }
+                }
+            }
+        }
+        assert!(passed > 100, "{passed}");
+    }
+}

@@ -1,0 +1,114 @@
+//! An error says why, and says it once, however it is printed.
+
+use std::error::Error as StdError;
+use std::iter::successors;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+
+use super::{SECRET, assert_no_secret};
+use crate::support::builder;
+use crate::support::certificates::{Authority, TRUSTED};
+use crate::support::server::{Port, Server};
+use crate::support::timing::millis;
+
+/// The error and all that `source` leads to, as programs print it that print the whole chain.
+fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
+    let errors = successors(Some(error), |&error| error.source());
+    errors.map(ToString::to_string).collect()
+}
+
+/// What a call says that fails with this client.
+fn failure(builder: LockClientBuilder) -> Error {
+    let client = builder.command_timeout(millis(200)).build();
+    let client = client.expect("the settings are good");
+    let lock = client.reentrant_lock("lock");
+    lock.try_lock(Duration::ZERO, Lease::RENEWED)
+        .expect_err("it fails")
+}
+
+/// The text of each deeper error appears exactly once in the whole chain, and appears in what is
+/// printed without the chain.
+#[track_caller]
+fn assert_said_once(error: &Error) {
+    assert_no_secret(error);
+    let (Error::Redis { cause, .. } | Error::Unavailable { cause, .. }) = error else {
+        panic!("{error:?}")
+    };
+    let printed = chain(error).join(": ");
+    for text in chain(&**cause) {
+        assert_eq!(printed.matches(&text).count(), 1, "{text:?} in {printed:?}");
+        assert!(error.to_string().contains(&text), "no {text:?} in {error}");
+    }
+}
+
+#[test]
+fn the_cause_of_a_failed_connection_is_said_once() {
+    let nobody = Port::reserve();
+    let address = format!("redis://:{SECRET}@127.0.0.1:{}", nobody.number());
+    for builder in [
+        builder(&address),
+        // A look-up that fails without asking a name server.
+        builder("redis://a..b"),
+        LockClient::builder_sentinel([&address], "mymaster"),
+        LockClient::builder_cluster([&address]),
+        builder("redis+unix:///nonexistent/socket"),
+    ] {
+        let error = failure(builder);
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_said_once(&error);
+    }
+}
+
+#[test]
+fn the_cause_of_a_refusal_is_said_once() {
+    let server = Server::options().password("right").start();
+    let address = server.address();
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("worker").arg("on").arg(">hunter2");
+    acl.arg("~*").arg("+@all").arg("-hset");
+    server.ask::<()>(&acl);
+    let wrong = format!("redis://:{SECRET}@{address}");
+    for builder in [
+        builder(&wrong),
+        builder(&format!("redis://{address}")),
+        builder(&format!("redis://worker:{SECRET}@{address}")),
+        LockClient::builder_sentinel([&wrong], "mymaster"),
+        LockClient::builder_cluster([&server.url()]),
+    ] {
+        let error = failure(builder);
+        assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+        assert_said_once(&error);
+    }
+}
+
+#[test]
+fn the_cause_of_distrust_is_said_once() {
+    let identity = TRUSTED.issue("127.0.0.1");
+    let server = Server::options().tls(&identity).start();
+    let url = format!("rediss://{}", server.tls_address());
+    let distrusting = builder(&url).ca_certificates(Authority::new().pem);
+    let error = failure(distrusting);
+    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert_said_once(&error);
+}
+
+#[test]
+fn a_url_that_cannot_be_read_has_no_deeper_cause() {
+    let error = LockClient::connect("redis://127.0.0.1:99999").expect_err("no such port");
+    assert_eq!(chain(&error), [error.to_string()]);
+}
+
+/// Programs can tell refusals apart by type, whatever is advised beside them.
+#[test]
+fn the_cause_of_a_refusal_is_the_error_of_redis() {
+    let server = Server::options().password("right").start();
+    for (login, code) in [("", "NOAUTH"), (":wrong@", "WRONGPASS")] {
+        let error = failure(builder(&format!("redis://{login}{}", server.address())));
+        let Error::Redis { cause, .. } = &error else {
+            panic!("{error:?}")
+        };
+        let cause = cause.downcast_ref::<redis::RedisError>();
+        assert_eq!(cause.and_then(redis::RedisError::code), Some(code));
+    }
+}

@@ -1,0 +1,128 @@
+//! URLs that cannot be used: `build` names the part that is wrong and what was given there.
+
+use leasehold::{Error, LockClient};
+
+use super::{SECRET, assert_no_secret, setting};
+
+/// Each URL, and what the error says of it.
+const BAD: [(&str, &[&str]); 38] = [
+    ("", &["empty", "redis://"]),
+    ("  ", &["empty"]),
+    ("redis://127.0.0.1\n", &["ends with a newline"]),
+    ("redis://127.0.0.1\r\n", &["ends with a newline"]),
+    ("redis://127.0.0.1 ", &["ends with a space"]),
+    ("\tredis://127.0.0.1", &["begins with a tab"]),
+    ("redis://:hunter2\n@127.0.0.1", &["a newline", "inside"]),
+    ("localhost:6379", &["no scheme", "redis://localhost:6379"]),
+    ("[::1]:6379", &["no scheme", "redis://[::1]:6379"]),
+    ("hunter2", &["no scheme", "redis://"]),
+    ("user:hunter2@127.0.0.1", &["no scheme"]),
+    ("user:hunter2@redis://127.0.0.1", &["no scheme"]),
+    (
+        "http://user:hunter2@127.0.0.1",
+        &["scheme \"http\"", "rediss"],
+    ),
+    ("reddis://127.0.0.1", &["scheme \"reddis\""]),
+    (
+        "rediss:127.0.0.1:6379",
+        &["no // after the scheme \"rediss\""],
+    ),
+    ("redis:/127.0.0.1", &["no // after the scheme \"redis\""]),
+    ("redis://", &["no host"]),
+    ("redis://:6379", &["no host"]),
+    ("redis:///0", &["no host"]),
+    ("redis://user:hunter2@", &["no host"]),
+    ("redis://user:hunter2@[::1", &["host \"[::1\"", "brackets"]),
+    ("redis://::1", &["host \"::1\"", "brackets"]),
+    ("redis://[::1]6379", &["host \"[::1]6379\""]),
+    ("redis://:hunter2@a b", &["host \"a b\""]),
+    ("redis://0.0.0.0", &["host \"0.0.0.0\"", "127.0.0.1"]),
+    ("redis://127.0.0.1:99999", &["port \"99999\"", "1 to 65535"]),
+    ("redis://127.0.0.1:0", &["port \"0\"", "1 to 65535"]),
+    (
+        "redis://:hunter2@redis:http",
+        &["port \"http\"", "1 to 65535"],
+    ),
+    // The host is missing, and the password follows where a port is expected.
+    ("redis://user:hunter2", &["a port", "1 to 65535", "@"]),
+    ("redis://user:hunter2@127.0.0.1:hunter2", &["a port"]),
+    (
+        "redis://127.0.0.1/one",
+        &["database \"one\"", "whole number"],
+    ),
+    ("redis://127.0.0.1/-1", &["database \"-1\"", "whole number"]),
+    ("redis://:hunter/2@127.0.0.1", &["before the @", "%2F"]),
+    ("redis://:%ff@hunter2@127.0.0.1", &["password", "UTF-8"]),
+    ("redis://%ff:hunter2@127.0.0.1", &["user", "UTF-8"]),
+    ("redis://127.0.0.1?protocol=9", &["protocol \"9\""]),
+    ("redis+unix://", &["no path", "/path/to/socket"]),
+    ("redis+unix://run/redis.sock", &["path", "redis+unix:///"]),
+];
+
+#[test]
+fn the_part_that_is_wrong_is_named() {
+    for (url, words) in BAD {
+        let error = LockClient::connect(url).expect_err(url);
+        assert_no_secret(&error);
+        let text = error.to_string();
+        assert_eq!(setting::<()>(Err(error)), "url", "{url:?}");
+        for word in words {
+            assert!(text.contains(word), "no {word:?} for {url:?}: {text}");
+        }
+        assert!(!text.contains("did not parse"), "{text}");
+    }
+}
+
+#[test]
+fn the_part_that_is_wrong_is_named_in_a_list() {
+    for (url, words) in BAD.into_iter().filter(|(url, _)| !url.contains("unix")) {
+        let urls = ["redis://127.0.0.1:1", url, "redis://127.0.0.1:2"];
+        let error = LockClient::builder_cluster(urls).build().expect_err(url);
+        assert_no_secret(&error);
+        let text = error.to_string();
+        assert_eq!(setting::<()>(Err(error)), "nodes", "{url:?}");
+        for word in words.iter().chain(&["number 2 of 3"]) {
+            assert!(text.contains(word), "no {word:?} for {url:?}: {text}");
+        }
+        assert!(!text.contains("unix"), "{text}");
+    }
+}
+
+/// What `redis` reads is read, however unusual.
+#[test]
+fn an_unusual_url_is_taken() {
+    for url in [
+        "REDIS://LOCALHOST:6379/0/",
+        "valkey://localhost",
+        "redis://localhost:",
+        "redis://[::1]:6379/3",
+        "redis://user@localhost",
+        "redis://:p@ss%20w%rd:%C3%9F@localhost",
+        "redis://a_host.with-signs:65535?protocol=resp2&other=x",
+        "unix:/run/redis.sock",
+        "redis+unix:///run/redis.sock?db=3&user=a&pass=b@c",
+        "unix://localhost/run/redis.sock",
+    ] {
+        let built = LockClient::connect(url);
+        built.unwrap_or_else(|error| panic!("{url:?}: {error}"));
+    }
+}
+
+/// Neither a user nor a password is shown where another part repeats it.
+#[test]
+fn what_repeats_a_secret_is_not_shown() {
+    for url in [
+        format!("redis://user:{SECRET}@h:{SECRET}"),
+        format!("redis://{SECRET}:x@h:1{SECRET}"),
+        format!("redis://user:{SECRET}@h/{SECRET}"),
+        format!("redis://user:{SECRET}@{SECRET} "),
+        format!("redis://user:{SECRET}@{SECRET}^"),
+        format!("redis://user:1/{SECRET}@h"),
+        format!("redis://user:1?{SECRET}@h"),
+        format!("redis+unix:///s?pass={SECRET}&db={SECRET}"),
+    ] {
+        let error = LockClient::connect(&url).expect_err("it is bad");
+        assert!(matches!(error, Error::Config { .. }), "{error:?}");
+        assert_no_secret(&error);
+    }
+}
