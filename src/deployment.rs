@@ -148,6 +148,8 @@ fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo,
         value: format!("{which}invalid ({part})"),
         rule,
     };
+    // What is read from a file often ends with a newline.
+    let url = url.trim();
     url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
     let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);

@@ -5,13 +5,9 @@ use leasehold::{Error, LockClient};
 use super::{SECRET, assert_no_secret, setting};
 
 /// Each URL, and what the error says of it.
-const BAD: [(&str, &[&str]); 38] = [
+const BAD: [(&str, &[&str]); 34] = [
     ("", &["empty", "redis://"]),
     ("  ", &["empty"]),
-    ("redis://127.0.0.1\n", &["ends with a newline"]),
-    ("redis://127.0.0.1\r\n", &["ends with a newline"]),
-    ("redis://127.0.0.1 ", &["ends with a space"]),
-    ("\tredis://127.0.0.1", &["begins with a tab"]),
     ("redis://:hunter2\n@127.0.0.1", &["a newline", "inside"]),
     ("localhost:6379", &["no scheme", "redis://localhost:6379"]),
     ("[::1]:6379", &["no scheme", "redis://[::1]:6379"]),
@@ -99,6 +95,8 @@ fn an_unusual_url_is_taken() {
         "redis://user@localhost",
         "redis://:p@ss%20w%rd:%C3%9F@localhost",
         "redis://a_host.with-signs:65535?protocol=resp2&other=x",
+        "redis://localhost\r\n",
+        " redis://localhost\t",
         "unix:/run/redis.sock",
         "redis+unix:///run/redis.sock?db=3&user=a&pass=b@c",
         "unix://localhost/run/redis.sock",
