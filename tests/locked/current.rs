@@ -158,3 +158,21 @@ fn inner_at_the_end(locks: &LockClient) -> leasehold::Result<()> {
     // Held by nobody who unlocks it: the test sees it.
     done.lock_with(leasehold::Lease::fixed(Duration::from_secs(600)))
 }
+
+#[locked(client = locks, key = "shown", kind = fenced)]
+fn showing(locks: &LockClient) -> leasehold::Result<CurrentLock> {
+    let lock = current_lock();
+    let token = lock.fencing_token().expect("it is fenced");
+    let line = format!("{lock:?}");
+    let start =
+        format!(r#"CurrentLock {{ name: "shown", token: {token}, state: Held, remaining: "#);
+    assert!(line.starts_with(&start) && line.len() < 200, "{line}");
+    Ok(lock)
+}
+
+#[test]
+fn it_shows_its_name_and_whether_it_is_held() {
+    let kept = showing(&Shop::open().locks).unwrap();
+    let line = format!("{kept:?}");
+    assert_eq!(line, r#"CurrentLock { name: "shown", state: NotHeld }"#);
+}

@@ -306,3 +306,14 @@ fn the_default_lease_is_the_clients() {
     };
     at_once(&locks.unwrap(), lease).unwrap();
 }
+
+#[test]
+fn an_unlock_in_the_body_does_not_give_back_the_lock_of_the_function() {
+    let shop = Shop::open();
+    let unlock = || {
+        assert_not_held(shop.locks.reentrant_lock("order").unlock());
+        assert!(shop.has("order") && current_lock().check().is_ok());
+    };
+    assert_eq!(at_once(&shop.locks, unlock).unwrap(), 7);
+    assert!(!shop.has("order"));
+}
