@@ -8,7 +8,7 @@ pub use order::take_in_order;
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LostReason, MultiLock, Result};
+use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
 
 use crate::support::client;
 use crate::support::server::Server;

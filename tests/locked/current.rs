@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use leasehold::{CurrentLock, Lock, LockClient, LostReason, current_lock, locked};
+use leasehold::{CurrentLock, LockClient, LostReason, current_lock, locked};
 
 use crate::servers::timing::SOON;
 use crate::shop::{Shop, assert_not_held};

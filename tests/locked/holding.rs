@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lock, LockClient, current_lock, locked};
+use leasehold::{Error, LockClient, current_lock, locked};
 
 use crate::servers::timing::{SOON, eventually, millis, within};
 use crate::shop::{Shop, Within, assert_held_by_another, assert_not_held, gate};

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fork::Fork;
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockGuard, ReentrantLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, ReentrantLock, Result};
 
 use super::seen;
 use crate::support::child::{self, Process};

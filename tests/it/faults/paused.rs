@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock, Result};
+use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
 
 use super::place::{Place, builder_of};
 use super::seen;

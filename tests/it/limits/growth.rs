@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use crate::support::server::Server;
 use crate::support::timing::eventually;
