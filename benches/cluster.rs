@@ -11,7 +11,7 @@ use std::{cell::RefCell, collections::HashSet, time::Duration};
 
 use criterion::Criterion;
 use deployments::ClusterDeployment;
-use leasehold::{Lock, LockClient};
+use leasehold::LockClient;
 use redis::Connection;
 use support::{
     by_hand::ByHand,

@@ -18,7 +18,7 @@ use std::{
 };
 
 use criterion::Criterion;
-use leasehold::{Lock, LockClient};
+use leasehold::LockClient;
 use redis::Connection;
 use rustix::time::{ClockId, clock_gettime};
 use support::{

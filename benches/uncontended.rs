@@ -5,7 +5,6 @@
 mod support;
 
 use criterion::Criterion;
-use leasehold::Lock;
 use support::{
     Server,
     by_hand::{ByHand, LEASE_MILLIS},

@@ -18,7 +18,7 @@ use std::{
 };
 
 use clap::Parser;
-use leasehold::{Lock, LockClient, ReentrantLock};
+use leasehold::{LockClient, ReentrantLock};
 
 use crate::{
     batch::{Batch, Crew},

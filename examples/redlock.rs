@@ -18,7 +18,7 @@ use std::{
 };
 
 use clap::Parser;
-use leasehold::{Error, Lease, Lock, LockClient, RedLock};
+use leasehold::{Error, Lease, LockClient, RedLock};
 use parking_lot::Mutex;
 
 use crate::{

@@ -19,7 +19,7 @@ use std::{
 };
 
 use clap::Parser;
-use leasehold::{Lock, LockClient};
+use leasehold::LockClient;
 
 use crate::{
     batch::{Batch, Crew},

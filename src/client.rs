@@ -1,5 +1,6 @@
 //! Where everything comes from.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::error::Result;
 use crate::key::LockKey;
-use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock};
+use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
@@ -24,7 +25,7 @@ use crate::observe::{LockEvent, Stats};
 /// the connections are closed; locks that are still held then run out with their lease. That last
 /// drop waits for the first two threads, which takes moments, and while the server hangs at most a
 /// connection time-out, a command time-out and a second for each. A guard that is forgotten is never gone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LockClient {
     pub(crate) core: Arc<Core>,
 }
@@ -164,7 +165,7 @@ impl LockClient {
     /// # fn main() -> leasehold::Result<()> {
     /// # let server = redis_test::server::RedisServer::new();
     /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Lock, LockClient};
+    /// use leasehold::LockClient;
     ///
     /// let client = LockClient::connect(url)?;
     /// let guard = client.reentrant_lock("order:pay").acquire()?;
@@ -215,7 +216,7 @@ impl LockClient {
     /// # fn main() -> leasehold::Result<()> {
     /// # let server = redis_test::server::RedisServer::new();
     /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Lock, LockClient, LockEvent};
+    /// use leasehold::{LockClient, LockEvent};
     ///
     /// let client = LockClient::connect(url)?;
     /// let events = client.events();
@@ -236,6 +237,15 @@ impl LockClient {
             return crossbeam_channel::never();
         }
         self.core.observer.events()
+    }
+}
+
+impl fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockClient")
+            .field("node", &Short(&self.core.connections.deployment()))
+            .field("id", &self.core.id)
+            .finish()
     }
 }
 

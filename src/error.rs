@@ -26,9 +26,10 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum Error {
     /// The calling thread does not hold the lock: it never took it, has given it back already, or
-    /// another thread did. Java's `IllegalMonitorStateException`.
+    /// another thread took it. [`unlock`](crate::Lock::unlock) also returns this error if only guards
+    /// of the thread hold the lock: drop the guard instead. Java's `IllegalMonitorStateException`.
     #[error(
-        "lock {lock:?} is not held by this thread; only the thread that took it can use or unlock it"
+        "lock {lock:?} is not held by this thread; only the thread that took it can use or unlock it, and a level that a guard holds is given back by dropping the guard"
     )]
     NotHeld {
         /// The name of the lock.

@@ -1,5 +1,6 @@
 //! Ending the wait of another thread.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -18,11 +19,11 @@ use crate::wake::Waker;
 /// other_thread.interrupt();
 /// assert!(interrupt.is_interrupted());
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Interrupt(Arc<Mutex<State>>);
 
 /// Its mutex protects: a waker that is registered before the flag is raised is woken by the raise.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     raised: bool,
     wakers: Vec<Waker>,
@@ -66,6 +67,14 @@ impl Interrupt {
             interrupt: self.clone(),
             waker,
         }
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt")
+            .field("raised", &self.is_interrupted())
+            .finish()
     }
 }
 

@@ -5,19 +5,17 @@
 //! # fn main() -> leasehold::Result<()> {
 //! # let server = redis_test::server::RedisServer::new();
 //! # let url = &format!("redis://{}", server.addr);
-//! use std::time::Duration;
-//! use leasehold::{Lease, Lock, LockClient};
+//! use leasehold::LockClient;
 //!
 //! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"
 //! let lock = client.reentrant_lock("order:pay");
 //!
-//! let guard = lock.acquire()?;    // waits until nobody else, on any machine, has it
-//! guard.check()?;                 // still so?
-//! guard.unlock()?;
+//! let guard = lock.acquire()?;    // waits while another thread, on any machine, holds it
+//! guard.check()?;                 // fails once the lock is known to be lost
+//! guard.unlock()?;                // or drop the guard
 //!
-//! let (wait, lease) = (Duration::from_secs(10), Duration::from_secs(30));
-//! if lock.try_lock(wait, Lease::fixed(lease))? {
-//!     lock.unlock()?;
+//! if let Some(guard) = lock.try_acquire_now()? {
+//!     println!("held for at least {:?}", guard.remaining());
 //! }
 //! # Ok(())
 //! # }
@@ -29,12 +27,17 @@
 //!
 //! | call | waits | gives |
 //! |---|---|---|
-//! | [`acquire`](Lock::acquire) | until the lock is free | a [`LockGuard`] that unlocks when it is dropped |
+//! | [`acquire`](Lock::acquire), [`acquire_with(lease)`](Lock::acquire_with) | until the lock is free | a [`LockGuard`] that unlocks when it is dropped |
 //! | [`try_acquire(wait, lease)`](Lock::try_acquire) | at most `wait` | the guard, or `None` |
+//! | [`try_acquire_now`](Lock::try_acquire_now) | one attempt | the guard, or `None` |
+//! | [`acquire_interruptibly(lease, interrupt)`](Lock::acquire_interruptibly) | until free or [interrupted](Interrupt) | the guard, or [`Error::Interrupted`] |
 //! | [`lock`](Lock::lock), [`lock_with(lease)`](Lock::lock_with) | until the lock is free | nothing; [`unlock`](Lock::unlock) it yourself |
 //! | [`try_lock(wait, lease)`](Lock::try_lock) | at most `wait` | whether this thread has it now |
 //! | [`lock_interruptibly(lease, interrupt)`](Lock::lock_interruptibly) | until free or [interrupted](Interrupt) | nothing, or [`Error::Interrupted`] |
 //! | [`#[locked(key = "..")]`](macro@locked) on a function | as it says | the function's result; [`Error::HeldByAnother`] if it did not run |
+//!
+//! These are methods of every lock type. The trait [`Lock`] has them, too, for code that takes any kind of
+//! lock; only such code needs to import it.
 //!
 //! The owner is the OS thread. A thread that holds a lock can take it again; the last unlock frees
 //! it. That somebody else holds the lock is an answer (`false`, `None`), no error, except of a function with `#[locked]`.
@@ -56,7 +59,7 @@
 //! lease. Then the work runs on beside somebody else's, unless it asks:
 //!
 //! ```no_run
-//! # use leasehold::{Lock, LockGuard, Result};
+//! # use leasehold::{LockGuard, Result};
 //! # fn next_step() -> Option<()> { None }
 //! fn work(guard: &LockGuard) -> Result<()> {
 //!     while let Some(step) = next_step() {
@@ -144,7 +147,7 @@
 //! | what happens | what becomes of the lock |
 //! |---|---|
 //! | a guard is dropped, also by a panic | it is unlocked |
-//! | a guard is forgotten ([`std::mem::forget`]) | it stays held and renewed until its thread calls [`unlock`](Lock::unlock); its client never ends |
+//! | a guard is forgotten ([`std::mem::forget`]) | it stays held and renewed until the process ends, because the guard keeps the client alive and [`unlock`](Lock::unlock) gives back no guard's level; [`force_unlock`](LockClient::force_unlock) can break it, but its thread then gets [`Lost`](Error::Lost) for every further attempt through that client |
 //! | a thread ends that locked by hand | it stays held and renewed until the client is gone: nobody else can unlock it, but [`force_unlock`](LockClient::force_unlock) can break it |
 //! | the last client, lock and guard are dropped while it is held by hand | nothing renews it any more, and it runs out with its lease |
 //! | the process dies | it runs out with its lease |
@@ -227,6 +230,9 @@ mod watchdog;
 pub use cli::command;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;
+/// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its `select!`
+/// and the errors of its `Receiver`.
+pub use crossbeam_channel;
 pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
 pub use interrupt::Interrupt;
 pub use lease::Lease;

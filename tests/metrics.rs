@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lock, LockClient};
+use leasehold::{Error, LockClient};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redis_test::server::RedisServer;
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lock, LockClient, LostReason};
+use leasehold::{Error, LockClient, LostReason};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use redis_test::server::RedisServer;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::Receiver;
-use leasehold::{Error, Lock, LockClient, ReentrantLock};
+use leasehold::{Error, LockClient, ReentrantLock};
 use redis::IntoConnectionInfo;
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 use std::{sync::Mutex, thread, time::Duration};
 
 use clap::ValueEnum;
-use leasehold::{Lock, LockClient, ReentrantLock};
+use leasehold::{LockClient, ReentrantLock};
 use redis::Connection;
 use uuid::Uuid;
 

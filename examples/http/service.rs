@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Error, Lock, LockClient, current_lock, locked};
+use leasehold::{Error, LockClient, current_lock, locked};
 use tiny_http::{Request, Response, StatusCode};
 
 use crate::support::Result;

@@ -1,6 +1,6 @@
 //! How a thread holds its lock: with a guard, or by hand.
 
-use leasehold::{FencedGuard, FencedLock, Lock};
+use leasehold::{FencedGuard, FencedLock};
 
 pub enum Grip {
     Guard(FencedGuard),

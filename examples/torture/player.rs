@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, FencedLock, Interrupt, Lease, Lock, LockClient};
+use leasehold::{Error, FencedLock, Interrupt, Lease, LockClient};
 
 use crate::args::Args;
 use crate::clock;

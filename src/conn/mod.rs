@@ -164,6 +164,11 @@ impl Connections {
         self.topology.name(lock)
     }
 
+    /// The addresses that the user gave, without credentials: for messages.
+    pub(crate) fn deployment(&self) -> Arc<str> {
+        self.topology.deployment()
+    }
+
     /// Whether the last request that went to several had no answer here.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspicion.is_raised()

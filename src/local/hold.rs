@@ -92,7 +92,7 @@ pub(crate) struct Grant {
 /// What giving up a level leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Popped {
-    /// The level is not there: it was given up already.
+    /// There is no such level.
     Nothing,
     /// So many levels stay.
     Inner(u32),
@@ -254,6 +254,20 @@ impl Hold {
         }
     }
 
+    /// What is left of the lease by the local clock, or why the hold does not stand. Reports a hold
+    /// whose lease has run out as lost, but does not end it.
+    pub(crate) fn left(&self) -> Result<Duration> {
+        if !self.process.is_current() {
+            return Err(self.not_held());
+        }
+        let state = self.state.lock();
+        match (state.end, state.tenure.expires()) {
+            (Some(end), _) => Err(self.error(end)),
+            (None, expires) if expires.is_past() => Err(self.lost_error(LostReason::Expired)),
+            (None, expires) => Ok(expires.left()),
+        }
+    }
+
     fn error(&self, end: End) -> Error {
         let lock = self.key.name().into();
         match end {
@@ -272,10 +286,13 @@ impl Hold {
 
     /// The levels that are held; none once the hold has ended.
     pub(crate) fn count(&self) -> u32 {
-        if self.check().is_err() {
-            return 0;
-        }
-        self.state.lock().tenure.count()
+        let _ = self.check();
+        self.count_unchanged()
+    }
+
+    /// As [`count`](Self::count), but does not end a hold whose lease has run out.
+    pub(crate) fn count_unchanged(&self) -> u32 {
+        self.left().map_or(0, |_| self.levels())
     }
 
     /// Adds a level, for a request that was sent after `asked` and that Redis granted.
@@ -293,17 +310,23 @@ impl Hold {
         }
     }
 
-    /// The levels that are to be given up still, whether the hold stands or not.
+    /// The number of levels that are not given up yet, whether the hold stands or not.
     pub(crate) fn levels(&self) -> u32 {
         self.state.lock().tenure.count()
     }
 
-    /// From here on a guard gives up this level.
+    /// The number of levels that no guard gives up and that are not given up yet, whether the hold
+    /// stands or not.
+    pub(crate) fn unguarded(&self) -> usize {
+        self.state.lock().tenure.unguarded()
+    }
+
+    /// From here on only a guard gives up this level.
     pub(crate) fn guard(&self, level: LevelId) {
         self.state.lock().tenure.guard(level);
     }
 
-    /// Gives up one level: the one that is named, or the newest that no guard gives up.
+    /// Gives up one level: the one that is named, or the newest without a guard.
     pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
         let mut state = self.state.lock();
         let Some(left) = state.tenure.pop(level) else {

@@ -18,7 +18,7 @@ pub(super) struct Levels {
 struct Level {
     id: LevelId,
     terms: Terms,
-    /// A guard gives it up, and nobody else should.
+    /// Only its guard gives it up.
     guarded: bool,
 }
 
@@ -51,15 +51,12 @@ impl Levels {
         }
     }
 
-    /// Gives up the level that is named, or else the newest without a guard, or else the newest; how
-    /// many stay, or `None` if it is not there.
+    /// Gives up the level that is named, or else the newest without a guard. Returns how many levels
+    /// stay, or `None` if there is no such level.
     pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
         let place = match level {
             Some(id) => self.held.iter().position(|level| level.id == id)?,
-            None => match self.held.iter().rposition(|level| !level.guarded) {
-                Some(place) => place,
-                None => self.held.len().checked_sub(1)?,
-            },
+            None => self.held.iter().rposition(|level| !level.guarded)?,
         };
         self.held.remove(place);
         Some(self.count())
@@ -67,6 +64,11 @@ impl Levels {
 
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The number of levels without a guard.
+    pub(super) fn unguarded(&self) -> usize {
+        self.held.iter().filter(|level| !level.guarded).count()
     }
 
     /// The longest lease that any level asks for, in milliseconds.
@@ -135,21 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn an_unlock_by_hand_leaves_the_levels_of_guards_alone_while_there_are_others() {
+    fn only_its_guard_gives_up_a_level_with_a_guard() {
         let mut levels = Levels::new(terms(1000, Renewals::None));
         let guarded = levels.push(terms(2000, Renewals::None));
         levels.guard(guarded);
+        assert_eq!(levels.unguarded(), 1);
         assert_eq!(levels.pop(None), Some(1));
-        assert_eq!(
-            levels.lease_millis(),
-            2000,
-            "the guard's level is the one that stays"
-        );
-        assert_eq!(
-            levels.pop(None),
-            Some(0),
-            "but is no more than the last to go"
-        );
+        assert_eq!(levels.lease_millis(), 2000, "the guard's level stays");
+        assert_eq!((levels.unguarded(), levels.pop(None)), (0, None));
+        assert_eq!(levels.count(), 1);
+        assert_eq!(levels.pop(Some(guarded)), Some(0));
         assert_eq!(levels.pop(Some(guarded)), None);
     }
 

@@ -72,6 +72,10 @@ impl Tenure {
         self.levels.guard(level);
     }
 
+    pub(super) fn unguarded(&self) -> usize {
+        self.levels.unguarded()
+    }
+
     pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
         self.levels.pop(level)
     }

@@ -21,11 +21,6 @@ pub(crate) trait AcquireUnless: Lock {
 }
 
 impl LockGuard {
-    /// The fencing token of its hold, if it has one.
-    pub(crate) fn token(&self) -> Option<u64> {
-        self.parts.first().and_then(|part| part.hold.token())
-    }
-
     /// Asks Redis whether the lock still stands. A loss is told as every other; without an answer nothing is
     /// known. Of several servers those that did not answer lately may be left out.
     pub(crate) fn confirm(&self) {

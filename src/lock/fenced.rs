@@ -1,16 +1,19 @@
 //! The lock whose holds are numbered, so that what it protects can refuse a late one.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, Take, lock_by_handle};
-use super::held::Held;
+use super::debug::Short;
+use super::handle::{Handle, Kind, Take};
+use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::lease::Lease;
+use crate::local::Hold;
 
 /// A reentrant lock that numbers its holds. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -62,52 +65,18 @@ use crate::lease::Lease;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FencedLock(Handle);
 
 impl FencedLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         Self(Handle::new(core, name, Kind::Fenced))
     }
-
-    /// As [`Lock::acquire`](crate::Lock::acquire), with a guard that knows its token.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::lock`](crate::Lock::lock).
-    pub fn acquire(&self) -> Result<FencedGuard> {
-        self.acquire_with(Lease::RENEWED)
-    }
-
-    /// As [`acquire`](Self::acquire), with another lease.
-    pub(crate) fn acquire_with(&self, lease: Lease) -> Result<FencedGuard> {
-        Ok(self.guard(self.0.lock_with(lease)?))
-    }
-
-    /// As [`Lock::try_acquire`](crate::Lock::try_acquire), with a guard that knows its token.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lock::try_lock`](crate::Lock::try_lock).
-    pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<FencedGuard>> {
-        let held = self.0.try_lock(wait, lease)?;
-        Ok(held.map(|held| self.guard(held)))
-    }
-
-    fn guard(&self, held: Held) -> FencedGuard {
-        // A hold that was taken or entered by this kind of lock has one.
-        let token = held.hold.token().unwrap_or_default();
-        FencedGuard {
-            guard: self.0.guard(held),
-            token,
-        }
-    }
 }
 
-lock_by_handle!(FencedLock);
+lock_by_handle!(FencedLock, FencedGuard, FencedGuard::new);
 
 /// A [`LockGuard`] with the number of its hold.
-#[derive(Debug)]
 #[must_use = "a guard that is dropped at once unlocks at once"]
 pub struct FencedGuard {
     guard: LockGuard,
@@ -115,6 +84,12 @@ pub struct FencedGuard {
 }
 
 impl FencedGuard {
+    fn new(guard: LockGuard) -> Self {
+        // A hold that was taken or entered by this kind of lock has one.
+        let token = guard.token().unwrap_or_default();
+        Self { guard, token }
+    }
+
     /// Greater than that of every hold of this name before this one; the same for all levels of one
     /// hold. Never zero, and below 2^63, so that it fits a signed column. Asks nobody.
     ///
@@ -140,5 +115,22 @@ impl Deref for FencedGuard {
 
     fn deref(&self) -> &LockGuard {
         &self.guard
+    }
+}
+
+/// The guard without the token, for code that takes the guard of any lock.
+impl From<FencedGuard> for LockGuard {
+    fn from(fenced: FencedGuard) -> Self {
+        fenced.guard
+    }
+}
+
+impl fmt::Debug for FencedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("FencedGuard");
+        shown.field("name", &Short(self.name()));
+        shown.field("token", &self.token);
+        self.show_state(&mut shown);
+        shown.finish()
     }
 }

@@ -1,12 +1,14 @@
 //! A held lock that unlocks itself.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use super::debug::{Short, State};
 use super::held::{Held, are_apart, release_all, slowest, together};
 use super::standing;
 use crate::core::Core;
@@ -23,9 +25,14 @@ use crate::patience::Patience;
 ///
 /// A guard stays on its thread (it is not `Send`), because the thread is the owner. Dropping it
 /// tries to unlock for one command time-out, never panics, and logs a warning if the lock was lost
-/// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. A guard that is
-/// forgotten ([`std::mem::forget`]) leaves the lock held, and renewed, until its thread calls
-/// [`Lock::unlock`](crate::Lock::unlock); it keeps the client alive, so otherwise until the process ends.
+/// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. Nothing else gives back
+/// the level of a guard: [`Lock::unlock`](crate::Lock::unlock) gives back only levels that were taken
+/// without one.
+///
+/// A guard that is forgotten ([`std::mem::forget`]) keeps its client alive and its lock held. A renewed
+/// lease is renewed until the process ends, unless
+/// [`force_unlock`](crate::LockClient::force_unlock) breaks the lock. After a loss, the thread that forgot
+/// the guard cannot take that lock again through this client: it gets [`Error::Lost`].
 ///
 /// A guard of several locks ([`MultiLock`](crate::MultiLock)) speaks for all of them: it is lost as
 /// soon as one of them is, has left what the one that ends first has left, and extends and unlocks all.
@@ -37,7 +44,7 @@ use crate::patience::Patience;
 /// # fn main() -> leasehold::Result<()> {
 /// # let server = redis_test::server::RedisServer::new();
 /// # let url = &format!("redis://{}", server.addr);
-/// use leasehold::{Lock, LockClient};
+/// use leasehold::LockClient;
 ///
 /// let client = LockClient::connect(url)?;
 /// let lock = client.reentrant_lock("order:pay");
@@ -50,7 +57,19 @@ use crate::patience::Patience;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+///
+/// Another thread cannot have the guard. The compiler says
+/// "`(dyn leasehold::lock::guard::GuardBelongsToItsThread + 'static)` cannot be sent between threads
+/// safely":
+///
+/// ```compile_fail,E0277
+/// # fn main() -> leasehold::Result<()> {
+/// # let client = leasehold::LockClient::connect("redis://127.0.0.1:6379")?;
+/// let guard = client.reentrant_lock("order:pay").acquire()?;
+/// std::thread::spawn(move || drop(guard));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a guard that is dropped at once unlocks at once"]
 pub struct LockGuard {
     name: Arc<str>,
@@ -61,9 +80,13 @@ pub struct LockGuard {
     /// Made when somebody first listens to several parts.
     quorum: OnceLock<Arc<Quorum>>,
     unlocked: bool,
-    /// Not `Send`, but `Sync`: other threads may look at it.
-    _thread: PhantomData<std::sync::MutexGuard<'static, ()>>,
+    _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
+
+/// Makes a guard not `Send`: a trait object is `Send` only if its trait is. The compiler's error about a
+/// guard that is sent to another thread shows this name. `Sync`, because another thread may look at a
+/// guard.
+trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
     pub(super) fn new(name: Arc<str>, parts: Vec<Held>, needed: usize) -> Self {
@@ -95,7 +118,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], and [`Error::NotHeld`] after the thread has unlocked the lock by hand.
+    /// [`Error::Lost`], and [`Error::NotHeld`] in a forked child.
     pub fn check(&self) -> Result<()> {
         together(self.parts.iter().map(|part| part.hold.check()), self.needed)
     }
@@ -113,6 +136,24 @@ impl LockGuard {
     /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, within moments;
     /// while Redis hangs, at most a quarter of a command time-out later. Only if the lock was taken while the
     /// watchdog waited for an answer can it be late by that wait: at most one command time-out.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::LockClient;
+    /// use leasehold::crossbeam_channel::{bounded, select};
+    ///
+    /// let guard = LockClient::connect(url)?.reentrant_lock("order:pay").acquire()?;
+    /// let (sender, jobs) = bounded(1);
+    /// # sender.send("job").unwrap();
+    /// select! {
+    ///     recv(guard.lost()) -> reason => println!("stop: {reason:?}"),
+    ///     recv(jobs) -> job => println!("work on {job:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         if let [only] = &self.parts[..] {
@@ -130,10 +171,14 @@ impl LockGuard {
     /// below 4 ms): so much faster the clock of the server may run.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let left = |part: &Held| match part.hold.check() {
-            Ok(()) => part.hold.expires().left(),
-            Err(_) => Duration::ZERO,
-        };
+        // A lease that has run out ends the hold.
+        let _ = self.check();
+        self.left()
+    }
+
+    /// As [`remaining`](Self::remaining), but does not end a hold whose lease has run out.
+    fn left(&self) -> Duration {
+        let left = |part: &Held| part.hold.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
         lefts.sort_unstable_by_key(|&left| Reverse(left));
         let last_needed = lefts.get(self.needed.saturating_sub(1));
@@ -147,10 +192,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] after the thread has unlocked it by hand
-    /// and in a forked child, [`Error::Config`] for a duration outside its bounds, [`Error::Redis`] if
-    /// Redis refused, [`Error::Unavailable`] after one command time-out without an answer. After an error
-    /// the lease counts here as what it was.
+    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] in a forked child, [`Error::Config`] for a
+    /// duration outside its bounds, [`Error::Redis`] if Redis refused, [`Error::Unavailable`] after one
+    /// command time-out without an answer. After an error the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let patience = self.patience(Core::patience_for_an_answer);
         if are_apart(self.parts.iter().map(|part| &part.core)) {
@@ -174,6 +218,20 @@ impl LockGuard {
         release_all(&self.parts, self.needed, &self.patience(patience))
     }
 
+    /// The fencing token of its hold, if it has one.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.parts.first().and_then(|part| part.hold.token())
+    }
+
+    /// Adds to `shown` whether the lock is held, and for how long.
+    pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
+        let standing = |part: &Held| part.hold.left().map(drop);
+        let state = together(self.parts.iter().map(standing), self.needed);
+        shown
+            .field("state", &State(&state))
+            .field("remaining", &format_args!("{:.1?}", self.left()));
+    }
+
     /// The time of a call, as the slowest of the clients has it.
     pub(super) fn patience(&self, of: fn(&Core) -> Patience) -> Patience {
         let core = slowest(self.parts.iter().map(|part| &part.core));
@@ -181,6 +239,15 @@ impl LockGuard {
             || Patience::answered_within(Duration::ZERO),
             |core| of(core),
         )
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LockGuard");
+        shown.field("name", &Short(&self.name));
+        self.show_state(&mut shown);
+        shown.finish()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every handle of a lock is made of, and the trait for it, written once.
+//! What every handle of a lock is made of.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Handle {
 
     pub(super) fn unlock(&self) -> Result<()> {
         self.key.check()?;
-        let hold = self.hold().ok_or_else(|| Error::NotHeld {
+        let hold = self.hold_to_unlock().ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
         })?;
         release::release(&self.core, &hold, None, &self.core.patience_to_unlock())
@@ -128,8 +128,30 @@ impl Handle {
         self.core.queue.hold_of(self.key.key(), ThreadId::current())
     }
 
-    pub(super) fn hold_count(&self) -> u32 {
-        self.hold().map_or(0, |hold| hold.count())
+    /// What this thread holds, lost or not, if it has a level without a guard: `unlock` gives back no
+    /// other level.
+    pub(super) fn hold_to_unlock(&self) -> Option<Arc<Hold>> {
+        self.hold().filter(|hold| hold.unguarded() > 0)
+    }
+
+    /// `count` of what this thread holds.
+    pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
+        self.hold().map_or(0, |hold| count(&hold))
+    }
+
+    pub(super) fn parts(&self) -> &[Self] {
+        std::slice::from_ref(self)
+    }
+
+    /// The server that has the lock, as far as is known.
+    pub(super) fn node(&self) -> Arc<str> {
+        let connections = &self.core.connections;
+        if self.core.is_at_home() {
+            connections.name(&self.key)
+        } else {
+            // After a fork, a mutex that another thread of the parent held is never released here.
+            connections.deployment()
+        }
     }
 
     pub(super) fn is_locked(&self) -> Result<bool> {
@@ -141,65 +163,3 @@ impl Handle {
         Ok(found.map(|hold| hold.left()))
     }
 }
-
-/// [`Lock`](super::Lock) for a type that is a [`Handle`], or what has its face, and nothing else.
-macro_rules! lock_by_handle {
-    ($lock:ty) => {
-        impl super::Lock for $lock {
-            fn name(&self) -> &str {
-                self.0.name()
-            }
-
-            fn lock_with(&self, lease: Lease) -> Result<()> {
-                self.0.lock_with(lease).map(drop)
-            }
-
-            fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
-                Ok(self.0.try_lock(wait, lease)?.is_some())
-            }
-
-            fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
-                self.0.lock_interruptibly(lease, interrupt).map(drop)
-            }
-
-            fn unlock(&self) -> Result<()> {
-                self.0.unlock()
-            }
-
-            fn acquire(&self) -> Result<LockGuard> {
-                Ok(self.0.guard(self.0.lock_with(Lease::RENEWED)?))
-            }
-
-            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
-                let held = self.0.try_lock(wait, lease)?;
-                Ok(held.map(|held| self.0.guard(held)))
-            }
-
-            fn hold_count(&self) -> u32 {
-                self.0.hold_count()
-            }
-
-            fn is_locked(&self) -> Result<bool> {
-                self.0.is_locked()
-            }
-
-            fn remaining_lease(&self) -> Result<Option<Duration>> {
-                self.0.remaining_lease()
-            }
-        }
-
-        #[cfg(feature = "cli")]
-        impl super::AcquireUnless for $lock {
-            fn acquire_unless(
-                &self,
-                wait: Option<Duration>,
-                interrupt: &Interrupt,
-            ) -> Result<Option<LockGuard>> {
-                let held = self.0.take_unless(wait, Lease::RENEWED, interrupt)?;
-                Ok(held.map(|held| self.0.guard(held)))
-            }
-        }
-    };
-}
-
-pub(super) use lock_by_handle;

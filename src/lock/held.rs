@@ -20,7 +20,7 @@ pub(super) struct Held {
     pub(super) level: LevelId,
 }
 
-/// What is given back: the level that is named, or the newest that no guard gives back.
+/// What is given back: the level that is named, or the newest without a guard.
 pub(super) type Level<'a> = (&'a Arc<Core>, &'a Hold, Option<LevelId>);
 
 /// Gives all of them back, the last one first, and tries every one.

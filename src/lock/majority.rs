@@ -198,29 +198,38 @@ impl Majority {
 
     pub(super) fn unlock(&self) -> Result<()> {
         let patience = self.check()?.patience_to_unlock();
-        let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
+        let holds = self.locks.iter();
+        let holds = holds.filter_map(|lock| Some((lock, lock.hold_to_unlock()?)));
+        let holds: Vec<(&Handle, Arc<Hold>)> = holds.collect();
         if holds.len() < self.needed() {
             return Err(Error::NotHeld {
                 lock: self.name().into(),
             });
         }
-        // All parts of a level come and go together; a lost one missed the levels that came later.
-        let newest = holds.iter().map(|(_, hold)| hold.levels()).max();
+        // All parts of a level come and go together. A lost part lacks the levels that were taken after
+        // its loss, so it has fewer levels without a guard than the others until these are given back.
+        let newest = holds.iter().map(|(_, hold)| hold.unguarded()).max();
         let levels = holds
             .iter()
-            .filter(|(_, hold)| Some(hold.levels()) == newest)
-            .map(|(at, hold)| (&self.locks[*at].core, &**hold, None));
+            .filter(|(_, hold)| Some(hold.unguarded()) == newest)
+            .map(|(lock, hold)| (&lock.core, &**hold, None));
         if levels.clone().count() < self.needed() {
             return Err(self.held_otherwise());
         }
         release_at_once(levels, self.needed(), &patience)
     }
 
-    pub(super) fn hold_count(&self) -> u32 {
-        let mut counts: Vec<u32> = self.locks.iter().map(Handle::hold_count).collect();
+    /// `count` of what this thread holds, as a majority of the servers has it.
+    pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
+        let counts = self.locks.iter().map(|lock| lock.hold_count(count));
+        let mut counts: Vec<u32> = counts.collect();
         counts.sort_unstable();
         // A majority has so many, or more.
         counts.get(counts.len() / 2).copied().unwrap_or(0)
+    }
+
+    pub(super) fn parts(&self) -> &[Handle] {
+        &self.locks
     }
 
     pub(super) fn is_locked(&self) -> Result<bool> {

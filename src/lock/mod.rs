@@ -4,11 +4,13 @@ mod acquire;
 #[cfg(feature = "cli")]
 mod command;
 mod contest;
+mod debug;
 mod fenced;
 mod guard;
 mod handle;
 mod held;
 mod majority;
+mod methods;
 mod multi;
 mod redlock;
 mod reentrant;
@@ -22,6 +24,7 @@ use std::time::Duration;
 
 #[cfg(feature = "cli")]
 pub(crate) use command::AcquireUnless;
+pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;
@@ -29,7 +32,7 @@ pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::lease::Lease;
 
@@ -37,7 +40,26 @@ use crate::lease::Lease;
 /// `java.util.concurrent.locks.Lock`.
 ///
 /// The owner is the OS thread that took the lock: only it can use and unlock it. The trait is
-/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller.
+/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller. Each lock type
+/// has these methods as its own, too, so only such generic code needs to import the trait.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::{Lock, LockClient};
+///
+/// fn pay(lock: &dyn Lock) -> leasehold::Result<()> {
+///     let guard = lock.acquire()?;
+///     println!("paying under {}", guard.name());
+///     guard.unlock()
+/// }
+///
+/// let client = LockClient::connect(url)?;
+/// pay(&client.reentrant_lock("order:pay"))?;
+/// pay(&client.multi_lock(["account:7", "account:4"]))
+/// # }
+/// ```
 ///
 /// # Errors of every method that asks Redis
 ///
@@ -99,7 +121,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # fn main() -> leasehold::Result<()> {
     /// # let server = redis_test::server::RedisServer::new();
     /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Error, Interrupt, Lease, Lock, LockClient};
+    /// use leasehold::{Error, Interrupt, Lease, LockClient};
     ///
     /// let client = LockClient::connect(url)?;
     /// let lock = client.reentrant_lock("order:pay");
@@ -122,15 +144,20 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt was raised before.
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
 
-    /// Gives back the newest level of this thread's hold that no guard gives back; the last one frees
+    /// Gives back the newest level of this thread that was taken without a guard; the last level frees
     /// the lock.
     ///
-    /// Whatever it answers, that level is over: an error tells what became of it, and calling again
-    /// gives back the next one.
+    /// A level with a guard is given back by its guard alone, so that a guard that exists is not
+    /// unlocked behind its back. No call gives back the level of a guard that was forgotten
+    /// ([`std::mem::forget`]).
+    ///
+    /// Unless the error is [`Error::NotHeld`](crate::Error::NotHeld), the level is over, whatever the
+    /// result: an error tells what became of it, and calling again gives back the next one.
     ///
     /// # Errors
     ///
-    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock;
+    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if guards hold
+    /// all its levels: drop the guard instead. Nothing is changed then;
     /// [`Error::Lost`](crate::Error::Lost) if it did and lost it, so that the work may have run
     /// beside somebody else's; nobody else's hold is touched then.
     /// [`Error::Unavailable`](crate::Error::Unavailable) after three command time-outs without an
@@ -145,12 +172,44 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// As [`lock`](Self::lock).
     fn acquire(&self) -> Result<LockGuard>;
 
+    /// Takes the lock with `lease`, as [`lock_with`](Self::lock_with), with a guard that unlocks when it
+    /// is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock).
+    fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
+        self.lock_with(lease)?;
+        with_guard(self, lease)
+    }
+
     /// As [`try_lock`](Self::try_lock), with a guard; `None` if somebody else holds the lock.
     ///
     /// # Errors
     ///
     /// As [`try_lock`](Self::try_lock).
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
+
+    /// Takes the lock with [`Lease::RENEWED`] if it is free, with a guard; `None` if another owner holds
+    /// it. The same as [`try_acquire(Duration::ZERO, Lease::RENEWED)`](Self::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    fn try_acquire_now(&self) -> Result<Option<LockGuard>> {
+        self.try_acquire(Duration::ZERO, Lease::RENEWED)
+    }
+
+    /// Takes the lock as [`lock_interruptibly`](Self::lock_interruptibly) does, with a guard that unlocks
+    /// when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock_interruptibly`](Self::lock_interruptibly).
+    fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard> {
+        self.lock_interruptibly(lease, interrupt)?;
+        with_guard(self, lease)
+    }
 
     /// Whether this thread holds the lock, as far as this process knows. Asks nobody.
     fn is_held_by_current_thread(&self) -> bool {
@@ -176,4 +235,14 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// As [`is_locked`](Self::is_locked).
     fn remaining_lease(&self) -> Result<Option<Duration>>;
+}
+
+/// Exchanges a level that this thread has just taken for one with a guard.
+fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
+    // This thread holds the lock, so nothing is waited for.
+    let guard = lock.try_acquire(Duration::ZERO, lease);
+    lock.unlock()?;
+    guard?.ok_or_else(|| Error::NotHeld {
+        lock: lock.name().into(),
+    })
 }

@@ -4,13 +4,15 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::{Handle, Kind, Take, lock_by_handle};
+use super::handle::{Handle, Kind, Take};
+use super::methods::lock_by_handle;
 use super::several::Several;
 use super::{LockGuard, ReentrantLock};
 use crate::core::Core;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::lease::Lease;
+use crate::local::Hold;
 
 /// Several reentrant locks that are taken together: all of them, or none. Made by
 /// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and by
@@ -50,7 +52,7 @@ use crate::lease::Lease;
 /// * [`is_locked`](crate::Lock::is_locked): whether anybody holds any of them, so that all are not to be had.
 ///   [`remaining_lease`](crate::Lock::remaining_lease): the longest that any of them is held.
 /// * [`unlock`](crate::Lock::unlock) gives every one back, the last one first, whatever becomes of the others, and tells
-///   the first error, a loss before all others. A thread that does not hold all of them is told
+///   the first error, a loss before all others. A thread that does not hold all of them without a guard gets
 ///   [`Error::NotHeld`](crate::Error::NotHeld), and keeps what it has of them.
 ///
 /// No names at all, a name that is there twice, and a bad name are an
@@ -60,7 +62,7 @@ use crate::lease::Lease;
 /// # fn main() -> leasehold::Result<()> {
 /// # let server = redis_test::server::RedisServer::new();
 /// # let url = &format!("redis://{}", server.addr);
-/// use leasehold::{Lock, LockClient};
+/// use leasehold::LockClient;
 ///
 /// let client = LockClient::connect(url)?;
 /// let (from, to) = ("account:7", "account:4");
@@ -71,7 +73,7 @@ use crate::lease::Lease;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MultiLock(Several);
 
 impl MultiLock {
@@ -88,7 +90,7 @@ impl MultiLock {
     /// # fn main() -> leasehold::Result<()> {
     /// # let servers = [(); 2].map(|()| redis_test::server::RedisServer::new());
     /// # let urls = [0, 1].map(|server: usize| format!("redis://{}", servers[server].addr));
-    /// use leasehold::{Lock, LockClient, MultiLock};
+    /// use leasehold::{LockClient, MultiLock};
     ///
     /// let stock = LockClient::connect(&urls[0])?.reentrant_lock("stock");
     /// let orders = LockClient::connect(&urls[1])?.reentrant_lock("orders");

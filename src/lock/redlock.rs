@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, Take, lock_by_handle};
+use super::handle::{Handle, Kind, Take};
 use super::majority::Majority;
+use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::lease::Lease;
+use crate::local::Hold;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it outlives the
 /// failure of the others. Made by [`RedLock::new`]; the algorithm is
@@ -58,7 +60,7 @@ use crate::lease::Lease;
 /// # fn main() -> leasehold::Result<()> {
 /// # let servers = [(); 3].map(|()| redis_test::server::RedisServer::new());
 /// # let urls = [0, 1, 2].map(|server: usize| format!("redis://{}", servers[server].addr));
-/// use leasehold::{Lock, LockClient, RedLock};
+/// use leasehold::{LockClient, RedLock};
 ///
 /// let clients = [
 ///     LockClient::connect(&urls[0])?,
@@ -72,7 +74,7 @@ use crate::lease::Lease;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RedLock(Majority);
 
 impl RedLock {

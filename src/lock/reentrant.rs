@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, Take, lock_by_handle};
+use super::handle::{Handle, Kind, Take};
+use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::lease::Lease;
+use crate::local::Hold;
 
 /// A reentrant lock: a thread that holds it can take it again, and frees it with the last unlock.
 /// Made by [`LockClient::reentrant_lock`](crate::LockClient::reentrant_lock).
@@ -21,7 +23,7 @@ use crate::lease::Lease;
 /// # fn main() -> leasehold::Result<()> {
 /// # let server = redis_test::server::RedisServer::new();
 /// # let url = &format!("redis://{}", server.addr);
-/// use leasehold::{Lock, LockClient};
+/// use leasehold::LockClient;
 ///
 /// let client = LockClient::connect(url)?;
 /// let lock = client.reentrant_lock("order:pay");
@@ -33,18 +35,12 @@ use crate::lease::Lease;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReentrantLock(Handle);
 
 impl ReentrantLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         Self(Handle::new(core, name, Kind::Plain))
-    }
-
-    /// As [`Lock::acquire`](crate::Lock::acquire), with another lease.
-    #[cfg(feature = "macros")]
-    pub(crate) fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
-        Ok(self.0.guard(self.0.lock_with(lease)?))
     }
 
     pub(super) fn handle(&self) -> &Handle {

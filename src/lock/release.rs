@@ -14,7 +14,7 @@ use crate::owner::{self, Owner};
 use crate::patience::Patience;
 use crate::script::{self, Call, Verdict};
 
-/// Gives up one level: the newest, or the one that is named.
+/// Gives up one level: the one that is named, or the newest without a guard.
 pub(super) fn release(
     core: &Core,
     hold: &Hold,

@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals};
+use crate::local::Hold;
 use crate::patience::{Patience, by_chance};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where
@@ -176,8 +177,8 @@ impl Several {
         let holds = self
             .locks
             .iter()
-            .map(|lock| Some((&lock.core, lock.hold()?)));
-        // Not all of them is none of them: what else this thread does with one of the names stays.
+            .map(|lock| Some((&lock.core, lock.hold_to_unlock()?)));
+        // If one of the locks has nothing to give back, none is given back.
         let holds: Option<Vec<_>> = holds.collect();
         let holds = holds.ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
@@ -186,9 +187,14 @@ impl Several {
         release_levels(levels, holds.len(), &patience)
     }
 
-    pub(super) fn hold_count(&self) -> u32 {
-        let counts = self.locks.iter().map(Handle::hold_count);
+    /// The least of `count` of what this thread holds.
+    pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
+        let counts = self.locks.iter().map(|lock| lock.hold_count(count));
         counts.min().unwrap_or(0)
+    }
+
+    pub(super) fn parts(&self) -> &[Handle] {
+        &self.locks
     }
 
     pub(super) fn is_locked(&self) -> Result<bool> {

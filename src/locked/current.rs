@@ -1,6 +1,7 @@
 //! What the body of a locked function can ask about its lock.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::Guard;
 use crate::error::{Error, LostReason, Result};
+use crate::lock::Short;
 
 thread_local! {
     /// The locked functions that this thread is in, the innermost last. Nobody's destructor runs while it
@@ -70,7 +72,7 @@ pub fn current_lock() -> CurrentLock {
 /// nobody: not held, not lost, and without a token.
 ///
 /// It stays on its thread (it is not `Send`), as the lock does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CurrentLock {
     held: Weak<Guard>,
     name: String,
@@ -129,5 +131,24 @@ impl CurrentLock {
     pub fn lost(&self) -> Receiver<LostReason> {
         let held = self.held.upgrade();
         held.map_or_else(|| bounded(0).1, |guard| guard.lock().lost().clone())
+    }
+}
+
+impl fmt::Debug for CurrentLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CurrentLock");
+        shown.field("name", &Short(&self.name));
+        match self.held.upgrade() {
+            Some(guard) => {
+                if let Some(token) = guard.token() {
+                    shown.field("token", &token);
+                }
+                guard.lock().show_state(&mut shown);
+            }
+            None => {
+                shown.field("state", &format_args!("NotHeld"));
+            }
+        }
+        shown.finish()
     }
 }

@@ -15,7 +15,7 @@ use crate::client::LockClient;
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lock::{FencedGuard, Lock, LockGuard};
+use crate::lock::{FencedGuard, LockGuard};
 use crate::observe::tell;
 use current::Entered;
 use outcome::Outcome;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 use redis::Cmd;
 
 use crate::locks::{MINUTE, STRANGER, client, hold, hold_everywhere, patient, plant};

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 use redis::{Cmd, Pipeline};
 
 use crate::locks::{

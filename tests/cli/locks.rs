@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient, LockGuard, RedLock};
+use leasehold::{Lease, LockClient, LockGuard, RedLock};
 use redis::Cmd;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 use redis::Cmd;
 use serde_json::json;
 

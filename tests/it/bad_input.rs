@@ -8,7 +8,7 @@ mod urls;
 use std::error::Error as _;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
 
 use crate::support::server::{Port, Server};
 use crate::support::timing::{millis, within};

@@ -1,6 +1,6 @@
 //! Fencing tokens: what rises, what stays, and what is left in Redis.
 
-use leasehold::{Error, FencedLock, Lease, Lock};
+use leasehold::{Error, FencedLock, Lease};
 use redis::Connection;
 
 use crate::support::child::{self, Process};

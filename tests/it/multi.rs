@@ -8,7 +8,7 @@ pub use order::take_in_order;
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LostReason, MultiLock, Result};
+use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
 
 use crate::support::client;
 use crate::support::server::Server;
@@ -229,4 +229,22 @@ fn what_is_left_of_the_longest_lease_is_told() {
     client.reentrant_lock("a").lock().unwrap();
     let left = lock.remaining_lease().unwrap().expect("it is held");
     assert!(left <= long && left > long - millis(5000), "{left:?}");
+}
+
+/// All or none: what is without a guard stays as long as a guard has another part.
+#[test]
+fn an_unlock_gives_nothing_back_while_a_part_is_held_by_a_guard_only() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let (both, first) = (client.multi_lock(["a", "b"]), client.reentrant_lock("a"));
+    let guard = client.reentrant_lock("b").acquire().unwrap();
+    first.lock().unwrap();
+    assert!(matches!(both.unlock(), Err(Error::NotHeld { lock }) if lock == "a, b"));
+    assert!(first.is_held_by_current_thread() && guard.check().is_ok());
+    both.lock().unwrap();
+    both.unlock().unwrap();
+    assert_eq!((first.hold_count(), both.hold_count()), (1, 1));
+    first.unlock().unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }

@@ -2,8 +2,6 @@
 
 use std::thread;
 
-use leasehold::Lock;
-
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::{client, unique};

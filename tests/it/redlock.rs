@@ -14,7 +14,7 @@ pub use sharing::share_majority;
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockGuard, RedLock};
+use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, RedLock};
 
 use crate::support::server::{Port, Server};
 use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};

@@ -5,7 +5,7 @@ mod lost_words;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
 
 use crate::support::deployment::Replicated;
 use crate::support::server::Server;

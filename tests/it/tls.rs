@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 use rustls::crypto::CryptoProvider;
 
 use crate::support::certificates::{Authority, Identity, TRUSTED};

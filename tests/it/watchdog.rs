@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard, LostReason};
 
 use crate::support::child;
 use crate::support::server::Server;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use leasehold::{CurrentLock, Lock, LockClient, LostReason, current_lock, locked};
+use leasehold::{CurrentLock, LockClient, LostReason, current_lock, locked};
 
 use crate::servers::timing::SOON;
 use crate::shop::{Shop, assert_not_held};
@@ -157,4 +157,22 @@ fn inner_at_the_end(locks: &LockClient) -> leasehold::Result<()> {
     let done = locks.reentrant_lock("done");
     // Held by nobody who unlocks it: the test sees it.
     done.lock_with(leasehold::Lease::fixed(Duration::from_secs(600)))
+}
+
+#[locked(client = locks, key = "shown", kind = fenced)]
+fn showing(locks: &LockClient) -> leasehold::Result<CurrentLock> {
+    let lock = current_lock();
+    let token = lock.fencing_token().expect("it is fenced");
+    let line = format!("{lock:?}");
+    let start =
+        format!(r#"CurrentLock {{ name: "shown", token: {token}, state: Held, remaining: "#);
+    assert!(line.starts_with(&start) && line.len() < 200, "{line}");
+    Ok(lock)
+}
+
+#[test]
+fn it_shows_its_name_and_whether_it_is_held() {
+    let kept = showing(&Shop::open().locks).unwrap();
+    let line = format!("{kept:?}");
+    assert_eq!(line, r#"CurrentLock { name: "shown", state: NotHeld }"#);
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lock, LockClient, current_lock, locked};
+use leasehold::{Error, LockClient, current_lock, locked};
 
 use crate::servers::timing::{SOON, eventually, millis, within};
 use crate::shop::{Shop, Within, assert_held_by_another, assert_not_held, gate};
@@ -305,4 +305,15 @@ fn the_default_lease_is_the_clients() {
         assert!((60_000..=77_000).contains(&left), "{left}");
     };
     at_once(&locks.unwrap(), lease).unwrap();
+}
+
+#[test]
+fn an_unlock_in_the_body_does_not_give_back_the_lock_of_the_function() {
+    let shop = Shop::open();
+    let unlock = || {
+        assert_not_held(shop.locks.reentrant_lock("order").unlock());
+        assert!(shop.has("order") && current_lock().check().is_ok());
+    };
+    assert_eq!(at_once(&shop.locks, unlock).unwrap(), 7);
+    assert!(!shop.has("order"));
 }

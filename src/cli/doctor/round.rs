@@ -8,7 +8,6 @@ use crate::client::LockClient;
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lock::Lock;
 
 const CHECK: &str = "lock";
 

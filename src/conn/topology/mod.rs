@@ -194,11 +194,16 @@ impl Topology {
 
     /// The server that has the lock or had it last, or else the deployment: for messages.
     pub(crate) fn name(&self, key: &LockKey) -> Arc<str> {
-        match (self.last_known(key), &self.kind) {
-            (Some(server), _) => Arc::clone(server.name()),
-            (None, Kind::Sentinel(sentinel)) => sentinel.name(),
-            (None, Kind::Cluster(cluster)) => cluster.name(),
-            (None, Kind::One(server)) => Arc::clone(server.name()),
+        self.last_known(key)
+            .map_or_else(|| self.deployment(), |server| Arc::clone(server.name()))
+    }
+
+    /// The addresses that the user gave, without credentials: for messages.
+    pub(in crate::conn) fn deployment(&self) -> Arc<str> {
+        match &self.kind {
+            Kind::One(server) => Arc::clone(server.name()),
+            Kind::Sentinel(sentinel) => sentinel.name(),
+            Kind::Cluster(cluster) => cluster.name(),
         }
     }
 }

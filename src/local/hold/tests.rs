@@ -60,6 +60,15 @@ fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
 }
 
 #[test]
+fn a_look_at_a_hold_whose_lease_has_run_out_does_not_end_it() {
+    let (hold, _) = taken(1, Renewals::Unlimited);
+    while !hold.expires().is_past() {}
+    assert!(matches!(hold.left(), Err(Error::Lost { .. })));
+    assert_eq!((hold.count_unchanged(), hold.levels()), (0, 1));
+    assert_eq!(hold.pop(None), Popped::Last, "it is not lost yet");
+}
+
+#[test]
 fn a_loss_is_heard_by_those_who_listen_before_and_after() {
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
     let early = hold.bell().clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use super::faked_clock::FakedClock;
 use super::{nothing_is_left, patient, report};

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::iter::successors;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret};
 use crate::support::builder;

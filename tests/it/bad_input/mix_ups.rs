@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret, setting};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};

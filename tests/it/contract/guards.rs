@@ -41,20 +41,37 @@ pub fn an_unlock_by_hand_leaves_the_levels_of_guards_alone(stage: &Stage) {
     );
 }
 
-pub fn a_guard_after_an_unlock_by_hand_is_of_no_effect(stage: &Stage) {
+pub fn an_unlock_under_a_guard_is_refused(stage: &Stage) {
+    let (lock, other) = (stage.lock(), stage.lock());
+    let guard = lock.acquire().unwrap();
+    is_refused(lock.unlock(), stage);
+    guard.check().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+    let taken = other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
+    assert!(!taken, "another client took the lock under a guard");
+    guard.unlock().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+}
+
+/// The caller reads what to do instead.
+fn is_refused(result: leasehold::Result<()>, stage: &Stage) {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(&error, Error::NotHeld { lock } if *lock == stage.whole_name()),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("dropping the guard"), "{error}");
+}
+
+pub fn an_unlock_under_a_guard_of_a_lost_lock_is_refused(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
-    lock.unlock().unwrap();
-    assert!(matches!(guard.check(), Err(Error::NotHeld { .. })));
-    assert!(!guard.is_lost());
-    lock.lock().unwrap();
-    assert!(matches!(guard.unlock(), Err(Error::NotHeld { .. })));
-    assert_eq!(
-        (lock.hold_count(), stage.count()),
-        (1, 1),
-        "the new hold stands"
-    );
-    lock.unlock().unwrap();
+    stage.delete();
+    eventually("the loss to be known", || guard.is_lost());
+    is_refused(lock.unlock(), stage);
+    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
+    drop(guard);
+    lock.acquire().unwrap().unlock().unwrap();
 }
 
 pub fn a_panic_unlocks(stage: &Stage) {
@@ -102,14 +119,18 @@ pub fn a_guard_in_a_thread_local_unlocks_at_the_threads_end(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-pub fn a_forgotten_guard_leaves_the_lock_to_its_thread(stage: &Stage) {
-    let lock = stage.lock();
+/// The process has no other way to give it back than `force_unlock`.
+pub fn a_forgotten_guard_keeps_the_lock(stage: &Stage) {
+    let (lock, other) = (stage.lock(), stage.lock());
     std::mem::forget(lock.acquire().unwrap());
+    is_refused(lock.unlock(), stage);
     throughout(LEASE.get() + A_WHILE.get(), "held, and renewed", || {
         stage.count() == 1 && lock.hold_count() == 1
     });
-    lock.unlock().unwrap();
-    assert_eq!(stage.count(), 0);
+    stage.delete();
+    eventually("the loss to be known", || lock.hold_count() == 0);
+    is_refused(lock.unlock(), stage);
+    other.acquire().unwrap().unlock().unwrap();
 }
 
 pub fn a_lease_can_be_extended(stage: &Stage) {

@@ -52,6 +52,8 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     for _ in 0..2 {
         let result = lock.lock_interruptibly(Lease::RENEWED, &interrupt);
         assert!(matches!(result, Err(Error::Interrupted { .. })));
+        let result = lock.acquire_interruptibly(Lease::RENEWED, &interrupt);
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
         assert_eq!((lock.hold_count(), stage.count()), (0, 0));
     }
 }

@@ -44,8 +44,9 @@ macro_rules! group {
     } };
     (guards $stage:tt) => { tests! { $stage guards:
         a_dropped_guard_unlocks an_unlocked_guard_is_done an_unlock_by_hand_leaves_the_levels_of_guards_alone
-        a_guard_after_an_unlock_by_hand_is_of_no_effect a_panic_unlocks a_guard_of_a_lost_lock_drops_quietly
-        a_guard_in_a_thread_local_unlocks_at_the_threads_end a_forgotten_guard_leaves_the_lock_to_its_thread
+        an_unlock_under_a_guard_is_refused an_unlock_under_a_guard_of_a_lost_lock_is_refused
+        a_panic_unlocks a_guard_of_a_lost_lock_drops_quietly
+        a_guard_in_a_thread_local_unlocks_at_the_threads_end a_forgotten_guard_keeps_the_lock
         [a_lease_can_be_extended] a_lost_lock_cannot_be_extended
         a_good_end_disconnects_who_listens_for_the_loss another_thread_can_watch_a_guard
     } };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Lease;
+use leasehold::{Interrupt, Lease};
 
 use super::Stage;
 use crate::support::elsewhere;
@@ -32,12 +32,24 @@ pub fn every_way_in_takes_a_level(stage: &Stage) {
     let another = lock.try_acquire(Duration::ZERO, Lease::RENEWED).unwrap();
     let another = another.expect("this thread has it");
     assert_eq!((lock.hold_count(), stage.count()), (5, 5));
+    let fixed = lock.acquire_with(Lease::fixed(LEASE.get())).unwrap();
+    let interruptible = lock.acquire_interruptibly(Lease::RENEWED, &Interrupt::new());
+    let at_once = lock.try_acquire_now().unwrap();
+    assert_eq!((lock.hold_count(), stage.count()), (8, 8));
+    drop((fixed, interruptible, at_once.expect("this thread has it")));
     drop((guard, another));
     assert_eq!((lock.hold_count(), stage.count()), (3, 3));
     for _ in 0..3 {
         lock.unlock().unwrap();
     }
     assert_eq!(stage.count(), 0);
+    // A guard that is the first level.
+    drop(lock.acquire_with(Lease::RENEWED).unwrap());
+    assert_eq!(stage.count(), 0);
+    drop(lock.try_acquire_now().unwrap().expect("it is free"));
+    assert_eq!(stage.count(), 0);
+    drop(lock.acquire_interruptibly(Lease::RENEWED, &Interrupt::new()));
+    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
 pub fn only_the_last_unlock_frees_it(stage: &Stage) {

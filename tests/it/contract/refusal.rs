@@ -21,6 +21,12 @@ fn every_question(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()
             lock.lock_interruptibly(lease, &Interrupt::new()),
         ),
         ("try_acquire", lock.try_acquire(SOON.get(), lease).map(drop)),
+        ("acquire_with", lock.acquire_with(lease).map(drop)),
+        (
+            "acquire_interruptibly",
+            lock.acquire_interruptibly(lease, &Interrupt::new())
+                .map(drop),
+        ),
     ]
 }
 
@@ -32,6 +38,7 @@ pub fn a_key_of_another_type_is_left_alone(stage: &Stage) {
     results.extend([
         ("lock", lock.lock()),
         ("acquire", lock.acquire().map(drop)),
+        ("try_acquire_now", lock.try_acquire_now().map(drop)),
         ("is_locked", lock.is_locked().map(drop)),
         ("remaining_lease", lock.remaining_lease().map(drop)),
         ("inspect", client.inspect(stage.name()).map(drop)),

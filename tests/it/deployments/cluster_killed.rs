@@ -1,6 +1,6 @@
 //! A primary dies, and a slot moves, while threads work under many locks.
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use super::of_cluster;
 use super::workload::{LEASE, Workload, go_on, patient};

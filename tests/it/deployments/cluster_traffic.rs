@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use super::{connections, of_cluster};
 use crate::support::deployment::ClusterDeployment;

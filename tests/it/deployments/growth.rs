@@ -1,6 +1,6 @@
 //! Failovers come and go, and threads and connections stay as many as they were.
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use super::workload::patient;
 use super::{connections, of_cluster, of_sentinel};

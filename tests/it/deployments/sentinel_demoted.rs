@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease};
 
 use super::workload::LEASE;
 use super::{connections, of_sentinel};

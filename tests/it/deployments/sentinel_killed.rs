@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leasehold::{Error, FencedLock, Lease, Lock, LockClient};
+use leasehold::{Error, FencedLock, Lease, LockClient};
 
 use super::of_sentinel;
 use super::workload::{Workload, go_on, patient};

@@ -3,7 +3,7 @@
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LostReason};
+use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 
 use super::seen;
 use crate::support::child::{self, Process};
@@ -216,8 +216,8 @@ fn the_handles_go_before_the_guard(url: &str, name: &str) {
     });
 }
 
-/// Nothing is known to have walked away: the forgotten guard holds its client for ever, so that its
-/// lock is renewed until the process ends, though nobody has a handle of it.
+/// The forgotten guard keeps its client alive, so its lock is renewed until the process ends, although
+/// the program has no handle of it.
 #[test]
 #[ignore = "soak"]
 fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
@@ -281,4 +281,27 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
     });
     assert!(seen::is_free(&server, &name));
     assert_eq!(client.stats().lost, 1);
+}
+
+/// No call of the thread gives back the level of a guard that it forgot.
+#[test]
+fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
+    let server = Server::start();
+    let (client, others) = (client(&server.url()), client(&server.url()));
+    let name = unique("abandoned");
+    let lock = client.reentrant_lock(&name);
+    std::mem::forget(lock.acquire().expect("it is free"));
+    let owner = seen::holders(&server, &name);
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
+        seen::holders(&server, &name) == owner && lock.is_held_by_current_thread()
+    });
+
+    assert!(client.force_unlock(&name).expect("Redis answers"));
+    let taken = others.reentrant_lock(&name).acquire();
+    taken.and_then(LockGuard::unlock).expect("it is free");
+    // Another thread of the client takes it, too. This thread still has the lost hold of its guard.
+    elsewhere(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
+    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
 }

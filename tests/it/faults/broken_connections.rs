@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, ReentrantLock};
+use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
 use super::bench::{Bench, is_unavailable};

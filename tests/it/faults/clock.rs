@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use leasehold::{Error, Lease, Lock, LockClient, LostReason};
+use leasehold::{Error, Lease, LockClient, LostReason};
 
 use super::seen;
 use crate::support::child::{self, Process};

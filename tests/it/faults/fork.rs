@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fork::Fork;
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, LockGuard, ReentrantLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, ReentrantLock, Result};
 
 use super::seen;
 use crate::support::child::{self, Process};
@@ -103,9 +103,12 @@ impl Held {
     fn is_not_held(&self) {
         assert!(!self.by_hand.is_held_by_current_thread());
         assert_eq!(self.by_hand.hold_count(), 0);
+        let shown = format!("{:?} {:?}", self.by_hand, self.client);
+        assert!(shown.contains("hold_count: 0"), "{shown}");
         for guard in &self.by_guards {
             assert!(is_not_held(&guard.check()), "{:?}", guard.check());
             assert_eq!(guard.remaining(), Duration::ZERO);
+            assert!(format!("{guard:?}").contains("NotHeld"), "{guard:?}");
             let extended = within(SLIP.get(), "extend", || guard.extend(SOON.get()));
             assert!(
                 matches!(extended, Err(Error::NotHeld { .. } | Error::Forked { .. })),

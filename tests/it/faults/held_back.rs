@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, ReentrantLock};
+use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
 
 use super::bench::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};

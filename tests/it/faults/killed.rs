@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use super::place::{self, Place};
 use super::seen;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard, LostReason};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 

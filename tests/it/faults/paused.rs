@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock, Result};
+use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
 
 use super::place::{Place, builder_of};
 use super::seen;
@@ -159,7 +159,8 @@ pub fn sleep_through(arguments: &[&str]) {
 
 fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool) {
     let lock = client.reentrant_lock(name);
-    let guard = lock.acquire().expect("it is free");
+    lock.lock().expect("it is free");
+    let guard = lock.acquire().expect("it is held by this thread");
     let bell = guard.lost().clone();
     child::say("busy");
     let said = if goes_on {
@@ -180,7 +181,9 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     let told = within(SLIP.get() * 2, "the bell", || bell.recv_timeout(SOON.get()));
     assert_eq!(told, Ok(reason), "{name}");
     let unlocked = guard.unlock();
-    // What the thread unlocked by hand already is not held any more.
+    assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+    // The thread whose work was an unlock has given back the other level already.
+    let unlocked = lock.unlock();
     assert!(
         matches!(unlocked, Err(Error::Lost { .. } | Error::NotHeld { .. })),
         "{unlocked:?}"

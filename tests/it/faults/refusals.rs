@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard};
+use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard};
 use redis::Connection;
 
 use crate::support::server::Server;

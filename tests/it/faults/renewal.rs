@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason};
+use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
 use super::bench::load_scripts;

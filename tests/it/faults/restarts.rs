@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use leasehold::{
-    Error, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason,
-    ReentrantLock,
+    Error, Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason, ReentrantLock,
 };
 
 use super::place::Place;

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis, throughout};

@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::Lock;
-
 use crate::support::child;
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};

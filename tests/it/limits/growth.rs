@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};

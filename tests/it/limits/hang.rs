@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient};
+use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use crate::support::child::{self, Process};
 use crate::support::server::Server;

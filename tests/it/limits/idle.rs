@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use crate::support::builder;
 use crate::support::process::Task;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient};
+use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use super::{is_held, long};
 use crate::support::client;

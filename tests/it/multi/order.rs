@@ -2,8 +2,6 @@
 
 use std::thread;
 
-use leasehold::Lock;
-
 use crate::support::child::{self, Process};
 use crate::support::client;
 use crate::support::server::Server;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LostReason, MultiLock};
+use leasehold::{Error, Lease, LockClient, LostReason, MultiLock};
 
 use super::{is_held, long};
 use crate::support::server::Server;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockGuard, RedLock};
+use leasehold::{Lease, LockGuard, RedLock};
 
 use super::{NAME, Servers, scripts, take_all};
 use crate::support::builder;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, Lock, RedLock};
+use leasehold::{Error, Interrupt, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, take_all};
 use crate::support::server::Server;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LostReason, RedLock};
+use leasehold::{Error, Lease, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
 use crate::faults::forced::{a_waiting_thread_gets_it_within_a_second, long};
@@ -154,4 +154,26 @@ fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
                 .for_each(|at| servers.delete(at..at + 1));
         });
     }
+}
+
+/// The server that lost the lock does not know the guard's level, but it has the one that is given back.
+#[test]
+fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_was_lost_before() {
+    let servers = Servers::start(3);
+    let clients = servers.clients();
+    let lock = RedLock::new(&clients, NAME);
+    let outer = take_all(&clients, Lease::RENEWED);
+    lock.lock().unwrap();
+    outer.unlock().unwrap();
+    let at_first = clients[0].reentrant_lock(NAME);
+    servers.delete(0..1);
+    eventually("the loss of a part", || {
+        !at_first.is_held_by_current_thread()
+    });
+    let guard = lock.acquire().unwrap();
+    lock.unlock().unwrap();
+    guard.check().unwrap();
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    guard.unlock().unwrap();
+    lock.acquire().unwrap().unlock().unwrap();
 }

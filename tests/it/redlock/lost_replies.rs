@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, RedLock};
+use leasehold::{Error, Lease, LockClient, LockGuard, RedLock};
 
 use super::Servers;
 use crate::support::builder;

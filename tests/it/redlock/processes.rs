@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, RedLock};
+use leasehold::{Error, Lease, LockClient, RedLock};
 
 use super::{NAME, Servers};
 use crate::support::builder;

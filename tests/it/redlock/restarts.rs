@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use super::{Servers, take_all};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};

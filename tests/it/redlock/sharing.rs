@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient, RedLock};
+use leasehold::{Lease, LockClient, RedLock};
 
 use super::Servers;
 use crate::support::child::{self, Process};

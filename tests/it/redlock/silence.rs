@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, RedLock};
+use leasehold::{Error, Interrupt, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, scripts, take_all};
 use crate::support::server::Server;

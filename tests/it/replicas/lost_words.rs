@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease};
 
 use super::{TIMEOUT, has, wanting};
 use crate::support::client;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient};
+use leasehold::{Error, Lease, LockClient};
 
 use crate::support::child::Process;
 use crate::support::server::Server;

@@ -1,6 +1,6 @@
 //! Keys, fields, counts, channels and messages are those of Redisson's `RLock`.
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 use uuid::Uuid;
 
 use crate::support::server::Server;

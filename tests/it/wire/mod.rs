@@ -7,7 +7,7 @@ mod scripts;
 
 use std::time::Duration;
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use crate::support::{child, client};
 

@@ -4,7 +4,7 @@ mod many_servers;
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClientBuilder};
+use leasehold::{Error, Lease, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, Lock, LostReason};
+use leasehold::{Error, Interrupt, Lease, LostReason};
 
 use super::{Broken, client, timeout};
 use crate::faults::bench::{Bench, is_unavailable};

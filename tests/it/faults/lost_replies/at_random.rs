@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, ReentrantLock};
+use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
 
 use crate::faults::bench::Books;
 use crate::faults::place::Place;

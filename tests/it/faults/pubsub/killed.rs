@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, Lock};
+use leasehold::Lease;
 
 use super::commands_in;
 use crate::faults::place::Place;

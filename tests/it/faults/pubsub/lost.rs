@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, Lock, LockClient};
+use leasehold::{Lease, LockClient};
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lock, LockEvent, LockGuard, LostReason};
+use leasehold::{Error, LockEvent, LockGuard, LostReason};
 use redis::Connection;
 
 use super::{NO_PERMISSION, says};

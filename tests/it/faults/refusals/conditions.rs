@@ -4,7 +4,7 @@ use std::thread;
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease};
 use redis::Connection;
 
 use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, stands};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{ACL, refused, uses_everything, with_user};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};

@@ -1,0 +1,234 @@
+//! The methods of every lock type, written once.
+
+/// Gives a lock type the methods of [`Lock`](super::Lock) as its own, the trait, which forwards to them,
+/// and `Debug`. The type has one field, which is a [`Handle`](super::handle::Handle) or has the same
+/// methods. `$guard` is what its methods return, made by `$wrap` of a `LockGuard`.
+macro_rules! lock_by_handle {
+    ($lock:ident) => {
+        lock_by_handle!($lock, LockGuard, std::convert::identity);
+    };
+    ($lock:ident, $guard:ident, $wrap:path) => {
+        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the trait. The
+        /// documentation of the trait has the details and all errors.
+        impl $lock {
+            /// The name of the lock, without the client's namespace.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                self.0.name()
+            }
+
+            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. A thread that
+            /// holds the lock already holds it once more, and must unlock it once more.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn lock(&self) -> Result<()> {
+                self.lock_with(Lease::RENEWED)
+            }
+
+            /// Takes the lock with `lease` and waits while another owner holds it.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn lock_with(&self, lease: Lease) -> Result<()> {
+                self.0.lock_with(lease).map(drop)
+            }
+
+            /// Takes the lock if it becomes free within `wait`; false if another owner holds it then.
+            /// [`Duration::ZERO`] means one attempt.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+                Ok(self.0.try_lock(wait, lease)?.is_some())
+            }
+
+            /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
+            /// raised.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            pub fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+                self.0.lock_interruptibly(lease, interrupt).map(drop)
+            }
+
+            /// Gives back the newest level of this thread that was taken without a guard; the last level
+            /// frees the lock. A level with a guard is given back by dropping the guard.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::unlock`](crate::Lock::unlock).
+            pub fn unlock(&self) -> Result<()> {
+                self.0.unlock()
+            }
+
+            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
+            /// unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn acquire(&self) -> Result<$guard> {
+                self.acquire_with(Lease::RENEWED)
+            }
+
+            /// Takes the lock with `lease` and waits while another owner holds it. The guard unlocks when it
+            /// is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
+                Ok($wrap(self.0.guard(self.0.lock_with(lease)?)))
+            }
+
+            /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it then. The
+            /// guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
+                let held = self.0.try_lock(wait, lease)?;
+                Ok(held.map(|held| $wrap(self.0.guard(held))))
+            }
+
+            /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it. The
+            /// guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            pub fn try_acquire_now(&self) -> Result<Option<$guard>> {
+                self.try_acquire(Duration::ZERO, Lease::RENEWED)
+            }
+
+            /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
+            /// raised. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            pub fn acquire_interruptibly(
+                &self,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<$guard> {
+                let held = self.0.lock_interruptibly(lease, interrupt)?;
+                Ok($wrap(self.0.guard(held)))
+            }
+
+            /// Whether this thread holds the lock, as far as this process knows. No I/O.
+            #[must_use]
+            pub fn is_held_by_current_thread(&self) -> bool {
+                self.hold_count() > 0
+            }
+
+            /// How many times this thread holds the lock, as far as this process knows; 0 once the lock is
+            /// lost. No I/O.
+            #[must_use]
+            pub fn hold_count(&self) -> u32 {
+                self.0.hold_count(Hold::count)
+            }
+
+            /// Asks Redis whether any owner holds the lock.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
+            pub fn is_locked(&self) -> Result<bool> {
+                self.0.is_locked()
+            }
+
+            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if it is
+            /// free.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
+            pub fn remaining_lease(&self) -> Result<Option<Duration>> {
+                self.0.remaining_lease()
+            }
+        }
+
+        /// Forwards to the type's own methods.
+        impl super::Lock for $lock {
+            fn name(&self) -> &str {
+                self.name()
+            }
+
+            fn lock_with(&self, lease: Lease) -> Result<()> {
+                self.lock_with(lease)
+            }
+
+            fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+                self.try_lock(wait, lease)
+            }
+
+            fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+                self.lock_interruptibly(lease, interrupt)
+            }
+
+            fn unlock(&self) -> Result<()> {
+                self.unlock()
+            }
+
+            fn acquire(&self) -> Result<LockGuard> {
+                Ok(self.acquire()?.into())
+            }
+
+            fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
+                Ok(self.acquire_with(lease)?.into())
+            }
+
+            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+                Ok(self.try_acquire(wait, lease)?.map(Into::into))
+            }
+
+            fn acquire_interruptibly(
+                &self,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<LockGuard> {
+                Ok(self.acquire_interruptibly(lease, interrupt)?.into())
+            }
+
+            fn hold_count(&self) -> u32 {
+                self.hold_count()
+            }
+
+            fn is_locked(&self) -> Result<bool> {
+                self.is_locked()
+            }
+
+            fn remaining_lease(&self) -> Result<Option<Duration>> {
+                self.remaining_lease()
+            }
+        }
+
+        impl std::fmt::Debug for $lock {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let count = self.0.hold_count(Hold::count_unchanged);
+                super::debug::show_lock(f, stringify!($lock), self.name(), self.0.parts(), count)
+            }
+        }
+
+        #[cfg(feature = "cli")]
+        impl super::AcquireUnless for $lock {
+            fn acquire_unless(
+                &self,
+                wait: Option<Duration>,
+                interrupt: &Interrupt,
+            ) -> Result<Option<LockGuard>> {
+                let held = self.0.take_unless(wait, Lease::RENEWED, interrupt)?;
+                Ok(held.map(|held| self.0.guard(held)))
+            }
+        }
+    };
+}
+
+pub(super) use lock_by_handle;

@@ -1,0 +1,130 @@
+//! `{:?}` of a public type is one short line, whatever its client holds.
+
+use std::fmt::Debug;
+
+use leasehold::{Interrupt, Lease, LockClient, MultiLock, RedLock};
+
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, eventually};
+
+/// In bytes.
+const LONGEST: usize = 200;
+
+/// What `value` shows, and that this is short.
+#[track_caller]
+fn shown(value: &dyn Debug) -> String {
+    let shown = format!("{value:?}");
+    let lines = shown.lines().count();
+    assert!(
+        shown.len() < LONGEST && lines == 1,
+        "{} bytes: {shown:.400}",
+        shown.len()
+    );
+    shown
+}
+
+#[test]
+fn what_a_client_holds_makes_no_line_longer() {
+    let server = Server::start();
+    let (client, node) = (client(&server.url()), server.address());
+    let name = |at: usize| format!("order:{at:03}");
+    let locks: Vec<_> = (0..100)
+        .map(|at| client.reentrant_lock(&name(at)))
+        .collect();
+    let guards = locks.iter().map(|lock| lock.acquire().unwrap());
+    let guards: Vec<_> = guards.collect();
+
+    let line = shown(&client);
+    assert!(line.starts_with(&format!("LockClient {{ node: {node:?}, id: ")));
+    let expected =
+        format!(r#"ReentrantLock {{ name: "order:007", node: {node:?}, hold_count: 1 }}"#);
+    assert_eq!(shown(&locks[7]), expected);
+    let line = shown(&guards[7]);
+    let start = r#"LockGuard { name: "order:007", state: Held, remaining: "#;
+    assert!(line.starts_with(start), "{line}");
+
+    let fenced = client.fenced_lock("fenced");
+    let expected = format!(r#"FencedLock {{ name: "fenced", node: {node:?}, hold_count: 0 }}"#);
+    assert_eq!(shown(&fenced), expected);
+    let guard = fenced.acquire().unwrap();
+    let start = format!(
+        r#"FencedGuard {{ name: "fenced", token: {}, state: Held, remaining: "#,
+        guard.fencing_token()
+    );
+    let line = shown(&guard);
+    assert!(line.starts_with(&start), "{line}");
+
+    let multi = client.multi_lock(["a", "b"]);
+    let expected = format!(r#"MultiLock {{ name: "a, b", node: {node:?}, hold_count: 0 }}"#);
+    assert_eq!(shown(&multi), expected);
+    shown(&client.multi_lock((0..100).map(name)));
+    shown(&client.reentrant_lock(&"x".repeat(512)).acquire().unwrap());
+    shown(&Lease::RENEWED);
+    drop(guards);
+}
+
+#[test]
+fn locks_of_several_clients_show_their_servers() {
+    let servers = Server::start_all((0..3).map(|_| Server::options()).collect());
+    let clients: Vec<LockClient> = servers.iter().map(|one| client(&one.url())).collect();
+    let nodes: Vec<String> = servers.iter().map(Server::address).collect();
+
+    let line = shown(&RedLock::new(&clients, "red"));
+    assert!(line.starts_with(r#"RedLock { name: "red", node: "#) && line.contains("hold_count: 0"));
+    let locks = clients.iter().map(|client| client.reentrant_lock("one"));
+    let multi = shown(&MultiLock::over(locks.collect::<Vec<_>>()));
+    for node in nodes {
+        assert!(
+            line.contains(&node) && multi.contains(&node),
+            "{line} {multi}"
+        );
+    }
+}
+
+#[test]
+fn a_lost_lock_is_shown_as_lost() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lost");
+    let guard = lock.acquire_with(Lease::fixed(A_WHILE.get())).unwrap();
+    let expected = r#"LockGuard { name: "lost", state: Lost(Expired), remaining: 0.0ns }"#;
+    eventually("the end of the lease", || shown(&guard) == expected);
+    assert!(shown(&lock).contains("hold_count: 0"));
+}
+
+#[test]
+fn an_interrupt_shows_whether_it_was_raised() {
+    let interrupt = Interrupt::new();
+    assert_eq!(shown(&interrupt), "Interrupt { raised: false }");
+    interrupt.interrupt();
+    assert_eq!(shown(&interrupt), "Interrupt { raised: true }");
+}
+
+#[test]
+fn no_credentials_are_shown() {
+    let server = Server::options().password("hunter2").start();
+    let url = format!("redis://default:hunter2@{}", server.address());
+    let builder = LockClient::builder(&url).credentials(Some("default"), "hunter2");
+    let client = builder.clone().build().unwrap();
+    let lock = client.reentrant_lock("order");
+    let guard = lock.acquire().unwrap();
+    for line in [
+        shown(&builder),
+        shown(&client),
+        shown(&lock),
+        shown(&guard),
+        shown(&LockClient::builder_sentinel([&url], "main")),
+        shown(
+            &LockClient::builder_sentinel([&url], "main")
+                .build()
+                .unwrap(),
+        ),
+        shown(&LockClient::builder_cluster([&url]).build().unwrap()),
+    ] {
+        assert!(
+            !line.contains("hunter2") && !line.contains("default"),
+            "{line}"
+        );
+    }
+}
