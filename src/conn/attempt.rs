@@ -120,7 +120,9 @@ impl Connections {
         let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
         let asked = Moment::now();
         let time = || self.command_timeout.min(answer_by.left());
-        let error = match wire.run(call, to.asking, time) {
+        let result = wire.run(call, to.asking, time);
+        let established = wire.is_established();
+        let error = match result {
             Ok(reply) => {
                 to.server.answered();
                 let replicated = match self.min_replicas {
@@ -163,7 +165,7 @@ impl Connections {
                 error
             }
         };
-        to.server.failed(&error);
+        to.server.failed(&error, established);
         Err(Failure::Redis(error))
     }
 
@@ -203,8 +205,8 @@ impl Connections {
         Ok(())
     }
 
-    /// A connection, and the slot to put it back into. One that was used before may turn out to be
-    /// cut, which is no harm to a request that can be repeated.
+    /// A connection, and the slot to put it back into. An open one is taken first. It may turn out to be
+    /// cut, which is no harm to a request that can be repeated; for any other request a connection is opened.
     fn checkout<'a>(
         &self,
         server: &'a Server,
@@ -215,11 +217,19 @@ impl Connections {
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        if let Some(wire) = slot.take().filter(|_| repeatable) {
+        let mut idle = slot.take();
+        if repeatable && let Some(wire) = idle.take() {
             return Ok((slot, wire));
         }
-        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
-        let wire = opened.inspect_err(|error| server.failed(error))?;
-        Ok((slot, wire))
+        match server.node.open(self.connect_timeout.min(answer_by.left())) {
+            Ok(wire) => Ok((slot, wire)),
+            Err(error) => {
+                if let Some(wire) = idle {
+                    slot.put(wire);
+                }
+                server.failed(&error, false);
+                Err(error.into())
+            }
+        }
     }
 }

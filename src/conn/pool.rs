@@ -89,12 +89,26 @@ impl Pools {
 }
 
 impl Pool {
-    /// A slot, at most `timeout` from now.
+    /// A slot, at most `timeout` from now; with an open connection if an idle slot has one.
+    ///
+    /// `r2d2` hands out the slot first that was given back last. That is an empty one after a connection could
+    /// not be opened, so the idle slots below it are looked at, too.
     pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
+        let mut cell = self.slots.get_timeout(timeout)?;
+        let generation = self.generation.load(Ordering::Acquire);
+        // Given back before the slot that is used, which is then on top of them.
+        let mut empty = Vec::new();
+        while !cell.is_open(generation) {
+            cell.0 = None;
+            match self.slots.try_get() {
+                Some(next) => empty.push(std::mem::replace(&mut cell, next)),
+                None => break,
+            }
+        }
         Ok(Slot {
-            cell: self.slots.get_timeout(timeout)?,
+            cell,
             current: &self.generation,
-            generation: self.generation.load(Ordering::Acquire),
+            generation,
         })
     }
 
@@ -123,8 +137,7 @@ impl Drop for Pools {
 
 impl Slot<'_> {
     pub(crate) fn take(&mut self) -> Option<Wire> {
-        let (generation, wire) = self.cell.0.take()?;
-        (generation == self.generation && wire.is_fresh()).then_some(wire)
+        self.cell.0.take().map(|(_, wire)| wire)
     }
 
     pub(crate) fn put(&mut self, wire: Wire) {
@@ -138,6 +151,14 @@ impl Slot<'_> {
 /// What is pooled: a connection and its generation, or room for one.
 #[derive(Debug, Default)]
 pub(crate) struct Cell(Option<(u64, Wire)>);
+
+impl Cell {
+    /// It has a connection of this generation that was used lately.
+    fn is_open(&self, generation: u64) -> bool {
+        let open = self.0.as_ref();
+        open.is_some_and(|(of, wire)| *of == generation && wire.is_fresh())
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Slots;

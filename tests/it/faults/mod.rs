@@ -22,3 +22,4 @@ mod refusals;
 mod renewal;
 mod restarts;
 mod seen;
+pub mod unopened;
