@@ -7,15 +7,52 @@
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  with KEYS[2]: how long the last token is kept, in milliseconds
 -- reply    nil, or { token }: the owner holds the lock; else PTTL of another owner's hold (-1: it
---          never expires)
+--          never expires). An error, and nothing is changed, if a key holds something else
 --
 -- A name of an earlier copy is there when that copy took the lock. It gives way to this one's, so that
 -- a copy that comes later still finds nothing under its own.
+
+-- The owner of the lock and its count, or as the third value the error for a key that holds something else.
+-- This function is the same in acquire.lua, force_unlock.lua and inspect.lua; a unit test compares them.
+local function holder(key)
+    local found
+    local fields = redis.pcall('hlen', key)
+    if type(fields) == 'table' then
+        if not string.find(fields.err, 'WRONGTYPE', 1, true) then
+            return nil, nil, fields
+        end
+        -- Without the right to ask for the type, its name stays unknown.
+        local kind = redis.pcall('type', key).ok
+        found = kind and 'a ' .. kind or 'a value that is not a hash'
+    elseif fields == 1 then
+        local owner, count = unpack(redis.call('hgetall', key))
+        if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then
+            found = 'a hash whose field is no owner'
+        elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
+            found = 'a hash whose value is no hold count'
+        else
+            return owner, count
+        end
+    elseif redis.call('hexists', key, 'mode') == 1 then
+        found = 'a read-write lock'
+    else
+        found = 'a hash of ' .. fields .. ' fields'
+    end
+    return nil, nil, redis.error_reply('WRONGTYPE lock: ' .. found)
+end
+
 local free = redis.call('exists', KEYS[1]) == 0
+local current, _, refusal
+if not free then
+    current, _, refusal = holder(KEYS[1])
+    if refusal then
+        return refusal
+    end
+end
 local owner, found
 for name in string.gmatch(ARGV[1], '%S+') do
     owner = owner or name
-    if not free and not found and redis.call('hexists', KEYS[1], name) == 1 then
+    if name == current then
         found = name
     end
 end
@@ -25,15 +62,26 @@ end
 
 local token
 if KEYS[2] then
-    -- The clock takes over where the last token is gone: it is later than any clock that gave one.
+    local last = redis.pcall('get', KEYS[2]) or '0'
+    if type(last) == 'table' then
+        if not string.find(last.err, 'WRONGTYPE', 1, true) then
+            return last
+        end
+        local kind = redis.pcall('type', KEYS[2]).ok
+        return redis.error_reply('WRONGTYPE token: a ' .. (kind or 'value that is not a string'))
+    end
+    if not string.find(last, '^%d+$') then
+        return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
+    end
+    -- After the last token is gone, the clock takes over: it is later than any clock that gave a token.
     local now = redis.call('time')
-    token = math.max((redis.call('get', KEYS[2]) or 0) + 1, now[1] * 1000000 + now[2])
+    token = math.max(tonumber(last) + 1, now[1] * 1000000 + now[2])
     if token >= 9007199254740992 then
         return redis.error_reply('ERR the last fencing token is too large to count on from it')
     end
     local text = string.format('%.0f', token)
     if redis.call('pttl', KEYS[2]) == -1 then
-        -- Kept for ever by whoever made it, as Redisson does: others count on it.
+        -- It was made without an expiry, as Redisson does, and other clients count on that.
         redis.call('set', KEYS[2], text)
     else
         redis.call('set', KEYS[2], text, 'px', ARGV[3])

@@ -206,7 +206,8 @@ impl Connections {
     }
 
     /// A connection, and the slot to put it back into. An open one is taken first. It may turn out to be
-    /// cut, which is no harm to a request that can be repeated; for any other request a connection is opened.
+    /// cut, which is no harm to a request that can be repeated; for any other request a connection is opened
+    /// if that is possible.
     fn checkout<'a>(
         &self,
         server: &'a Server,
@@ -217,19 +218,15 @@ impl Connections {
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        let mut idle = slot.take();
-        if repeatable && let Some(wire) = idle.take() {
+        if repeatable && let Some(wire) = slot.take() {
             return Ok((slot, wire));
         }
-        match server.node.open(self.connect_timeout.min(answer_by.left())) {
-            Ok(wire) => Ok((slot, wire)),
-            Err(error) => {
-                if let Some(wire) = idle {
-                    slot.put(wire);
-                }
-                server.failed(&error, false);
-                Err(error.into())
-            }
-        }
+        // Until the new connection is put back, an open one stays in the slot.
+        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
+        let wire = opened.or_else(|error| {
+            server.failed(&error, false);
+            slot.take().ok_or(error)
+        })?;
+        Ok((slot, wire))
     }
 }

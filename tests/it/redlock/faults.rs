@@ -219,8 +219,9 @@ fn a_grant_whose_reply_cannot_be_read_is_taken_back() {
     let urls = [proxy.url(), servers.0[1].url(), servers.0[2].url()];
     let lasting = |url: &String| builder(url).watchdog_lease(SOON.get() * 6).build();
     let clients: Result<Vec<_>, _> = urls.iter().map(lasting).collect();
-    let guard = RedLock::new(&clients.unwrap(), NAME).acquire().unwrap();
+    let lock = RedLock::new(&clients.unwrap(), NAME);
+    lock.lock().unwrap();
     eventually("the grant to be released", || servers.counts() == [0, 1, 1]);
-    guard.unlock().unwrap();
+    lock.unlock().unwrap();
     assert_eq!(servers.held(), 0);
 }
