@@ -11,48 +11,39 @@
 --
 -- A name of an earlier copy is there when that copy took the lock. It gives way to this one's, so that
 -- a copy that comes later still finds nothing under its own.
-
--- The owner of the lock and its count, or as the third value the error for a key that holds something else.
--- This function is the same in acquire.lua, force_unlock.lua and inspect.lua; a unit test compares them.
-local function holder(key)
-    local found
-    local fields = redis.pcall('hlen', key)
+local free = redis.call('exists', KEYS[1]) == 0
+local holder, count, what
+if not free then
+    local fields = redis.pcall('hlen', KEYS[1])
+    -- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
+    -- inspect.lua; a unit test compares them.
     if type(fields) == 'table' then
         if not string.find(fields.err, 'WRONGTYPE', 1, true) then
-            return nil, nil, fields
+            return fields
         end
-        -- Without the right to ask for the type, its name stays unknown.
-        local kind = redis.pcall('type', key).ok
-        found = kind and 'a ' .. kind or 'a value that is not a hash'
+        -- Where the user may not run TYPE, the type stays unknown.
+        local kind = redis.pcall('type', KEYS[1]).ok
+        what = kind and 'a ' .. kind or 'a value that is not a hash'
     elseif fields == 1 then
-        local owner, count = unpack(redis.call('hgetall', key))
-        if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then
-            found = 'a hash whose field is no owner'
+        holder, count = unpack(redis.call('hgetall', KEYS[1]))
+        if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
+            what = 'a hash whose field is no owner'
         elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
-            found = 'a hash whose value is no hold count'
-        else
-            return owner, count
+            what = 'a hash whose value is no hold count'
         end
-    elseif redis.call('hexists', key, 'mode') == 1 then
-        found = 'a read-write lock'
+    elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
+        what = 'a read-write lock'
     else
-        found = 'a hash of ' .. fields .. ' fields'
+        what = 'a hash of ' .. fields .. ' fields'
     end
-    return nil, nil, redis.error_reply('WRONGTYPE lock: ' .. found)
-end
-
-local free = redis.call('exists', KEYS[1]) == 0
-local current, _, refusal
-if not free then
-    current, _, refusal = holder(KEYS[1])
-    if refusal then
-        return refusal
+    if what then
+        return redis.error_reply('WRONGTYPE lock: ' .. what)
     end
 end
 local owner, found
 for name in string.gmatch(ARGV[1], '%S+') do
     owner = owner or name
-    if name == current then
+    if name == holder then
         found = name
     end
 end

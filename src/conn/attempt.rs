@@ -25,6 +25,9 @@ const REDIRECTIONS: usize = 5;
 /// What a hint may take that nobody waits for.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// How long a caller that cannot open a connection waits for one that another caller puts back.
+const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// What one attempt brought.
 #[derive(Debug)]
 pub(super) struct Replied {
@@ -225,7 +228,8 @@ impl Connections {
         let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
         let wire = opened.or_else(|error| {
             server.failed(&error, false);
-            slot.take().ok_or(error)
+            let time = RETURN_TIMEOUT.min(answer_by.left());
+            slot.another(time).ok_or(error)
         })?;
         Ok((slot, wire))
     }

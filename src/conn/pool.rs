@@ -9,12 +9,14 @@ use std::convert::Infallible;
 use std::fmt;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use r2d2::{ManageConnection, PooledConnection};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
+use crate::clock::Moment;
 use crate::config::Config;
 use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
@@ -26,6 +28,19 @@ pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
     /// Connections of earlier generations are not used again.
     generation: AtomicU64,
+    /// Connections that callers have taken out of their slots, and may put back.
+    lent: AtomicUsize,
+    waiting: Mutex<Waiting>,
+    returned: Condvar,
+}
+
+/// Callers that wait for a connection that another caller puts back, and what was put back for them.
+///
+/// Its mutex protects: there are never more connections than callers that wait, so none is left behind.
+#[derive(Debug, Default)]
+struct Waiting {
+    callers: usize,
+    wires: Vec<Wire>,
 }
 
 /// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
@@ -33,8 +48,10 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
     cell: PooledConnection<Slots>,
-    current: &'a AtomicU64,
+    pool: &'a Pool,
     generation: u64,
+    /// Its connection counts among those that are lent.
+    lent: bool,
 }
 
 /// Makes pools, one for each server, which share the thread that keeps their books.
@@ -84,6 +101,9 @@ impl Pools {
         Pool {
             slots,
             generation: AtomicU64::default(),
+            lent: AtomicUsize::default(),
+            waiting: Mutex::default(),
+            returned: Condvar::new(),
         }
     }
 }
@@ -107,8 +127,9 @@ impl Pool {
         }
         Ok(Slot {
             cell,
-            current: &self.generation,
+            pool: self,
             generation,
+            lent: false,
         })
     }
 
@@ -137,13 +158,62 @@ impl Drop for Pools {
 
 impl Slot<'_> {
     pub(crate) fn take(&mut self) -> Option<Wire> {
-        self.cell.0.take().map(|(_, wire)| wire)
+        let (_, wire) = self.cell.0.take()?;
+        self.lend();
+        Some(wire)
+    }
+
+    /// An open connection for a caller that could not open one: that of this slot, or the next one that another
+    /// caller puts back within `time`. `None` at once if no caller has one, or if none is of use any more.
+    pub(crate) fn another(&mut self, time: Duration) -> Option<Wire> {
+        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+            return None;
+        }
+        if let Some(wire) = self.take() {
+            return Some(wire);
+        }
+        if self.pool.lent.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let end = Moment::now().after(time);
+        let wire = {
+            let mut waiting = self.pool.waiting.lock();
+            waiting.callers += 1;
+            while waiting.wires.is_empty() && !end.is_past() {
+                self.pool.returned.wait_for(&mut waiting, end.left());
+            }
+            waiting.callers -= 1;
+            waiting.wires.pop()?
+        };
+        self.lend();
+        Some(wire)
     }
 
     pub(crate) fn put(&mut self, wire: Wire) {
-        // Not kept idle until somebody comes to see that it is of no use.
-        if self.generation == self.current.load(Ordering::Acquire) {
+        // A connection of an earlier generation is closed now, and not kept idle.
+        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+            return;
+        }
+        let mut waiting = self.pool.waiting.lock();
+        if waiting.callers > waiting.wires.len() {
+            waiting.wires.push(wire);
+            self.pool.returned.notify_one();
+        } else {
+            drop(waiting);
             self.cell.0 = Some((self.generation, wire));
+        }
+    }
+
+    fn lend(&mut self) {
+        self.lent = true;
+        self.pool.lent.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if self.lent {
+            self.pool.lent.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -24,13 +24,14 @@ fn every_reply_of_a_script_has_its_meaning() {
 
 #[test]
 fn all_scripts_agree_on_what_a_lock_is() {
-    let function = |script: &Script| {
-        let (_, rest) = script.source.split_once("local function holder").unwrap();
-        rest.split_once("\nend\n").unwrap().0.to_owned()
+    let rule = |script: &Script| -> Vec<&str> {
+        let (_, rest) = script.source.split_once("-- What the key holds").unwrap();
+        let (rule, _) = rest.split_once("'WRONGTYPE lock: '").unwrap();
+        rule.lines().map(str::trim).collect()
     };
-    let acquire = function(&ACQUIRE);
-    assert_eq!(acquire, function(&FORCE_UNLOCK));
-    assert_eq!(acquire, function(&INSPECT));
+    let acquire = rule(&ACQUIRE);
+    assert_eq!(acquire, rule(&FORCE_UNLOCK));
+    assert_eq!(acquire, rule(&INSPECT));
 }
 
 #[test]
