@@ -24,9 +24,9 @@ use support::{
 };
 
 /// What scripts do inside, what replicas ask for, and what these benches ask.
-const NOT_SENT_BY_CLIENTS: [&str; 13] = [
-    "exists", "hexists", "hset", "hdel", "del", "pexpire", "pttl", "get", "set", "time",
-    "spublish", "replconf", "info",
+const NOT_SENT_BY_CLIENTS: [&str; 15] = [
+    "exists", "hexists", "hset", "hdel", "hlen", "hgetall", "del", "pexpire", "pttl", "get", "set",
+    "time", "spublish", "replconf", "info",
 ];
 
 const PAIRS: u64 = 1_000;

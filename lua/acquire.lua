@@ -7,15 +7,43 @@
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  with KEYS[2]: how long the last token is kept, in milliseconds
 -- reply    nil, or { token }: the owner holds the lock; else PTTL of another owner's hold (-1: it
---          never expires)
+--          never expires). An error, and nothing is changed, if a key holds something else
 --
 -- A name of an earlier copy is there when that copy took the lock. It gives way to this one's, so that
 -- a copy that comes later still finds nothing under its own.
 local free = redis.call('exists', KEYS[1]) == 0
+local holder, count, what
+if not free then
+    local fields = redis.pcall('hlen', KEYS[1])
+    -- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
+    -- inspect.lua; a unit test compares them.
+    if type(fields) == 'table' then
+        if not string.find(fields.err, 'WRONGTYPE', 1, true) then
+            return fields
+        end
+        -- Where the user may not run TYPE, the type stays unknown.
+        local kind = redis.pcall('type', KEYS[1]).ok
+        what = kind and 'a ' .. kind or 'a value that is not a hash'
+    elseif fields == 1 then
+        holder, count = unpack(redis.call('hgetall', KEYS[1]))
+        if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
+            what = 'a hash whose field is no owner'
+        elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
+            what = 'a hash whose value is no hold count'
+        end
+    elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
+        what = 'a read-write lock'
+    else
+        what = 'a hash of ' .. fields .. ' fields'
+    end
+    if what then
+        return redis.error_reply('WRONGTYPE lock: ' .. what)
+    end
+end
 local owner, found
 for name in string.gmatch(ARGV[1], '%S+') do
     owner = owner or name
-    if not free and not found and redis.call('hexists', KEYS[1], name) == 1 then
+    if name == holder then
         found = name
     end
 end
@@ -25,15 +53,26 @@ end
 
 local token
 if KEYS[2] then
-    -- The clock takes over where the last token is gone: it is later than any clock that gave one.
+    local last = redis.pcall('get', KEYS[2]) or '0'
+    if type(last) == 'table' then
+        if not string.find(last.err, 'WRONGTYPE', 1, true) then
+            return last
+        end
+        local kind = redis.pcall('type', KEYS[2]).ok
+        return redis.error_reply('WRONGTYPE token: a ' .. (kind or 'value that is not a string'))
+    end
+    if not string.find(last, '^%d+$') then
+        return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
+    end
+    -- After the last token is gone, the clock takes over: it is later than any clock that gave a token.
     local now = redis.call('time')
-    token = math.max((redis.call('get', KEYS[2]) or 0) + 1, now[1] * 1000000 + now[2])
+    token = math.max(tonumber(last) + 1, now[1] * 1000000 + now[2])
     if token >= 9007199254740992 then
         return redis.error_reply('ERR the last fencing token is too large to count on from it')
     end
     local text = string.format('%.0f', token)
     if redis.call('pttl', KEYS[2]) == -1 then
-        -- Kept for ever by whoever made it, as Redisson does: others count on it.
+        -- It was made without an expiry, as Redisson does, and other clients count on that.
         redis.call('set', KEYS[2], text)
     else
         redis.call('set', KEYS[2], text, 'px', ARGV[3])

@@ -1,13 +1,38 @@
--- Deletes a lock, whoever holds it, and tells those who wait for it.
+-- Deletes a lock, whichever client holds it, and publishes that to the waiting clients.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- ARGV[1]  the channel of its releases
 -- ARGV[2]  how they are announced: publish or spublish
--- reply    1: there was a hold and it is gone; 0: nobody held the lock
---
--- HLEN, because a key of another type must be refused, not deleted.
-if redis.call('hlen', KEYS[1]) == 0 then
+-- reply    1: there was a hold and it is gone; 0: no client held the lock. An error, and nothing is
+--          changed, if the key holds something else
+if redis.call('exists', KEYS[1]) == 0 then
     return 0
+end
+local fields = redis.pcall('hlen', KEYS[1])
+local holder, count, what
+-- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
+-- inspect.lua; a unit test compares them.
+if type(fields) == 'table' then
+    if not string.find(fields.err, 'WRONGTYPE', 1, true) then
+        return fields
+    end
+    -- Where the user may not run TYPE, the type stays unknown.
+    local kind = redis.pcall('type', KEYS[1]).ok
+    what = kind and 'a ' .. kind or 'a value that is not a hash'
+elseif fields == 1 then
+    holder, count = unpack(redis.call('hgetall', KEYS[1]))
+    if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
+        what = 'a hash whose field is no owner'
+    elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
+        what = 'a hash whose value is no hold count'
+    end
+elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
+    what = 'a read-write lock'
+else
+    what = 'a hash of ' .. fields .. ' fields'
+end
+if what then
+    return redis.error_reply('WRONGTYPE lock: ' .. what)
 end
 redis.call('del', KEYS[1])
 redis.pcall(ARGV[2], ARGV[1], '0')

@@ -1,9 +1,35 @@
 -- Reads who holds a lock.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- reply    nil: nobody; else { PTTL (-1: it never expires), owner, hold count }
-local fields = redis.call('hgetall', KEYS[1])
-if #fields == 0 then
+-- reply    nil: no owner holds it; else { PTTL (-1: it never expires), owner, hold count }. An error
+--          if the key holds something else
+if redis.call('exists', KEYS[1]) == 0 then
     return nil
 end
-return { redis.call('pttl', KEYS[1]), fields[1], fields[2] }
+local fields = redis.pcall('hlen', KEYS[1])
+local holder, count, what
+-- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
+-- inspect.lua; a unit test compares them.
+if type(fields) == 'table' then
+    if not string.find(fields.err, 'WRONGTYPE', 1, true) then
+        return fields
+    end
+    -- Where the user may not run TYPE, the type stays unknown.
+    local kind = redis.pcall('type', KEYS[1]).ok
+    what = kind and 'a ' .. kind or 'a value that is not a hash'
+elseif fields == 1 then
+    holder, count = unpack(redis.call('hgetall', KEYS[1]))
+    if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
+        what = 'a hash whose field is no owner'
+    elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
+        what = 'a hash whose value is no hold count'
+    end
+elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
+    what = 'a read-write lock'
+else
+    what = 'a hash of ' .. fields .. ' fields'
+end
+if what then
+    return redis.error_reply('WRONGTYPE lock: ' .. what)
+end
+return { redis.call('pttl', KEYS[1]), holder, count }

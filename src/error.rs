@@ -111,15 +111,17 @@ pub enum Error {
         lock: String,
     },
 
-    /// The key of this name holds something that is not a lock. Nothing was changed.
+    /// A key of this lock holds something else: a read-write lock, or data of another type. Nothing was changed.
     #[error(
-        "key of lock {lock:?} at {node} holds a value of another type; choose another name, or delete that key"
+        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or delete that key"
     )]
     WrongType {
         /// The name of the lock.
         lock: String,
         /// The node that was asked.
         node: String,
+        /// What was found, and in which key.
+        found: String,
     },
 
     /// A setting, a name or a lease is outside its bounds. Nothing was sent.

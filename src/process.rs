@@ -4,17 +4,41 @@
 //! another process holds them, on connections that both can write to, under mutexes that nobody in the
 //! child will ever unlock if they were locked just then.
 
-/// Costs one short system call to ask for, and is asked for once a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process(u32);
+/// The id of a process and, if that is 1, its PID namespace.
+///
+/// A child that is forked into a new PID namespace is often process 1 there. So is the main process of a
+/// container, and a child of it would have the id of its parent. No other id is checked this way: the
+/// children of a namespace count from 1, and the check takes 3 to 4 microseconds, where the id alone takes
+/// 0.2. Without `/proc` the id alone decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    id: u32,
+    namespace: Option<u64>,
+}
 
 impl Process {
     pub(crate) fn current() -> Self {
-        Self(std::process::id())
+        let id = std::process::id();
+        Self {
+            id,
+            namespace: (id == 1).then(namespace).flatten(),
+        }
     }
 
-    /// False in a child that was forked since.
+    /// False in a child that was forked since. Asked once in every call, and in `check`.
     pub(crate) fn is_current(self) -> bool {
-        self == Self::current()
+        let now = Self::current();
+        let is_another = self
+            .namespace
+            .zip(now.namespace)
+            .is_some_and(|(then, now)| then != now);
+        self.id == now.id && !is_another
     }
+}
+
+/// The inode of the PID namespace of this process, which the system writes as `pid:[4026531836]`.
+fn namespace() -> Option<u64> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let inode = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    inode.parse().ok()
 }

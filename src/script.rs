@@ -315,6 +315,16 @@ pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     }))
 }
 
+/// What a key of the lock holds that it should not, and which key, by the error of a script (`WRONGTYPE lock: a
+/// list`) or of a command in one.
+pub(crate) fn found(key: &LockKey, error: &RedisError) -> String {
+    match error.detail().and_then(|detail| detail.split_once(": ")) {
+        Some(("lock", what)) => format!("{what} in the key {:?}", key.key()),
+        Some(("token", what)) => format!("{what} in the token key {:?}", key.last_token()),
+        _ => format!("a value that is not a hash in the key {:?}", key.key()),
+    }
+}
+
 /// Not repeatable: the second copy would break the hold of whoever came after the first.
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call {
@@ -337,46 +347,4 @@ fn unexpected(reply: &Value) -> RedisError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reply_of_a_script_has_its_meaning() {
-        assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken(None));
-        let token = Value::Array(vec![Value::Int(7)]);
-        assert_eq!(attempt_fenced(&token).unwrap(), Attempt::Taken(Some(7)));
-        assert_eq!(
-            attempt_fenced(&Value::Int(250)).unwrap(),
-            Attempt::Held(Some(250))
-        );
-        assert_eq!(attempt(&Value::Int(250)).unwrap(), Attempt::Held(Some(250)));
-        assert_eq!(attempt(&Value::Int(-1)).unwrap(), Attempt::Held(None));
-        assert_eq!(verdict(&Value::Int(1)).unwrap(), Verdict::Done);
-        assert_eq!(
-            verdict(&Value::Int(0)).unwrap(),
-            Verdict::Lost(LostReason::Deleted)
-        );
-        assert_eq!(
-            verdict(&Value::Int(-1)).unwrap(),
-            Verdict::Lost(LostReason::Taken)
-        );
-    }
-
-    #[test]
-    fn a_reply_of_another_form_is_an_error_never_an_answer() {
-        for odd in [Value::Okay, Value::Int(7), Value::Array(vec![])] {
-            assert!(verdict(&odd).is_err(), "{odd:?}");
-            assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
-        }
-        assert!(attempt(&Value::Okay).is_err());
-        for odd in [
-            Value::Nil,
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Int(0)]),
-        ] {
-            assert!(attempt_fenced(&odd).is_err(), "no token: {odd:?}");
-        }
-        // Fewer verdicts than locks: which lock is missing cannot be told.
-        assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
-    }
-}
+mod tests;

@@ -96,7 +96,10 @@ fn look(
             .and_then(|fields| Ok((fields, left?)))
             .map_err(Refusal::of)
         {
-            Ok((fields, left)) => rows.extend(row(key, server, fields, left, token, asking)),
+            Ok((fields, left)) => {
+                let row = row(key, server, fields, left, token, asking);
+                rows.extend(row.filter(Row::is_certainly_a_lock));
+            }
             Err(Refusal::Moved | Refusal::NoLock) => {}
             Err(Refusal::Failure(error)) => return Err(error),
         }

@@ -33,7 +33,7 @@ pub(super) struct Row {
 
 impl Row {
     /// From the replies to HGETALL and PTTL of the lock, and GET of its token if that was told. `None`: that
-    /// is no lock, or it is gone by now.
+    /// is no lock, by the rule of `lua/inspect.lua`, or it is gone by now.
     pub(super) fn decode(
         name: &[u8],
         server: &Arc<str>,
@@ -44,11 +44,11 @@ impl Row {
         let [(owner, count)]: [(String, String); 1] =
             decoded::<Vec<(String, String)>>(fields)?.try_into().ok()?;
         let millis_left: i64 = decoded(millis_left)?;
-        let count = count.parse().ok().filter(|&count| count > 0)?;
         // It ended between the questions.
         if millis_left == -2 || !is_owner(&owner) {
             return None;
         }
+        let count = hold_count(&count)?;
         Some(Self {
             name: name.into(),
             fencing: Fencing::of(token),
@@ -56,6 +56,15 @@ impl Row {
             count,
             time_to_live: u64::try_from(millis_left).ok().map(Duration::from_millis),
             server: Arc::clone(server),
+        })
+    }
+
+    /// The owner is `<client uuid>:<thread number>`, as this crate and Redisson write it. Among all keys of a
+    /// server, a hash with another field may be data of any program.
+    pub(super) fn is_certainly_a_lock(&self) -> bool {
+        self.owner.split_once(':').is_some_and(|(client, thread)| {
+            let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
+            client.len() == UUID && Uuid::try_parse(client).is_ok() && number
         })
     }
 
@@ -117,12 +126,15 @@ fn decoded<T: FromRedisValue>(value: Value) -> Option<T> {
     from_redis_value(value).ok()
 }
 
-/// `<client uuid>:<thread number>`
 fn is_owner(field: &str) -> bool {
-    field.split_once(':').is_some_and(|(client, thread)| {
-        let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
-        client.len() == UUID && Uuid::try_parse(client).is_ok() && number
-    })
+    let is_printable = |byte| matches!(byte, b' '..=b'~');
+    !field.is_empty() && field != "mode" && field.bytes().all(is_printable)
+}
+
+fn hold_count(value: &str) -> Option<u64> {
+    let count: u32 = value.parse().ok()?;
+    // Not with a sign or with leading zeros.
+    (count > 0 && count.to_string() == value).then_some(count.into())
 }
 
 /// A name as it can be shown: in quotes and escaped where it could drive a terminal or be misread.
@@ -174,22 +186,46 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_alike_is_none() {
+    fn what_is_no_owner_or_no_hold_count_is_no_lock() {
         for fields in [
             &[][..],
             &[OWNER, "0"],
             &[OWNER, "-1"],
+            &[OWNER, "+1"],
+            &[OWNER, "01"],
             &[OWNER, "one"],
-            &["name", "1"],
-            &["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "1"],
-            &["6ba7b810-9dad-11d1-80b4-00c04fd430c8:", "1"],
-            &["6ba7b8109dad11d180b400c04fd430c8:17", "1"],
-            &["6ba7b810-9dad-11d1-80b4-00c04fd430c8:main", "1"],
+            &[OWNER, "4294967296"],
+            &["", "1"],
+            &["mode", "1"],
+            &["two\nlines", "1"],
             &["mode", "write", OWNER, "1"],
         ] {
             assert_eq!(decode(fields, 1, None), None, "{fields:?}");
         }
         assert_eq!(decode(&[OWNER, "1"], -2, None), None);
+        assert_eq!(
+            decode(&[OWNER, "4294967295"], 1, None).unwrap().count,
+            4_294_967_295
+        );
+    }
+
+    #[test]
+    fn among_all_keys_a_lock_is_known_by_its_owner() {
+        let is_certain = |owner| {
+            decode(&[owner, "1"], 1, None)
+                .unwrap()
+                .is_certainly_a_lock()
+        };
+        assert!(is_certain(OWNER));
+        for owner in [
+            "name",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8:",
+            "6ba7b8109dad11d180b400c04fd430c8:17",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8:main",
+        ] {
+            assert!(!is_certain(owner), "{owner}");
+        }
     }
 
     #[test]

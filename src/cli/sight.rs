@@ -56,12 +56,19 @@ pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Opti
                     format!("{name} changes hands too quickly to be looked at; ask again"),
                 ));
             }
-            Ok(Found::NoLock) => {
-                return Err(Failure::from(Error::WrongType {
-                    lock: name.into(),
-                    node: to.server.name().as_ref().into(),
-                }));
-            }
+            Ok(Found::NoLock) => match client.inspect(name) {
+                Err(error @ Error::WrongType { .. }) => return Err(error.into()),
+                // It became a lock, or was deleted.
+                Ok(_) => continue,
+                // The user may not run scripts.
+                Err(_) => {
+                    return Err(Failure::from(Error::WrongType {
+                        lock: name.into(),
+                        node: to.server.name().as_ref().into(),
+                        found: format!("a value that is not a lock in the key {name:?}"),
+                    }));
+                }
+            },
             Err(error) => error,
         };
         match connections.redirect(&key, &to.server, &error) {

@@ -25,6 +25,9 @@ const REDIRECTIONS: usize = 5;
 /// What a hint may take that nobody waits for.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// How long a caller that cannot open a connection waits for one that another caller puts back.
+const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// What one attempt brought.
 #[derive(Debug)]
 pub(super) struct Replied {
@@ -121,7 +124,9 @@ impl Connections {
         let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
         let asked = Moment::now();
         let time = || self.command_timeout.min(answer_by.left());
-        let error = match wire.run(call, to.asking, time) {
+        let result = wire.run(call, to.asking, time);
+        let established = wire.is_established();
+        let error = match result {
             Ok(reply) => {
                 to.server.answered();
                 let replicated = match self.min_replicas {
@@ -164,7 +169,7 @@ impl Connections {
                 error
             }
         };
-        to.server.failed(&error);
+        to.server.failed(&error, established);
         Err(Failure::Redis(error))
     }
 
@@ -204,8 +209,9 @@ impl Connections {
         Ok(())
     }
 
-    /// A connection, and the slot to put it back into. One that was used before may turn out to be
-    /// cut, which is no harm to a request that can be repeated.
+    /// A connection, and the slot to put it back into. An open one is taken first. It may turn out to be
+    /// cut, which is no harm to a request that can be repeated; for any other request a connection is opened
+    /// if that is possible.
     fn checkout<'a>(
         &self,
         server: &'a Server,
@@ -216,11 +222,16 @@ impl Connections {
             .pool
             .slot(self.pool_timeout.min(answer_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        if let Some(wire) = slot.take().filter(|_| repeatable) {
+        if repeatable && let Some(wire) = slot.take() {
             return Ok((slot, wire));
         }
+        // Until the new connection is put back, an open one stays in the slot.
         let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
-        let wire = opened.inspect_err(|error| server.failed(error))?;
+        let wire = opened.or_else(|error| {
+            server.failed(&error, false);
+            let time = RETURN_TIMEOUT.min(answer_by.left());
+            slot.another(time).ok_or(error)
+        })?;
         Ok((slot, wire))
     }
 }

@@ -313,7 +313,8 @@ impl<'q> Fanout<'q> {
 
     /// No clear answer, and what the failure says of its server.
     fn failed(&mut self, place: usize, server: &Server, error: RedisError, in_vain: InVain) {
-        server.failed(&error);
+        // Where nothing was sent, the connection could not be opened, or a reply is the error.
+        server.failed(&error, in_vain.is_ambiguous());
         let Question {
             connections, lock, ..
         } = &self.questions[place];

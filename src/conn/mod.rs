@@ -43,7 +43,7 @@ use crate::error::{Cause, Error, Result};
 use crate::key::LockKey;
 use crate::owner;
 use crate::patience::Patience;
-use crate::script::Call;
+use crate::script::{self, Call};
 use crate::tls::UNANSWERED;
 use attempt::{Failure, Replied};
 use suspicion::Suspicion;
@@ -197,11 +197,14 @@ impl Connections {
     /// The error of a reply that Redis should not have given.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
         let node = self.topology.name(lock).as_ref().into();
-        let lock = lock.name().into();
         match Advice::on(&error) {
-            Advice::WrongType => Error::WrongType { lock, node },
+            Advice::WrongType => Error::WrongType {
+                lock: lock.name().into(),
+                node,
+                found: script::found(lock, &error),
+            },
             _ => Error::Redis {
-                lock,
+                lock: lock.name().into(),
                 node,
                 hint: self.topology.role().hint(&error),
                 cause: error.into(),

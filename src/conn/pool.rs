@@ -9,12 +9,14 @@ use std::convert::Infallible;
 use std::fmt;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use r2d2::{ManageConnection, PooledConnection};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
+use crate::clock::Moment;
 use crate::config::Config;
 use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
@@ -26,6 +28,19 @@ pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
     /// Connections of earlier generations are not used again.
     generation: AtomicU64,
+    /// Connections that callers have taken out of their slots, and may put back.
+    lent: AtomicUsize,
+    waiting: Mutex<Waiting>,
+    returned: Condvar,
+}
+
+/// Callers that wait for a connection that another caller puts back, and what was put back for them.
+///
+/// Its mutex protects: there are never more connections than callers that wait, so none is left behind.
+#[derive(Debug, Default)]
+struct Waiting {
+    callers: usize,
+    wires: Vec<Wire>,
 }
 
 /// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
@@ -33,8 +48,10 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
     cell: PooledConnection<Slots>,
-    current: &'a AtomicU64,
+    pool: &'a Pool,
     generation: u64,
+    /// Its connection counts among those that are lent.
+    lent: bool,
 }
 
 /// Makes pools, one for each server, which share the thread that keeps their books.
@@ -84,17 +101,35 @@ impl Pools {
         Pool {
             slots,
             generation: AtomicU64::default(),
+            lent: AtomicUsize::default(),
+            waiting: Mutex::default(),
+            returned: Condvar::new(),
         }
     }
 }
 
 impl Pool {
-    /// A slot, at most `timeout` from now.
+    /// A slot, at most `timeout` from now; with an open connection if an idle slot has one.
+    ///
+    /// `r2d2` hands out the slot first that was given back last. That is an empty one after a connection could
+    /// not be opened, so the idle slots below it are looked at, too.
     pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
+        let mut cell = self.slots.get_timeout(timeout)?;
+        let generation = self.generation.load(Ordering::Acquire);
+        // Given back before the slot that is used, which is then on top of them.
+        let mut empty = Vec::new();
+        while !cell.is_open(generation) {
+            cell.0 = None;
+            match self.slots.try_get() {
+                Some(next) => empty.push(std::mem::replace(&mut cell, next)),
+                None => break,
+            }
+        }
         Ok(Slot {
-            cell: self.slots.get_timeout(timeout)?,
-            current: &self.generation,
-            generation: self.generation.load(Ordering::Acquire),
+            cell,
+            pool: self,
+            generation,
+            lent: false,
         })
     }
 
@@ -123,14 +158,62 @@ impl Drop for Pools {
 
 impl Slot<'_> {
     pub(crate) fn take(&mut self) -> Option<Wire> {
-        let (generation, wire) = self.cell.0.take()?;
-        (generation == self.generation && wire.is_fresh()).then_some(wire)
+        let (_, wire) = self.cell.0.take()?;
+        self.lend();
+        Some(wire)
+    }
+
+    /// An open connection for a caller that could not open one: that of this slot, or the next one that another
+    /// caller puts back within `time`. `None` at once if no caller has one, or if none is of use any more.
+    pub(crate) fn another(&mut self, time: Duration) -> Option<Wire> {
+        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+            return None;
+        }
+        if let Some(wire) = self.take() {
+            return Some(wire);
+        }
+        if self.pool.lent.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let end = Moment::now().after(time);
+        let wire = {
+            let mut waiting = self.pool.waiting.lock();
+            waiting.callers += 1;
+            while waiting.wires.is_empty() && !end.is_past() {
+                self.pool.returned.wait_for(&mut waiting, end.left());
+            }
+            waiting.callers -= 1;
+            waiting.wires.pop()?
+        };
+        self.lend();
+        Some(wire)
     }
 
     pub(crate) fn put(&mut self, wire: Wire) {
-        // Not kept idle until somebody comes to see that it is of no use.
-        if self.generation == self.current.load(Ordering::Acquire) {
+        // A connection of an earlier generation is closed now, and not kept idle.
+        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+            return;
+        }
+        let mut waiting = self.pool.waiting.lock();
+        if waiting.callers > waiting.wires.len() {
+            waiting.wires.push(wire);
+            self.pool.returned.notify_one();
+        } else {
+            drop(waiting);
             self.cell.0 = Some((self.generation, wire));
+        }
+    }
+
+    fn lend(&mut self) {
+        self.lent = true;
+        self.pool.lent.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if self.lent {
+            self.pool.lent.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -138,6 +221,14 @@ impl Slot<'_> {
 /// What is pooled: a connection and its generation, or room for one.
 #[derive(Debug, Default)]
 pub(crate) struct Cell(Option<(u64, Wire)>);
+
+impl Cell {
+    /// It has a connection of this generation that was used lately.
+    fn is_open(&self, generation: u64) -> bool {
+        let open = self.0.as_ref();
+        open.is_some_and(|(of, wire)| *of == generation && wire.is_fresh())
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Slots;

@@ -44,10 +44,15 @@ impl Server {
         self.doubted.store(false, Ordering::Release);
     }
 
-    /// Takes note of a failure.
-    pub(crate) fn failed(&self, error: &RedisError) {
+    /// Takes note of a failure on a connection. It is `established` if a reply has come on it.
+    ///
+    /// The pool's connections are dropped if an established one broke, or if the reply says why none is of use
+    /// (READONLY, NOAUTH, WRONGPASS). One that could not be opened says nothing of those that are open: the
+    /// system may have no file descriptor left, and the server may accept no more clients.
+    pub(crate) fn failed(&self, error: &RedisError, established: bool) {
         let advice = Advice::on(error);
-        if advice.condemns_all() && !error.is_timeout() {
+        let is_about_all = established || Advice::is_reply(error);
+        if is_about_all && advice.condemns_all() && !error.is_timeout() {
             self.pool.distrust();
         }
         self.silent

@@ -21,6 +21,8 @@ pub(crate) struct Wire {
     socket: Socket,
     parser: Parser,
     used: Moment,
+    /// A reply has come on it.
+    established: bool,
     publish: Publish,
 }
 
@@ -39,6 +41,7 @@ impl Wire {
             socket,
             parser: Parser::new(),
             used: Moment::now(),
+            established: false,
             publish,
         }
     }
@@ -57,7 +60,14 @@ impl Wire {
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
         let reply = self.parser.parse_value(&mut self.socket)?;
         self.used = Moment::now();
+        self.established = true;
         reply.extract_error()
+    }
+
+    /// Whether a reply has come on it. Before that, its failure can mean that the server accepted it and closed
+    /// it again, because it has too many clients.
+    pub(crate) fn is_established(&self) -> bool {
+        self.established
     }
 
     /// Whether a reply to what was sent last has begun to arrive: then the server has done it.

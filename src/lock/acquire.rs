@@ -165,7 +165,17 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
         Kind::Plain => script::attempt(&answer.reply),
         Kind::Fenced => script::attempt_fenced(&answer.reply),
     };
-    match found.map_err(|error| core.connections.refusal(key, error))? {
+    let found = match found {
+        Ok(found) => found,
+        // The lock may have been granted, but the reply does not say so.
+        Err(error) => {
+            owner::retire();
+            answer.in_vain.follow_up(&script::release(key, &owner));
+            withdraw(core, key, owner, terms);
+            return Err(core.connections.refusal(key, error));
+        }
+    };
+    match found {
         Attempt::Held(millis) => {
             take_back(core, key, owner, terms, answer.in_vain);
             // What never expires can still be deleted without a word.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::Lease;
 use redis::Cmd;
 
-use crate::locks::{MINUTE, STRANGER, client, hold, hold_everywhere, patient, plant};
+use crate::locks::{MINUTE, OTHER_KINDS, STRANGER, client, hold, hold_everywhere, patient, plant};
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
@@ -63,15 +63,23 @@ fn a_free_lock_is_told() {
 #[test]
 fn what_is_no_lock_stays() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("SET").arg("text").arg(1));
-    let () = server.ask(Cmd::new().arg("HSET").arg("user").arg("name").arg("Ann"));
-    for key in ["text", "user"] {
+    for (key, command, what) in OTHER_KINDS {
+        let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
         let output = patient(&server.url())
             .args(["break", "--yes", key])
             .output();
-        output.expect_failure(64, &[key, "another type"]);
+        output.expect_failure(64, &[key, "another type", what]);
         assert!(exists(&server, key), "{key}");
     }
+}
+
+#[test]
+fn a_lock_of_a_client_of_another_kind_is_freed() {
+    let server = Server::start();
+    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("somebody").arg(1));
+    let output = patient(&server.url()).args(["break", "-y", "k"]).output();
+    assert!(output.expect(0).text().contains("somebody"));
+    assert!(!exists(&server, "k"));
 }
 
 #[test]

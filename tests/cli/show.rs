@@ -6,7 +6,9 @@ use leasehold::{Lease, LockClient};
 use redis::Cmd;
 use serde_json::json;
 
-use crate::locks::{MINUTE, STRANGER, client, hold, hold_everywhere, objects, patient, plant};
+use crate::locks::{
+    MINUTE, OTHER_KINDS, STRANGER, client, hold, hold_everywhere, objects, patient, plant,
+};
 use crate::proxy::{Fault, Proxy};
 use crate::support::deployment::{ClusterDeployment, Independent};
 use crate::support::server::Server;
@@ -71,28 +73,30 @@ fn a_free_lock_is_told_with_a_status_of_its_own() {
     }
 }
 
+/// As the library says it.
 #[test]
 fn what_is_no_lock_is_a_wrong_type() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("SET").arg("text").arg(1));
-    let () = server.ask(Cmd::new().arg("HSET").arg("user").arg("name").arg("Ann"));
-    let mut readwrite = redis::cmd("HSET");
-    let () = server.ask(
-        readwrite
-            .arg("rw")
-            .arg("mode")
-            .arg("read")
-            .arg(STRANGER)
-            .arg(1),
-    );
-    for key in ["text", "user", "rw"] {
+    for (key, command, what) in OTHER_KINDS {
+        let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
+        let told = client(&server).inspect(key).unwrap_err().to_string();
+        assert!(told.contains(what), "{told}");
         let output = patient(&server.url()).args(["show", key]).output();
-        output.expect_failure(64, &[key, "another type", &server.address()]);
+        output.expect_failure(64, &[key, "another type", &server.address(), &told]);
     }
     patient(&server.url())
         .args(["show", ""])
         .output()
         .expect_failure(64, &["name"]);
+}
+
+/// Its owner is no UUID, and it is held all the same.
+#[test]
+fn a_lock_of_a_client_of_another_kind_is_shown() {
+    let server = Server::start();
+    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("somebody").arg(1));
+    let output = patient(&server.url()).args(["show", "k"]).output();
+    assert!(output.expect(0).text().contains("owner      somebody\n"));
 }
 
 /// Nothing that was read says so, and the advice for another type is to delete it.

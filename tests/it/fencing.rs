@@ -18,13 +18,18 @@ fn token(lock: &FencedLock) -> u64 {
     token
 }
 
+fn token_key(name: &str) -> String {
+    format!("redisson_lock_token:{{{name}}}")
+}
+
 fn last_token(server: &Server, name: &str) -> Option<u64> {
-    server.ask(redis::cmd("GET").arg(format!("redisson_lock_token:{{{name}}}")))
+    server.ask(redis::cmd("GET").arg(token_key(name)))
 }
 
 fn set(redis: &mut Connection, name: &str, value: impl redis::ToRedisArgs) {
-    let key = format!("redisson_lock_token:{{{name}}}");
-    redis::cmd("SET").arg(key).arg(value).exec(redis).unwrap();
+    let mut command = redis::cmd("SET");
+    let set = command.arg(token_key(name)).arg(value);
+    set.exec(redis).unwrap();
 }
 
 /// What a Java process does when it takes the lock: WIRE, `RFencedLock`.
@@ -203,17 +208,42 @@ fn a_hold_without_a_token_is_not_given_one() {
     assert_eq!(last_token(&server, &name).map(|last| last > 0), Some(true));
 }
 
+/// Anything but a whole number from 0 on.
 #[test]
 fn where_no_token_can_be_made_no_lock_is_taken() {
     let server = Server::start();
     let name = unique("no token");
     let lock = client(&server.url()).fenced_lock(&name);
-    set(&mut server.connection(), &name, "seven");
-    assert!(matches!(lock.acquire(), Err(Error::Redis { .. })));
-    let key = format!("redisson_lock_token:{{{name}}}");
-    server.ask::<()>(redis::cmd("DEL").arg(&key));
+    let mut redis = server.connection();
+    for value in [
+        "seven", "nan", "-nan", "inf", "-inf", "1e400", "1e15", "0x10", " 12 ", "12abc", "", "-5",
+        "1.5",
+    ] {
+        set(&mut redis, &name, value);
+        let refused = lock.acquire();
+        assert!(
+            matches!(refused, Err(Error::Redis { .. })),
+            "{value:?}: {refused:?}"
+        );
+        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+        assert_eq!(keys, [token_key(&name)], "{value:?}");
+        let kept: String = server.ask(redis::cmd("GET").arg(token_key(&name)));
+        assert_eq!(kept, value);
+        assert_eq!(lock.hold_count(), 0);
+    }
+}
+
+#[test]
+fn a_token_key_of_another_type_is_named() {
+    let server = Server::start();
+    let name = unique("no token");
+    let lock = client(&server.url()).fenced_lock(&name);
+    let key = token_key(&name);
     server.ask::<()>(redis::cmd("LPUSH").arg(&key).arg(7));
-    assert!(matches!(lock.acquire(), Err(Error::WrongType { .. })));
+    let error = lock.acquire().unwrap_err();
+    assert!(matches!(error, Error::WrongType { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&key) && text.contains("a list"), "{text}");
     assert_eq!(lock.hold_count(), 0);
     assert!(!lock.is_locked().unwrap());
 }

@@ -55,6 +55,8 @@ struct Sent {
     /// In the order in which they were sent; those that are answered are gone.
     requests: VecDeque<Open>,
     wire: RedisResult<Wire>,
+    /// A reply had come on the connection when it broke.
+    established: bool,
     /// The first of the two replies to the first request is there.
     acknowledged: bool,
     asked: Moment,
@@ -208,6 +210,7 @@ impl Volley {
             None => server.node.open(time),
         };
         let asked = Moment::now();
+        let established = wire.as_ref().is_ok_and(Wire::is_established);
         let wire = wire.and_then(|mut wire| {
             let mut packed = Vec::new();
             for open in &group {
@@ -231,6 +234,7 @@ impl Volley {
             server,
             requests: group,
             wire,
+            established,
             acknowledged: false,
             asked,
         }
@@ -238,7 +242,12 @@ impl Volley {
 
     /// Keeps a connection on which everything was answered.
     fn keep(&mut self, sent: Sent) {
-        let Sent { server, wire, .. } = sent;
+        let Sent {
+            server,
+            wire,
+            established,
+            ..
+        } = sent;
         let line = self.lines.iter().position(|line| line.is_to(&server));
         let line = line.unwrap_or_else(|| {
             self.lines.push(Line {
@@ -259,7 +268,7 @@ impl Volley {
                 }
             }
             Err(error) => {
-                line.server.failed(&error);
+                line.server.failed(&error, established);
                 line.cut_off = true;
             }
         }

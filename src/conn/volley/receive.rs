@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Open, ROUNDS, Replied, Sent, Volley};
 use crate::clock::Moment;
 use crate::conn::advice::Advice;
+use crate::conn::wire::Wire;
 use crate::key::LockKey;
 use crate::script::Call;
 
@@ -137,6 +138,7 @@ impl Volley {
                     }
                 }
                 advice if !advice.keeps_connection() || !in_step => {
+                    sent.established |= sent.wire.as_ref().is_ok_and(Wire::is_established);
                     sent.wire = Err(error.clone());
                 }
                 _ => {}

@@ -137,7 +137,10 @@ impl Contest<'_> {
                     let left = millis.map_or(POLL, Duration::from_millis);
                     said.held.push((left, at));
                 }
+                // This server may have granted the lock, but the reply does not say so.
                 Err(error) => {
+                    owner::retire();
+                    withdraw(&lock.core, &lock.key, owner, terms);
                     let refusal = lock.core.connections.refusal(&lock.key, error);
                     said.failures.push(refusal);
                 }

@@ -1,5 +1,8 @@
 //! A process that holds locks forks: its child has none of them, and does them no harm.
 
+#[cfg(target_os = "linux")]
+pub mod namespace;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -232,3 +232,26 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
         assert_eq!(books.count(&name), 0);
     }
 }
+
+/// The lock was granted, and the reply does not say so. Nothing but a release frees it in time.
+#[test]
+fn an_acquire_whose_reply_cannot_be_read_is_taken_back() {
+    let bench = Bench::new();
+    let mut books = bench.books();
+    let client = client(&bench, LEASE.get() * 60, SLIP.get() * 4);
+    let plain = client.reentrant_lock(&unique("unreadable"));
+    let fenced = client.fenced_lock(&unique("unreadable"));
+    let locks: [&dyn Lock; 2] = [&plain, &fenced];
+    for lock in locks {
+        always(&bench, "acquire", Fault::ReplaceReply("+GRANTED\r\n"));
+        let result = lock.lock();
+        assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+        assert!(!lock.is_held_by_current_thread());
+        let soon = LEASE.get() * 5;
+        books.comes_to(0, lock.name(), soon, "a reply that cannot be read");
+        bench.proxy.calm();
+        lock.lock().unwrap();
+        assert_eq!(books.count(lock.name()), 1);
+        lock.unlock().unwrap();
+    }
+}

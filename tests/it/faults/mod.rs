@@ -23,3 +23,4 @@ mod refusals;
 mod renewal;
 mod restarts;
 mod seen;
+pub mod unopened;

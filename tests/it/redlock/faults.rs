@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, take_all};
+use crate::support::builder;
+use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
@@ -199,4 +201,28 @@ fn an_interrupt_ends_the_wait_and_leaves_nothing() {
     servers.delete(0..2);
     assert!(lock.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
     lock.unlock().unwrap();
+}
+
+/// What this server granted is no part of the hold, and is released there.
+#[test]
+fn a_grant_whose_reply_cannot_be_read_is_taken_back() {
+    let servers = Servers::start(3);
+    // From here on the servers know the script, and do what is asked by its hash.
+    servers.lock().acquire().unwrap().unlock().unwrap();
+    let proxy = Proxy::before(&servers.0[0].address());
+    proxy.on_request(|request| {
+        if request.runs("acquire") {
+            Fault::ReplaceReply("+GRANTED\r\n")
+        } else {
+            Fault::Pass
+        }
+    });
+    let urls = [proxy.url(), servers.0[1].url(), servers.0[2].url()];
+    let lasting = |url: &String| builder(url).watchdog_lease(SOON.get() * 6).build();
+    let clients: Result<Vec<_>, _> = urls.iter().map(lasting).collect();
+    let lock = RedLock::new(&clients.unwrap(), NAME);
+    lock.lock().unwrap();
+    eventually("the grant to be released", || servers.counts() == [0, 1, 1]);
+    lock.unlock().unwrap();
+    assert_eq!(servers.held(), 0);
 }

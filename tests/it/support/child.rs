@@ -4,6 +4,7 @@
 //! to do from its arguments and by lines on its input.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
@@ -47,6 +48,12 @@ const ROLES: &[(&str, Role)] = &[
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_and_wait", faults::fork::fork_and_wait),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
+    #[cfg(target_os = "linux")]
+    (
+        "fork_into_a_namespace",
+        faults::fork::namespace::fork_into_a_namespace,
+    ),
+    ("without_descriptors", faults::unopened::without_descriptors),
     ("trust_the_system", tls::trust_the_system),
     ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
@@ -85,6 +92,10 @@ pub fn hear() -> String {
     line.trim().to_owned()
 }
 
+fn myself() -> PathBuf {
+    std::env::current_exe().expect("a test binary")
+}
+
 /// A child process; killed when dropped.
 pub struct Process {
     role: &'static str,
@@ -104,8 +115,23 @@ impl Process {
         arguments: &[&str],
         environment: Vec<(&'static str, String)>,
     ) -> Self {
-        let myself = std::env::current_exe().expect("a test binary");
-        let mut child = Command::new(myself)
+        Self::spawn(Command::new(myself()), role, arguments, environment)
+    }
+
+    /// Run by this program, whose last argument is followed by the command to run.
+    pub fn start_under(launcher: &[&str], role: &'static str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(launcher[0]);
+        command.args(&launcher[1..]).arg(myself());
+        Self::spawn(command, role, arguments, Vec::new())
+    }
+
+    fn spawn(
+        mut command: Command,
+        role: &'static str,
+        arguments: &[&str],
+        environment: Vec<(&'static str, String)>,
+    ) -> Self {
+        let mut child = command
             .args(["support::child::run", "--exact", "--nocapture"])
             .env(ROLE, role)
             .env(ARGUMENTS, arguments.join("\n"))

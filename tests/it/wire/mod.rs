@@ -2,6 +2,7 @@
 
 mod foreign;
 mod layout;
+mod other_kinds;
 mod permissions;
 mod scripts;
 

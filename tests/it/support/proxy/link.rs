@@ -161,6 +161,7 @@ impl Link {
                     self.client.write(piece);
                 }
             }
+            Fault::ReplaceReply(instead) => self.client.write(instead.as_bytes()),
             Fault::HoldBack(gate) => {
                 self.client.write(reply);
                 gate.answered();

@@ -83,6 +83,8 @@ pub enum Fault {
         every: usize,
         pause: Duration,
     },
+    /// The server does it, and the client gets this instead of the reply.
+    ReplaceReply(&'static str),
     /// Half of it goes to the server, then both sides are cut.
     HalfRequest,
     /// It never reaches the server. The connection stays open.

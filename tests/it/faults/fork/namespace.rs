@@ -1,0 +1,88 @@
+//! A fork into a PID namespace, where the child can have the process id of its parent.
+
+use std::process::Command;
+
+use fork::Fork;
+use leasehold::Lock;
+use nix::sched::{CloneFlags, unshare};
+
+use super::{Held, live, wait_for};
+use crate::faults::seen;
+use crate::support::child::{self, Process};
+use crate::support::server::Server;
+use crate::support::unique;
+
+/// What gives a command a PID namespace of its own, if the system permits it.
+fn with_own_pids() -> Option<&'static [&'static str]> {
+    const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--kill-child"];
+    const AS_USER: &[&str] = &[
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ];
+    [AS_ROOT, AS_USER].into_iter().find(|launcher| {
+        let output = Command::new(launcher[0])
+            .args(&launcher[1..])
+            .arg("true")
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// The role: process 1 of a PID namespace forks a child that is process 1 of another one.
+pub fn fork_into_a_namespace(arguments: &[&str]) {
+    let &[url, prefix] = arguments else {
+        panic!("{arguments:?}")
+    };
+    assert_eq!(std::process::id(), 1);
+    let held = Held::take(url, prefix);
+    child::say("held");
+    assert_eq!(child::hear(), "fork");
+    unshare(CloneFlags::CLONE_NEWPID).expect("the parent was permitted the same");
+    let child = match fork::fork().expect("the system can fork") {
+        Fork::Parent(child) => child,
+        Fork::Child => live(|| {
+            assert_eq!(std::process::id(), 1);
+            held.is_not_held();
+            held.asks_nothing();
+            held.goes();
+        }),
+    };
+    wait_for(child);
+    assert!(held.stands());
+    child::say("tried");
+    assert_eq!(child::hear(), "end");
+    for _ in 0..2 {
+        held.by_hand.unlock().expect("it is held");
+    }
+    for guard in held.by_guards {
+        guard.unlock().expect("it is held");
+    }
+}
+
+#[test]
+fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
+    let Some(launcher) = with_own_pids() else {
+        println!("skipped: this system does not permit a PID namespace");
+        return;
+    };
+    let server = Server::start();
+    let prefix = unique("fork");
+    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let holders = || names.each_ref().map(|name| seen::holders(&server, name));
+    let arguments = [&*server.url(), &prefix];
+    let mut parent = Process::start_under(launcher, "fork_into_a_namespace", &arguments);
+    assert_eq!(parent.hear(), "held");
+    let before = holders();
+    parent.say("fork");
+    assert_eq!(parent.hear(), "tried");
+    assert_eq!(holders(), before);
+    parent.say("end");
+    parent.finish();
+    for name in &names {
+        assert!(seen::is_free(&server, name), "{name}");
+    }
+}

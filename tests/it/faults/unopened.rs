@@ -1,0 +1,228 @@
+//! A connection that cannot be opened costs none of those that are open.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Lease, Lock, LockClient, LockClientBuilder, LockEvent, RedLock};
+use redis::Connection;
+
+use crate::support::builder;
+use crate::support::child::{self, Process};
+use crate::support::deployment::Independent;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SOON, eventually};
+
+/// Connections that are open when the server accepts no more.
+const OPEN: usize = 4;
+
+/// Threads that share them.
+const THREADS: usize = 6;
+
+/// Calls of each of these threads.
+const CALLS: usize = 25;
+
+/// No renewal is due during the test, so that the callers' connections are the only ones.
+fn settings(url: &str) -> LockClientBuilder {
+    builder(url)
+        .pool_size(u32::try_from(THREADS).expect("a few"))
+        .watchdog_lease(SOON.get() * 6)
+        .command_timeout(SOON.get())
+}
+
+fn client(url: &str) -> LockClient {
+    settings(url).build().expect("the settings are good")
+}
+
+/// The ids of all connections but `admin`.
+fn connections(admin: &mut Connection) -> BTreeSet<u64> {
+    let mut list = redis::cmd("CLIENT");
+    let list: String = list.arg("LIST").query(admin).expect("the server answers");
+    let others = list
+        .lines()
+        .filter(|line| !line.contains("cmd=client|list"));
+    let ids = others.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
+    ids.map(|id| id.parse().expect("a number")).collect()
+}
+
+fn configure(admin: &mut Connection, parameter: &str, value: impl ToString) {
+    let mut config = redis::cmd("CONFIG");
+    let set = config.arg("SET").arg(parameter).arg(value.to_string());
+    set.exec(admin).expect("the server answers");
+}
+
+fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
+    let lock = client.reentrant_lock(lock);
+    let taken = lock.try_acquire(Duration::ZERO, Lease::RENEWED)?;
+    taken.expect("no other thread uses this name").unlock()
+}
+
+/// Uses `threads` connections at a time until that many are open.
+fn open_connections(client: &LockClient, admin: &mut Connection, threads: usize) {
+    eventually("the connections to be open", || {
+        let start = Barrier::new(threads);
+        thread::scope(|scope| {
+            for at in 0..threads {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    take_and_release(client, &format!("warm:{at}")).expect("the server answers");
+                });
+            }
+        });
+        connections(admin).len() == threads
+    });
+}
+
+/// More threads than open connections, all of which succeed.
+fn shared_by_all(client: &LockClient) {
+    thread::scope(|scope| {
+        for at in 0..THREADS {
+            scope.spawn(move || {
+                for call in 0..CALLS {
+                    let result = take_and_release(client, &format!("thread:{at}"));
+                    result.unwrap_or_else(|error| panic!("call {call} of thread {at}: {error}"));
+                }
+            });
+        }
+    });
+}
+
+/// All calls go on with the connections that are open when `refuse` ends. What came of a call that prefers a
+/// connection of its own.
+fn goes_on(
+    url: &str,
+    admin: &mut Connection,
+    refuse: impl FnOnce(&mut Connection),
+) -> leasehold::Result<bool> {
+    let client = client(url);
+    open_connections(&client, admin, OPEN);
+    let before = connections(admin);
+    refuse(admin);
+    shared_by_all(&client);
+    take_and_release(&client, "one more").expect("there are idle connections");
+    let forced = client.force_unlock("free");
+    take_and_release(&client, "one more").expect("there are idle connections");
+    assert_eq!(connections(admin), before);
+    forced
+}
+
+#[test]
+fn a_server_that_closes_its_port_is_used_by_the_open_connections() {
+    let server = Server::start();
+    let forced = goes_on(&server.url(), &mut server.connection(), |admin| {
+        configure(admin, "port", 0);
+    });
+    assert!(!forced.expect("there are idle connections"));
+}
+
+#[test]
+fn a_socket_file_that_is_gone_costs_no_open_connection() {
+    let server = Server::start();
+    let forced = goes_on(&server.unix_url(), &mut server.connection(), |_| {
+        std::fs::remove_file(server.socket()).expect("our own directory");
+    });
+    assert!(!forced.expect("there are idle connections"));
+}
+
+/// The server accepts and closes a further connection. It refuses either the log-in or the first command.
+#[test]
+fn too_many_clients_cost_no_open_connection() {
+    for password in [None, Some("s3cret")] {
+        let options = Server::options();
+        let server = match password {
+            Some(password) => options.password(password).start(),
+            None => options.start(),
+        };
+        let forced = goes_on(&server.url(), &mut server.connection(), |admin| {
+            configure(admin, "maxclients", OPEN + 1);
+        });
+        // Without a log-in, the connection is refused when the request has been sent.
+        assert!(password.is_none() || forced.is_ok(), "{forced:?}");
+    }
+}
+
+/// The role: has no file descriptor left for a further connection.
+pub fn without_descriptors(arguments: &[&str]) {
+    let &[url] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let client = client(url);
+    let redis = redis::Client::open(url).expect("the address is good");
+    let mut admin = redis.get_connection().expect("the server answers");
+    open_connections(&client, &mut admin, OPEN);
+    let before = connections(&mut admin);
+    let open = || File::open("/dev/null").ok();
+    let files: Vec<File> = std::iter::from_fn(open).collect();
+    shared_by_all(&client);
+    drop(files);
+    assert_eq!(connections(&mut admin), before);
+    child::say("done");
+}
+
+#[test]
+fn a_process_without_file_descriptors_uses_its_open_connections() {
+    let server = Server::start();
+    let few = ["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"];
+    let child = Process::start_under(&few, "without_descriptors", &[&server.url()]);
+    assert_eq!(child.finish(), ["done"]);
+}
+
+/// The watchdog has a connection of its own, and cannot open it.
+#[test]
+fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
+    let server = Server::start();
+    let admin = &mut server.connection();
+    let lease = LEASE.get() * 2;
+    let client = settings(&server.url()).watchdog_lease(lease).build();
+    let client = client.expect("the settings are good");
+    let events = client.events();
+    let guard = client.reentrant_lock("held").acquire().expect("it is free");
+    let before = connections(admin);
+    configure(admin, "port", 0);
+    eventually("a renewal that fails", || {
+        let mut events = events.try_iter();
+        events.any(|event| matches!(event, LockEvent::RenewalFailed { .. }))
+    });
+    take_and_release(&client, "free").expect("a connection is open");
+    assert_eq!(connections(admin), before);
+    configure(admin, "port", server.port());
+    let renewals = || client.stats().renewals;
+    eventually("a renewal", || renewals() > 0);
+    guard.unlock().expect("it was held all the time");
+}
+
+/// One thread uses the open connection to a server, another thread needs a second one for a Redlock.
+#[test]
+fn a_redlock_that_cannot_connect_costs_no_open_connection() {
+    let servers = Independent::start(3);
+    let build = |url: &String| client(url);
+    let clients: Vec<LockClient> = servers.urls().iter().map(build).collect();
+    let redlock = RedLock::new(&clients, "red");
+    redlock.lock().expect("all servers answer");
+    redlock.unlock().expect("it is held");
+    let admin = &mut servers.server(0).connection();
+    let before = connections(admin);
+    configure(admin, "port", 0);
+    let client_command = |words: &[&str], admin: &mut Connection| {
+        let command = redis::cmd("CLIENT").arg(words).exec(admin);
+        command.expect("the server answers");
+    };
+    client_command(&["PAUSE", "60000", "WRITE"], admin);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| take_and_release(&clients[0], "plain"));
+        eventually("the connection to be in use", || {
+            let mut list = redis::cmd("CLIENT");
+            let list: String = list.arg("LIST").query(admin).expect("the server answers");
+            list.contains("flags=b ")
+        });
+        redlock.lock().expect("two servers answer");
+        client_command(&["UNPAUSE"], admin);
+        let result = waiting.join().expect("no panic");
+        result.expect("its connection is open");
+    });
+    redlock.unlock().expect("it is held");
+    assert_eq!(connections(admin), before);
+}

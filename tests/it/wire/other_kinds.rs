@@ -1,0 +1,167 @@
+//! Keys that hold another kind of lock, or data: every call says what it found there, and changes nothing.
+
+use std::time::Duration;
+
+use leasehold::{Error, Interrupt, Lease, Lock, LockClient, RedLock, Result};
+
+use crate::support::client;
+use crate::support::deployment::Independent;
+use crate::support::server::Server;
+use crate::support::timing::SOON;
+
+const KEY: &str = "key";
+
+const OWNER: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
+
+/// A command on the key with its arguments, and what the error says of the result.
+type Kind = (&'static str, &'static [&'static str], &'static str);
+
+const KINDS: &[Kind] = &[
+    ("SET", &["1"], "a string"),
+    ("RPUSH", &["1"], "a list"),
+    ("SADD", &["1"], "a set"),
+    ("ZADD", &["1", "one"], "a zset"),
+    ("XADD", &["*", "a", "1"], "a stream"),
+    ("HSET", &["mode", "read", OWNER, "1"], "a read-write lock"),
+    (
+        "HSET",
+        &[
+            "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54:write",
+            "1",
+            "mode",
+            "write",
+        ],
+        "a read-write lock",
+    ),
+    ("HSET", &[OWNER, "1", "more", "1"], "a hash of 2 fields"),
+    ("HSET", &["mode", "1"], "no owner"),
+    ("HSET", &["", "1"], "no owner"),
+    ("HSET", &["two\nlines", "1"], "no owner"),
+    ("HSET", &["name", "Ann"], "no hold count"),
+    ("HSET", &[OWNER, "0"], "no hold count"),
+    ("HSET", &[OWNER, "-1"], "no hold count"),
+    ("HSET", &[OWNER, "1.5"], "no hold count"),
+    ("HSET", &[OWNER, ""], "no hold count"),
+    ("HSET", &[OWNER, "4294967296"], "no hold count"),
+    ("HSET", &[OWNER, "9223372036854775807"], "no hold count"),
+];
+
+/// Every call that asks for the lock.
+fn every_call(client: &LockClient) -> Vec<(&'static str, Result<()>)> {
+    let lock = client.reentrant_lock(KEY);
+    let fixed = Lease::fixed(SOON.get());
+    vec![
+        ("lock", lock.lock()),
+        (
+            "try_lock",
+            lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
+        ),
+        (
+            "try_lock, waiting",
+            lock.try_lock(SOON.get(), fixed).map(drop),
+        ),
+        (
+            "lock_interruptibly",
+            lock.lock_interruptibly(fixed, &Interrupt::new()),
+        ),
+        ("acquire", lock.acquire().map(drop)),
+        ("fenced", client.fenced_lock(KEY).acquire().map(drop)),
+        ("several", client.multi_lock(["other", KEY]).lock()),
+        ("is_locked", lock.is_locked().map(drop)),
+        ("remaining_lease", lock.remaining_lease().map(drop)),
+        ("inspect", client.inspect(KEY).map(drop)),
+        ("force_unlock", client.force_unlock(KEY).map(drop)),
+    ]
+}
+
+/// All calls fail, and the error names what the key holds. The key stays as it is.
+#[track_caller]
+fn is_refused(server: &Server, client: &LockClient, what: &str) {
+    let dump = || -> (Vec<u8>, i64) {
+        let mut pipe = redis::pipe();
+        let both = pipe.cmd("DUMP").arg(KEY).cmd("PTTL").arg(KEY);
+        both.query(&mut server.connection())
+            .expect("the key is there")
+    };
+    let before = dump();
+    for (call, result) in every_call(client) {
+        let Err(error @ Error::WrongType { .. }) = &result else {
+            panic!("{call} of {what}: {result:?}");
+        };
+        let text = error.to_string();
+        let named = text.contains(what) && text.contains(&server.address());
+        assert!(named, "{call} of {what}: {text}");
+    }
+    assert_eq!(dump(), before, "{what}");
+    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    assert_eq!(keys, [KEY], "{what}");
+}
+
+#[test]
+fn what_is_not_a_lock_is_named_and_left_alone() {
+    let server = Server::start();
+    let client = client(&server.url());
+    for (command, arguments, what) in KINDS {
+        server.ask::<()>(redis::cmd("DEL").arg(KEY));
+        server.ask::<redis::Value>(redis::cmd(command).arg(KEY).arg(arguments));
+        is_refused(&server, &client, what);
+    }
+    server.ask::<()>(redis::cmd("DEL").arg(KEY));
+    server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(b"\xff\xfe").arg(1));
+    is_refused(&server, &client, "no owner");
+}
+
+/// A user who may not run TYPE, which the other calls do not need.
+#[test]
+fn a_type_that_may_not_be_asked_for_is_a_wrong_type_all_the_same() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
+    server.ask::<()>(acl.arg(&["~*", "&*", "+@all", "-type"]));
+    let url = format!("redis://worker:secret@{}", server.address());
+    server.ask::<()>(redis::cmd("SET").arg(KEY).arg("mine"));
+    is_refused(&server, &client(&url), "a value that is not a hash");
+}
+
+#[test]
+fn a_lock_of_any_other_client_is_a_lock() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock(KEY);
+    for owner in [OWNER, "u:1", "somebody"] {
+        for count in [1, 2_147_483_648, u32::MAX] {
+            server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(owner).arg(count));
+            assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+            let status = client.inspect(KEY).unwrap();
+            assert_eq!(status.owner.as_deref(), Some(owner));
+            assert_eq!(status.hold_count, count);
+            assert!(lock.is_locked().unwrap());
+            assert!(client.force_unlock(KEY).unwrap());
+            assert!(!lock.is_locked().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_read_write_lock_on_most_servers_is_no_redlock() {
+    let servers = Independent::start(3);
+    for server in &servers.servers()[..2] {
+        let mut hset = redis::cmd("HSET");
+        server.ask::<()>(hset.arg(KEY).arg("mode").arg("read").arg(OWNER).arg(1));
+    }
+    let clients: Vec<LockClient> = servers.urls().iter().map(|url| client(url)).collect();
+    let lock = RedLock::new(&clients, KEY);
+    for result in [
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
+        lock.try_lock(SOON.get(), Lease::RENEWED).map(drop),
+        lock.is_locked().map(drop),
+    ] {
+        assert!(matches!(result, Err(Error::WrongType { .. })), "{result:?}");
+    }
+    let keys: Vec<u32> = servers.servers().iter().map(count_keys).collect();
+    assert_eq!(keys, [1, 1, 0]);
+}
+
+fn count_keys(server: &Server) -> u32 {
+    server.ask(&redis::cmd("DBSIZE"))
+}
