@@ -166,7 +166,7 @@ impl<'a> Leaving<'a> {
                     // The level is over all the same, and Redis is to know it.
                     hold.end_count(Written::Unknown);
                 }
-                core.watchdog.reschedule(hold.id(), hold.schedule());
+                core.watchdog.reschedule(hold.id());
                 result.map_or(Ok(()), |result| result.map(drop))
             }
             What::Last => {
