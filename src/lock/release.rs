@@ -239,7 +239,13 @@ fn cleared_away(core: &Core, hold: &Hold, answer: &Answer) {
             lock: hold.key().shared_name(),
             late_by,
         });
-        let lock = hold.key().name();
-        tell(|| tracing::info!(lock, ?late_by, "a lock was released after its lease"));
+        let lock = hold.key().shared_name();
+        tell(move || {
+            tracing::info!(
+                lock = &*lock,
+                ?late_by,
+                "a lock was released after its lease"
+            );
+        });
     }
 }

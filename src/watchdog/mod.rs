@@ -112,10 +112,13 @@ impl Watchdog {
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let worker = thread::Worker::new(Arc::clone(&shared), volley, observer, command_timeout);
-        let thread = std::thread::Builder::new()
-            .name("leasehold-watchdog".into())
-            .spawn(move || worker.run())?;
+        let worker = thread::Worker::new(
+            Arc::clone(&shared),
+            volley,
+            Arc::clone(&observer),
+            command_timeout,
+        );
+        let thread = observer.spawn("leasehold-watchdog", move || worker.run())?;
         Ok(Self {
             shared,
             thread: Some(thread),

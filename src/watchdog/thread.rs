@@ -265,7 +265,7 @@ impl Worker {
             counters.renewals_unknown.add(failed);
         }
         let node = self.volley.name(&locks[0].2.key);
-        tell(|| {
+        tell(move || {
             tracing::warn!(
                 %node,
                 locks = failed,
