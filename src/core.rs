@@ -10,7 +10,7 @@ use crate::conn::{Connections, Topology, Volley};
 use crate::error::{Error, Result};
 use crate::key::LockKey;
 use crate::local::LocalQueue;
-use crate::observe::Observer;
+use crate::observe::{Observer, Reporter};
 use crate::patience::Patience;
 use crate::process::Process;
 use crate::wait::Subscriber;
@@ -30,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) connections: Arc<Connections>,
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) observer: Arc<Observer>,
+    /// Dropped last: the other threads report until they end.
+    _reporter: Reporter,
 }
 
 impl Core {
@@ -39,12 +41,14 @@ impl Core {
         let observer = Arc::new(Observer::default());
         let connections = Arc::new(Connections::new(&config, Arc::clone(&topology)));
         let volley = Volley::new(Arc::clone(&topology), Arc::clone(&observer));
+        let no_thread = |error: std::io::Error| Error::Config {
+            field: "threads",
+            value: error.to_string(),
+            rule: "the client's threads could not be started".into(),
+        };
+        let reporter = observer.start_reporter().map_err(no_thread)?;
         let watchdog = Watchdog::start(volley, Arc::clone(&observer), config.command_timeout)
-            .map_err(|error| Error::Config {
-                field: "threads",
-                value: error.to_string(),
-                rule: "the watchdog thread could not be started".into(),
-            })?;
+            .map_err(no_thread)?;
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -66,6 +70,7 @@ impl Core {
             connections,
             queue: Arc::default(),
             observer,
+            _reporter: reporter,
         })
     }
 

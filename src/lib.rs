@@ -166,7 +166,12 @@
 //! Losses, failed renewals and a missing subscription are logged as warnings by `tracing`, a release
 //! that came late and a connection that is back as information. No password and no URL is ever logged; a user
 //! name only where a reply of the server has it (Redis 7.2 and later name the user who lacks a permission).
-//! What listens to the log may panic: that ends neither thread of the client.
+//!
+//! The log subscriber and the metrics recorder of the program may block or panic. On the program's own
+//! threads the client calls them directly. For its own threads the client calls them on a thread that does
+//! nothing else, so they delay no renewal and no wake-up. While they block there, up to 16,384 log lines and
+//! samples wait; further ones are dropped, and their number is logged. Increments of counters are summed up
+//! and never dropped.
 //!
 //! With the feature `metrics`, the facade of that name is told:
 //!

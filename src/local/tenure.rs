@@ -103,26 +103,20 @@ impl Tenure {
         let pace = self.levels.pace();
         let confirm = self.confirm_by().unwrap_or(Moment::NEVER);
         let look = self.look_again().min(confirm).min(self.expires);
+        let retry = slack(pace).max(Duration::from_millis(2));
         if self.levels.are_fixed() {
             return Schedule {
                 due: look,
                 ends: self.expires,
                 lease: None,
+                retry,
             };
         }
         Schedule {
             due: look.min(self.renew_by()),
             ends: self.expires,
             lease: Some(pace),
-        }
-    }
-
-    /// When it is to look after a renewal that failed at `now`.
-    pub(super) fn retry(&self, now: Moment) -> Schedule {
-        let pause = slack(self.levels.pace()).max(Duration::from_millis(2));
-        Schedule {
-            due: now.after(pause).min(self.expires),
-            ..self.schedule()
+            retry,
         }
     }
 
@@ -282,9 +276,10 @@ mod tests {
     #[test]
     fn a_failed_renewal_moves_no_deadline_and_is_tried_again_before_it() {
         let tenure = taken(Renewals::Unlimited);
-        let retry = tenure.retry(at(2000)).due;
-        assert!(retry > at(2000) && retry < tenure.expires());
-        assert_eq!(tenure.retry(end(0, LEASE)).due, tenure.expires());
+        let schedule = tenure.schedule();
+        let again = |failed: Moment| schedule.not_before(failed.after(schedule.retry)).due;
+        assert!(again(at(2000)) > at(2000) && again(at(2000)) < tenure.expires());
+        assert_eq!(again(end(0, LEASE)), tenure.expires());
     }
 
     #[test]

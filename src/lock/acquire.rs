@@ -116,9 +116,7 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
 /// A hold begins: its thread keeps the turn, and it is watched.
 pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, patience: &Patience) -> Held {
     turn.keep(Arc::clone(&hold));
-    let schedule = hold.schedule();
-    core.watchdog
-        .watch(hold.id(), Arc::clone(&hold) as _, schedule);
+    core.watchdog.watch(hold.id(), Arc::clone(&hold) as _);
     core.observer.counters.acquisitions.add(1);
     core.observer.counters.waited(patience.waited());
     Held {
@@ -267,7 +265,7 @@ fn reenter(
     let level = standing::recount(core, &hold, count, terms.millis, patience)
         .and_then(|asked| hold.push(terms, asked));
     // For the lease that was granted, or the count that is in doubt.
-    core.watchdog.reschedule(hold.id(), hold.schedule());
+    core.watchdog.reschedule(hold.id());
     let level = level?;
     core.observer.counters.reentries.add(1);
     Ok(Held {

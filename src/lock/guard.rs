@@ -258,7 +258,7 @@ impl Drop for LockGuard {
             return;
         }
         if let Err(error) = self.finish(Core::patience_for_an_answer) {
-            tell(|| {
+            tell(move || {
                 tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
             });
         }

@@ -152,7 +152,7 @@ impl Majority {
                     }
                 }
             };
-            core.watchdog.reschedule(hold.id(), hold.schedule());
+            core.watchdog.reschedule(hold.id());
             if let Ok(level) = level {
                 core.observer.counters.reentries.add(1);
                 held.push(Held {

@@ -166,7 +166,7 @@ impl<'a> Leaving<'a> {
                     // The level is over all the same, and Redis is to know it.
                     hold.end_count(Written::Unknown);
                 }
-                core.watchdog.reschedule(hold.id(), hold.schedule());
+                core.watchdog.reschedule(hold.id());
                 result.map_or(Ok(()), |result| result.map(drop))
             }
             What::Last => {
@@ -239,7 +239,13 @@ fn cleared_away(core: &Core, hold: &Hold, answer: &Answer) {
             lock: hold.key().shared_name(),
             late_by,
         });
-        let lock = hold.key().name();
-        tell(|| tracing::info!(lock, ?late_by, "a lock was released after its lease"));
+        let lock = hold.key().shared_name();
+        tell(move || {
+            tracing::info!(
+                lock = &*lock,
+                ?late_by,
+                "a lock was released after its lease"
+            );
+        });
     }
 }

@@ -192,7 +192,7 @@ pub(super) fn extend(
     hold.check()?;
     let asked = renew(core, hold, millis, patience)?;
     hold.extended(asked, millis)?;
-    core.watchdog.reschedule(hold.id(), hold.schedule());
+    core.watchdog.reschedule(hold.id());
     Ok(())
 }
 
@@ -231,7 +231,7 @@ pub(super) fn extend_at_once(
         match verdict(core, hold, &answer, script::only_verdict)? {
             Ok(asked) => {
                 hold.extended(asked, millis)?;
-                core.watchdog.reschedule(hold.id(), hold.schedule());
+                core.watchdog.reschedule(hold.id());
                 Ok(())
             }
             // Asked under a name that its own thread has changed meanwhile: nothing is known.

@@ -78,7 +78,7 @@ pub(super) fn wait_in_line(
 pub(super) fn confirm_soon(parts: &[Handle]) {
     for Handle { core, key, .. } in parts {
         if let Some(hold) = core.queue.standing_hold(key.key()) {
-            core.watchdog.reschedule(hold.id(), hold.schedule());
+            core.watchdog.reschedule(hold.id());
         }
     }
 }

@@ -111,7 +111,7 @@ impl Call {
         match give_back(held) {
             Ok(()) => outcome,
             Err(error) if ignores_loss || outcome.is_failure() => {
-                tell(|| {
+                tell(move || {
                     tracing::warn!(%error, "a locked function ran, but its lock did not last or could not be given back");
                 });
                 outcome

@@ -74,12 +74,8 @@ counters! {
 }
 
 /// What the facade knows a number by. No label holds the name of a lock: there may be millions.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(feature = "metrics"),
-    expect(dead_code, reason = "read by the facade")
-)]
-struct Series {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Series {
     name: &'static str,
     label: Option<(&'static str, &'static str)>,
 }
@@ -99,7 +95,7 @@ impl Counter {
         }
     }
 
-    /// Calls into code of the user's, so not to be called under a mutex.
+    /// May call the application's metrics recorder. Never call this while a mutex is locked.
     pub(crate) fn add(&self, n: u64) {
         self.count(n);
         self.series.add(n);
@@ -143,27 +139,30 @@ impl Counters {
     }
 }
 
-#[cfg(feature = "metrics")]
 impl Series {
     fn add(self, n: u64) {
-        super::tell(|| {
-            let counter = match self.label {
-                Some((label, value)) => metrics::counter!(self.name, label => value),
-                None => metrics::counter!(self.name),
-            };
-            counter.increment(n);
-        });
+        if cfg!(feature = "metrics") {
+            super::reporter::count(self, n);
+        }
     }
+
+    /// Calls the metrics recorder.
+    #[cfg(feature = "metrics")]
+    pub(super) fn record(self, n: u64) {
+        let counter = match self.label {
+            Some((label, value)) => metrics::counter!(self.name, label => value),
+            None => metrics::counter!(self.name),
+        };
+        counter.increment(n);
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    pub(super) fn record(self, _: u64) {}
 }
 
 #[cfg(feature = "metrics")]
 fn record(name: &'static str, time: Duration) {
-    super::tell(|| metrics::histogram!(name).record(time));
-}
-
-#[cfg(not(feature = "metrics"))]
-impl Series {
-    fn add(self, _: u64) {}
+    super::tell(move || metrics::histogram!(name).record(time));
 }
 
 #[cfg(not(feature = "metrics"))]

@@ -1,27 +1,24 @@
 //! What an operator sees of a client: counters and events.
 
 mod counters;
+mod reporter;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
 pub(crate) use counters::Counters;
 pub use counters::Stats;
+pub(crate) use reporter::{Reporter, tell};
 
 use crate::error::LostReason;
 
 /// How many events one receiver of [`LockClient::events`](crate::LockClient::events) can be behind.
 const EVENT_BUFFER: usize = 1024;
-
-/// Runs code of the user's: what listens to the log, and what records metrics. Its panic is its own
-/// and stops here, so that no call and no thread of the crate is left half way.
-pub(crate) fn tell(listener: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(listener));
-}
 
 /// Something that happened to a lock or a connection without the call that caused it.
 ///
@@ -66,36 +63,56 @@ pub enum LockEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) counters: Counters,
+    /// Its mutex protects: no receiver has more than `EVENT_BUFFER` undelivered events.
     receivers: Mutex<Vec<Sender<LockEvent>>>,
+    queue: Arc<reporter::Queue>,
 }
 
 impl Observer {
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
-        let (sender, receiver) = bounded(EVENT_BUFFER);
+        // A bounded channel would allocate its whole buffer now, and keep it until the next event even if
+        // the receiver is dropped: only a message that cannot be sent tells of that.
+        let (sender, receiver) = unbounded();
         self.receivers.lock().push(sender);
         receiver
     }
 
-    /// A connection of the client's own threads is back.
-    pub(crate) fn reconnected(&self, node: &str) {
-        self.counters.reconnects.add(1);
-        self.emit(&LockEvent::Reconnected { node: node.into() });
-        tell(|| tracing::info!(node, "connected again"));
+    /// Starts the thread that calls the application's log subscriber and metrics recorder for the threads
+    /// of the client.
+    pub(crate) fn start_reporter(&self) -> io::Result<Reporter> {
+        Reporter::start(Arc::clone(&self.queue))
     }
 
-    /// Tells every receiver that still listens. Never blocks: a full one misses the event.
+    /// Starts a thread of the client. What it [tells](tell) is told by the reporter.
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        self.queue.spawn(name, body)
+    }
+
+    /// A connection of the client's own threads is back.
+    pub(crate) fn reconnected(&self, node: &Arc<str>) {
+        let node = Arc::clone(node);
+        self.counters.reconnects.add(1);
+        self.emit(&LockEvent::Reconnected {
+            node: Arc::clone(&node),
+        });
+        tell(move || tracing::info!(node = &*node, "connected again"));
+    }
+
+    /// Sends the event to every receiver that is not dropped. Never blocks: a full receiver misses the
+    /// event.
     pub(crate) fn emit(&self, event: &LockEvent) {
         let mut dropped = 0;
-        self.receivers
-            .lock()
-            .retain(|receiver| match receiver.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    dropped += 1;
-                    true
-                }
-                Err(TrySendError::Disconnected(_)) => false,
-            });
+        self.receivers.lock().retain(|receiver| {
+            if receiver.len() >= EVENT_BUFFER {
+                dropped += 1;
+                return true;
+            }
+            receiver.send(event.clone()).is_ok()
+        });
         if dropped > 0 {
             self.counters.events_dropped.add(dropped);
         }
@@ -110,14 +127,6 @@ mod tests {
         LockEvent::Reconnected {
             node: "node".into(),
         }
-    }
-
-    #[test]
-    fn a_listener_that_panics_harms_nobody() {
-        let mut told = false;
-        tell(|| panic!("it cannot bear to hear this"));
-        tell(|| told = true);
-        assert!(told);
     }
 
     #[test]

@@ -136,7 +136,9 @@ impl Ear {
             ..
         } = &*self.means;
         if let Err(error) = connections.publish(&self.shared.server, "PUBLISH", control, "", time) {
-            tell(|| tracing::debug!(?error, "the subscriber could not be told of a new channel"));
+            tell(move || {
+                tracing::debug!(?error, "the subscriber could not be told of a new channel");
+            });
         }
     }
 
@@ -150,10 +152,8 @@ impl Ear {
             state.running = true;
         }
         let worker = Worker::new(Arc::clone(&self.shared), Arc::clone(&self.means));
-        let spawned = std::thread::Builder::new()
-            .name("leasehold-subscriber".into())
-            .spawn(move || worker.run());
-        match spawned {
+        let observer = &self.means.observer;
+        match observer.spawn("leasehold-subscriber", move || worker.run()) {
             Ok(handle) => {
                 let ended = thread.replace(handle);
                 drop(thread);
@@ -164,7 +164,7 @@ impl Ear {
             Err(error) => {
                 self.shared.state.lock().running = false;
                 drop(thread);
-                tell(|| tracing::warn!(%error, "the subscriber thread could not be started"));
+                tell(move || tracing::warn!(%error, "the subscriber thread could not be started"));
             }
         }
     }

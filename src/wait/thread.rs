@@ -105,8 +105,8 @@ impl Worker {
         if let Err(error) = &result {
             self.failures = self.failures.saturating_add(1);
             if self.failures == 1 {
-                let node = self.shared.server.name();
-                tell(|| {
+                let (node, error) = (Arc::clone(self.shared.server.name()), error.clone());
+                tell(move || {
                     tracing::warn!(%node, %error, "no subscription; locks are polled until there is one");
                 });
             }
@@ -193,7 +193,8 @@ impl Worker {
             Err(error) if Advice::on(&error) == Advice::Refuse => {
                 self.shared.state.lock().registry.refused(channel);
                 if !std::mem::replace(&mut self.told_refusal, true) {
-                    tell(|| {
+                    let channel = Arc::clone(channel);
+                    tell(move || {
                         tracing::warn!(
                             %channel,
                             %error,

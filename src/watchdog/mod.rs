@@ -3,6 +3,8 @@
 
 mod errands;
 mod registry;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::fmt;
@@ -25,8 +27,11 @@ use crate::script::{Count, Renewal};
 use registry::Registry;
 
 /// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
-/// mutex then; a panic in one call is logged and hurts nobody else.
+/// mutex then; a panic in one call does not affect the other targets.
 pub(crate) trait Renew: Send + Sync + fmt::Debug {
+    /// When the watchdog is to look at it. This alone is called under the watchdog's mutex: it computes
+    /// from the target's state, and calls neither the watchdog nor code of the application.
+    fn schedule(&self) -> Schedule;
     /// The count that is to be written at `now`, because nobody knows what Redis has.
     fn settle(&self, now: Moment) -> Option<Count>;
     /// It was written, under this owner.
@@ -34,18 +39,19 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// What is to be done at `now`.
     fn step(&self, now: Moment) -> Step;
     /// Redis confirmed this renewal, which was sent after `asked`.
-    fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule;
+    fn renewed(&self, asked: Moment, done: &Renewal);
     /// A renewal got no clear answer, which says nothing about the lock.
-    fn not_renewed(&self, cause: &str) -> Schedule;
-    /// Redis answered to this renewal that the lock is gone; when to ask again if that settles
-    /// nothing.
-    fn lost(&self, reason: LostReason, asked: &Renewal) -> Option<Schedule>;
+    fn not_renewed(&self, cause: &str);
+    /// Redis answered to this renewal that the lock is gone. False if the answer settles nothing and
+    /// the target is to be renewed again.
+    fn lost(&self, reason: LostReason, asked: &Renewal) -> bool;
 }
 
 #[derive(Debug)]
 pub(crate) enum Step {
     Renew(Renewal),
-    Wait(Schedule),
+    /// Nothing now.
+    Wait,
     /// Nothing more, ever.
     Over,
 }
@@ -64,8 +70,10 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Its mutex protects: what is registered is looked at no later than when it is due, because the
-/// thread decides how long to sleep and an insertion decides whether to end that sleep under it.
+/// Its mutex protects two invariants. What is registered is looked at no later than when it is due: the
+/// thread decides how long to sleep, and an insertion decides whether to end that sleep, under it. And a
+/// stored schedule is never older than the state of its target: each thread that changes the state calls
+/// `reschedule` afterwards, which asks the target under it. So it is locked before a target's mutex.
 #[derive(Debug)]
 struct State {
     registry: Registry<Arc<dyn Renew>>,
@@ -104,10 +112,13 @@ impl Watchdog {
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let worker = thread::Worker::new(Arc::clone(&shared), volley, observer, command_timeout);
-        let thread = std::thread::Builder::new()
-            .name("leasehold-watchdog".into())
-            .spawn(move || worker.run())?;
+        let worker = thread::Worker::new(
+            Arc::clone(&shared),
+            volley,
+            Arc::clone(&observer),
+            command_timeout,
+        );
+        let thread = observer.spawn("leasehold-watchdog", move || worker.run())?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -116,18 +127,16 @@ impl Watchdog {
     }
 
     /// Watches `target` from now on.
-    pub(crate) fn watch(&self, id: Id, target: Arc<dyn Renew>, schedule: Schedule) {
+    pub(crate) fn watch(&self, id: Id, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
+        let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.look_by(state, schedule.due);
     }
 
-    /// Looks at the target at another time; nothing if it is not watched any more.
-    pub(crate) fn reschedule(&self, id: Id, schedule: Schedule) {
-        let mut state = self.shared.state.lock();
-        if state.registry.reschedule(id, schedule) {
-            self.shared.look_by(state, schedule.due);
-        }
+    /// To be called after each change of the target's schedule. Does nothing if it is not watched.
+    pub(crate) fn reschedule(&self, id: Id) {
+        self.shared.reschedule(id, |target| target.schedule());
     }
 
     /// Forgets the target, without waiting for a renewal under way: that can touch only this
@@ -154,6 +163,15 @@ impl Watchdog {
 }
 
 impl Shared {
+    /// Stores the schedule that `ask` gets from the target.
+    fn reschedule(&self, id: Id, ask: impl FnOnce(&dyn Renew) -> Schedule) {
+        let mut state = self.state.lock();
+        let due = state.registry.reschedule(id, |target| ask(&**target));
+        if let Some(due) = due {
+            self.look_by(state, due);
+        }
+    }
+
     /// Has the thread look no later than `due`.
     fn look_by(&self, state: parking_lot::MutexGuard<'_, State>, due: Moment) {
         let wake = due < state.asleep_until;

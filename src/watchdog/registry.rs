@@ -13,6 +13,18 @@ pub(crate) struct Schedule {
     pub(crate) ends: Moment,
     /// The lease that is renewed; `None` if only the end of a lease is waited for.
     pub(crate) lease: Option<Duration>,
+    /// The pause after a renewal that failed.
+    pub(crate) retry: Duration,
+}
+
+impl Schedule {
+    /// The same schedule, but not due before `earliest`. The end of the lease is never delayed.
+    pub(crate) fn not_before(self, earliest: Moment) -> Self {
+        Self {
+            due: self.due.max(earliest).min(self.ends),
+            ..self
+        }
+    }
 }
 
 /// How early a renewal may be, so that many are made at once: a few hundredths of the lease, but no
@@ -51,15 +63,19 @@ impl<T: Clone> Registry<T> {
         self.targets.insert(id, Entry { target, schedule });
     }
 
-    /// False if it is not there (any more).
-    pub(crate) fn reschedule(&mut self, id: Id, schedule: Schedule) -> bool {
-        let Some(entry) = self.targets.get_mut(&id) else {
-            return false;
-        };
+    /// Stores the schedule that `ask` gets from the target. Returns when the target is due, or `None`
+    /// if it is not registered.
+    pub(crate) fn reschedule(
+        &mut self,
+        id: Id,
+        ask: impl FnOnce(&T) -> Schedule,
+    ) -> Option<Moment> {
+        let entry = self.targets.get_mut(&id)?;
+        let schedule = ask(&entry.target);
         self.agenda.remove(&(entry.schedule.due, id));
         self.agenda.insert((schedule.due, id));
         entry.schedule = schedule;
-        true
+        Some(schedule.due)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
@@ -132,7 +148,19 @@ mod tests {
             due: at(due),
             ends: Moment::NEVER,
             lease: None,
+            retry: Duration::ZERO,
         }
+    }
+
+    #[test]
+    fn a_failure_delays_a_schedule_but_not_the_end_of_its_lease() {
+        let schedule = Schedule {
+            ends: at(50),
+            ..schedule(10)
+        };
+        assert_eq!(schedule.not_before(at(5)).due, at(10));
+        assert_eq!(schedule.not_before(at(20)).due, at(20));
+        assert_eq!(schedule.not_before(at(60)).due, at(50));
     }
 
     #[test]
@@ -144,9 +172,8 @@ mod tests {
                 id,
                 (),
                 Schedule {
-                    due: at(due),
-                    ends: Moment::NEVER,
                     lease,
+                    ..schedule(due)
                 },
             );
         }
@@ -235,8 +262,9 @@ mod tests {
                         model.insert(id, due);
                     }
                     Step::Reschedule(id, due) => {
-                        let there = model.get_mut(&id).map(|old| *old = due).is_some();
-                        prop_assert_eq!(registry.reschedule(id, schedule(due)), there);
+                        let there = model.get_mut(&id).map(|old| *old = due);
+                        let stored = registry.reschedule(id, |()| schedule(due));
+                        prop_assert_eq!(stored, there.map(|()| at(due)));
                     }
                     Step::Remove(id) => {
                         prop_assert_eq!(registry.remove(id).is_some(), model.remove(&id).is_some());

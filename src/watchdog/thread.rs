@@ -36,7 +36,7 @@ pub(super) struct Worker {
 }
 
 /// One lock of a pass, and what is asked of Redis for it.
-type Asked = (Id, Arc<dyn Renew>, Renewal);
+pub(super) type Asked = (Id, Arc<dyn Renew>, Renewal);
 
 /// What there is to do.
 struct Work {
@@ -140,15 +140,15 @@ impl Worker {
     }
 
     /// Asks each target what it wants; those that want a renewal come back.
-    fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<Asked> {
+    pub(super) fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<Asked> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
             match guarded(|| target.step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
-                Some(Step::Wait(schedule)) => self.reschedule(*id, schedule),
+                Some(Step::Wait) => self.reschedule(*id),
                 Some(Step::Over) => drop(self.forget(*id)),
-                None => self.reschedule(*id, after_panic()),
+                None => self.retry(*id),
             }
         }
         renewals
@@ -216,13 +216,15 @@ impl Worker {
     }
 
     /// Tells each lock of a batch what Redis says of it.
-    fn settle_batch(&self, batch: &[&Asked], verdicts: &[Verdict], asked: Moment) {
+    pub(super) fn settle_batch(&self, batch: &[&Asked], verdicts: &[Verdict], asked: Moment) {
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
                 Verdict::Done => {
                     self.observer.counters.renewals.add(1);
-                    let schedule = guarded(|| target.renewed(asked, renewal));
-                    self.reschedule(*id, schedule.unwrap_or_else(after_panic));
+                    match guarded(|| target.renewed(asked, renewal)) {
+                        Some(()) => self.reschedule(*id),
+                        None => self.retry(*id),
+                    }
                 }
                 Verdict::Lost(reason) => self.lose(*id, target, *reason, renewal),
             }
@@ -236,13 +238,13 @@ impl Worker {
             return;
         }
         match guarded(|| target.lost(reason, asked)) {
-            Some(Some(schedule)) => self.reschedule(id, schedule),
-            Some(None) | None => drop(self.forget(id)),
+            Some(false) => self.retry(id),
+            Some(true) | None => drop(self.forget(id)),
         }
     }
 
     /// No clear answer: that says nothing about the locks, which are asked for again soon.
-    fn fail(&self, locks: &[&Asked], error: &RedisError) {
+    pub(super) fn fail(&self, locks: &[&Asked], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
         for (id, target, _) in locks {
@@ -250,8 +252,8 @@ impl Worker {
                 continue;
             }
             failed += 1;
-            let schedule = guarded(|| target.not_renewed(&cause));
-            self.reschedule(*id, schedule.unwrap_or_else(after_panic));
+            guarded(|| target.not_renewed(&cause));
+            self.retry(*id);
         }
         if failed == 0 {
             return;
@@ -263,7 +265,7 @@ impl Worker {
             counters.renewals_unknown.add(failed);
         }
         let node = self.volley.name(&locks[0].2.key);
-        tell(|| {
+        tell(move || {
             tracing::warn!(
                 %node,
                 locks = failed,
@@ -277,8 +279,17 @@ impl Worker {
         self.shared.state.lock().registry.contains(id)
     }
 
-    fn reschedule(&self, id: Id, schedule: Schedule) {
-        self.shared.state.lock().registry.reschedule(id, schedule);
+    fn reschedule(&self, id: Id) {
+        self.shared.reschedule(id, schedule_of);
+    }
+
+    /// After a try that failed: the target is due as it says, but not at once again.
+    fn retry(&self, id: Id) {
+        let now = Moment::now();
+        self.shared.reschedule(id, |target| {
+            let schedule = schedule_of(target);
+            schedule.not_before(now.after(schedule.retry))
+        });
     }
 
     fn forget(&self, id: Id) -> Option<Arc<dyn Renew>> {
@@ -295,12 +306,13 @@ fn is_for_one_lock(error: &RedisError) -> bool {
     }
 }
 
-fn after_panic() -> Schedule {
-    Schedule {
+fn schedule_of(target: &dyn Renew) -> Schedule {
+    guarded(|| target.schedule()).unwrap_or_else(|| Schedule {
         due: Moment::now().after(AFTER_PANIC),
         ends: Moment::NEVER,
         lease: None,
-    }
+        retry: AFTER_PANIC,
+    })
 }
 
 /// Runs a target's own code; `None` if it panicked.

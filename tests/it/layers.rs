@@ -146,6 +146,33 @@ fn the_library_keeps_its_manners() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A log and a recorder of metrics may block. `observe/` knows on which threads they may be called, and
+/// marks the threads on which they may not.
+#[test]
+fn only_observe_starts_threads_and_calls_code_of_the_application() {
+    const ONLY_THERE: &[&str] = &["thread::Builder", "thread::spawn", "metrics::"];
+    let mut wrong = Vec::new();
+    for file in files("src", "rs") {
+        if file.starts_with("src/cli")
+            || file.starts_with("src/observe")
+            || file.ends_with("tests.rs")
+        {
+            continue;
+        }
+        let text = read(&file);
+        let mut before = "";
+        for (line, code) in code(without_tests(&text)) {
+            let is_told = before.contains("tell(") || code.contains("tell(");
+            let logs = code.contains("tracing::") && !is_told;
+            if logs || ONLY_THERE.iter().any(|ban| code.contains(ban)) {
+                wrong.push(format!("{}:{line}: {code}", file.display()));
+            }
+            before = code;
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn no_file_is_too_long() {
     for file in files("src", "rs") {

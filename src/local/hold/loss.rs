@@ -54,12 +54,13 @@ impl Hold {
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
         }
-        // Last of all: what listens to these is code of the user's, and may take its time.
+        // Last of all: on a thread of the application these call its code, which may block.
         self.observer.counters.tell_loss(reason);
         if before.is_none() {
             self.observer.counters.held(self.held_for());
         }
-        tell(|| tracing::warn!(lock = self.key.name(), %reason, "a held lock is lost"));
+        let lock = self.key.shared_name();
+        tell(move || tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
     }
 
     /// Where the loss is told.

@@ -10,6 +10,10 @@ use crate::script::{Count, Renewal};
 use crate::watchdog::{Renew, Schedule, Step};
 
 impl Renew for Hold {
+    fn schedule(&self) -> Schedule {
+        Self::schedule(self)
+    }
+
     fn settle(&self, now: Moment) -> Option<Count> {
         let mut state = self.state.lock();
         if state.end.is_some() {
@@ -43,7 +47,7 @@ impl Renew for Hold {
             return Step::Over;
         }
         let Want::Renewal(millis) = want else {
-            return Step::Wait(state.schedule());
+            return Step::Wait;
         };
         state.unconfirmed += 1;
         Step::Renew(Renewal {
@@ -53,35 +57,28 @@ impl Renew for Hold {
         })
     }
 
-    fn renewed(&self, asked: Moment, done: &Renewal) -> Schedule {
+    fn renewed(&self, asked: Moment, done: &Renewal) {
         self.answered();
         // A hold that is over by now says so, and does not come back.
         if self.check().is_ok() {
             self.state.lock().tenure.renewed(asked, done.millis);
         }
-        self.schedule()
     }
 
-    fn not_renewed(&self, cause: &str) -> Schedule {
-        let now = Moment::now();
-        let (expires, retry) = {
-            let tenure = &self.state.lock().tenure;
-            (tenure.expires(), tenure.retry(now))
-        };
+    fn not_renewed(&self, cause: &str) {
         self.observer.emit(&LockEvent::RenewalFailed {
             lock: self.key.shared_name(),
             cause: cause.into(),
-            lease_left: expires.since(now),
+            lease_left: self.expires().left(),
         });
-        retry
     }
 
-    fn lost(&self, reason: LostReason, asked: &Renewal) -> Option<Schedule> {
-        if !asked.owner.covers(&self.owner()) {
-            // It was not asked for under the name that it has now.
-            return Some(self.state.lock().tenure.retry(Moment::now()));
+    fn lost(&self, reason: LostReason, asked: &Renewal) -> bool {
+        // Else it was not asked for under the name that it has now.
+        let is_lost = asked.owner.covers(&self.owner());
+        if is_lost {
+            self.lose(reason);
         }
-        self.lose(reason);
-        None
+        is_lost
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient, LostReason};
+use leasehold::{Error, Lease, Lock, LockClient, LostReason};
 
 use super::bench::{Bench, is_unavailable};
 use crate::support::proxy::Fault;

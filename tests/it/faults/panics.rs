@@ -1,4 +1,4 @@
-//! A panic of the application's own code on a thread of the client: its log, which hears of a loss.
+//! A log that panics when it is called for a thread of the client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -13,9 +13,14 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, unique};
 
-/// A log that panics on one thread.
-struct Panicking {
-    thread: &'static str,
+/// A log that panics on the threads of clients.
+struct Panicking;
+
+fn is_a_clients_own_thread() -> bool {
+    let thread = thread::current();
+    thread
+        .name()
+        .is_some_and(|name| name.starts_with("leasehold"))
 }
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +39,7 @@ impl Subscriber for Panicking {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        if thread::current().name() == Some(self.thread) {
+        if is_a_clients_own_thread() {
             PANICS.fetch_add(1, Ordering::SeqCst);
             panic!("on purpose, at {:?}", event.metadata().name());
         }
@@ -45,27 +50,27 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-/// The role: one of the scenarios below, with a log that panics on one thread of the clients. A
-/// process of its own, because a process has one log.
+/// The role: one of the scenarios below, with a log that panics. A process of its own, because a process
+/// has one log.
 pub fn panicking_log(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")
     };
-    let (thread, play): (_, fn(&str)) = match scenario {
-        "loss" => ("leasehold-watchdog", a_lock_is_lost),
-        "failure" => ("leasehold-watchdog", a_renewal_fails),
-        "subscription" => ("leasehold-subscriber", a_subscription_is_cut),
+    let play: fn(&str) = match scenario {
+        "loss" => a_lock_is_lost,
+        "failure" => a_renewal_fails,
+        "subscription" => a_subscription_is_cut,
         other => panic!("{other}"),
     };
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if thread::current().name() != Some(thread) {
+        if !is_a_clients_own_thread() {
             report(info);
             // Threads that wait for a lock would wait on.
             std::process::exit(101);
         }
     }));
-    tracing::subscriber::set_global_default(Panicking { thread }).expect("the first");
+    tracing::subscriber::set_global_default(Panicking).expect("the first");
     play(url);
     let panics = PANICS.load(Ordering::SeqCst);
     assert!(panics > 0, "the log was not called at all");

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockClient, LockClientBuilder, LockEvent, RedLock};
+use leasehold::{Lease, LockClient, LockClientBuilder, LockEvent, RedLock};
 use redis::Connection;
 
 use crate::support::builder;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LockClient, RedLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, RedLock, Result};
 
 use crate::support::client;
 use crate::support::deployment::Independent;

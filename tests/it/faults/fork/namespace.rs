@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use fork::Fork;
-use leasehold::Lock;
 use nix::sched::{CloneFlags, unshare};
 
 use super::{Held, live, wait_for};

@@ -1,0 +1,108 @@
+use parking_lot::Mutex;
+
+use super::*;
+use crate::config::LockClientBuilder;
+use crate::conn::Topology;
+use crate::deployment::Urls;
+use crate::script::Verdict;
+
+const ID: Id = 7;
+
+fn at(millis: u64) -> Moment {
+    Moment::now().after(Duration::from_millis(millis))
+}
+
+fn schedule(due: Moment) -> Schedule {
+    Schedule {
+        due,
+        ends: Moment::NEVER,
+        lease: Some(Duration::from_millis(64)),
+        retry: Duration::from_millis(2),
+    }
+}
+
+/// A hold whose thread makes a nested acquire just when the watchdog has computed its schedule.
+#[derive(Debug)]
+struct Nested {
+    shared: Arc<Shared>,
+    due: Mutex<Moment>,
+    sooner: Moment,
+}
+
+impl Nested {
+    fn acquire(&self) {
+        *self.due.lock() = self.sooner;
+        self.shared.reschedule(ID, |target| target.schedule());
+    }
+}
+
+impl Renew for Nested {
+    fn schedule(&self) -> Schedule {
+        schedule(*self.due.lock())
+    }
+    fn settle(&self, _: Moment) -> Option<Count> {
+        None
+    }
+    fn settled(&self, _: &Owner) {}
+    fn step(&self, _: Moment) -> Step {
+        self.acquire();
+        Step::Wait
+    }
+    fn renewed(&self, _: Moment, _: &Renewal) {
+        self.acquire();
+    }
+    fn not_renewed(&self, _: &str) {
+        self.acquire();
+    }
+    fn lost(&self, _: LostReason, _: &Renewal) -> bool {
+        self.acquire();
+        false
+    }
+}
+
+#[test]
+fn a_schedule_that_changes_during_a_renewal_is_kept() {
+    let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+    let topology = Topology::new(&config.validate().unwrap()).unwrap();
+    let observer = Arc::<Observer>::default();
+    let volley = Volley::new(Arc::new(topology), Arc::clone(&observer));
+    let shared = Arc::<Shared>::default();
+    let worker = thread::Worker::new(Arc::clone(&shared), volley, observer, Duration::ZERO);
+    let renewal = || Renewal {
+        key: LockKey::new("", "lock"),
+        owner: Owner::current(&uuid::Uuid::new_v4()),
+        millis: 64,
+    };
+    type Pass = fn(&thread::Worker, &[&thread::Asked]);
+    let passes: [(&str, Pass); 4] = [
+        ("step", |worker, asked| {
+            worker.step_all(&[(ID, Arc::clone(&asked[0].1))]);
+        }),
+        ("renewed", |worker, asked| {
+            worker.settle_batch(asked, &[Verdict::Done], Moment::now());
+        }),
+        ("lost", |worker, asked| {
+            worker.settle_batch(asked, &[Verdict::Lost(LostReason::Deleted)], Moment::now());
+        }),
+        ("failed", |worker, asked| {
+            worker.fail(asked, &(redis::ErrorKind::Io, "no reply").into());
+        }),
+    ];
+    for (what, pass) in passes {
+        let (later, sooner) = (at(60_000), at(30_000));
+        let target: Arc<dyn Renew> = Arc::new(Nested {
+            shared: Arc::clone(&shared),
+            due: Mutex::new(later),
+            sooner,
+        });
+        let mut state = shared.state.lock();
+        state
+            .registry
+            .insert(ID, Arc::clone(&target), schedule(later));
+        drop(state);
+        pass(&worker, &[&(ID, target, renewal())]);
+        let registry = &mut shared.state.lock().registry;
+        assert_eq!(registry.next_due(), Some(sooner), "{what}");
+        registry.remove(ID);
+    }
+}
