@@ -3,6 +3,7 @@
 mod advice;
 mod answer;
 mod attempt;
+mod batch;
 mod exchange;
 mod fanout;
 mod hint;
@@ -24,7 +25,7 @@ use redis::RedisError;
 
 pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
-pub(crate) use fanout::{Enough, Question, ask_all};
+pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
 pub(crate) use server::Server;
 #[cfg(feature = "cli")]
 pub(crate) use talk::Talk;

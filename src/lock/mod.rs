@@ -10,6 +10,7 @@ mod handle;
 mod held;
 mod majority;
 mod multi;
+mod pipeline;
 mod redlock;
 mod reentrant;
 mod release;

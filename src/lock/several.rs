@@ -4,15 +4,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::acquire;
+use super::acquire::take;
 use super::handle::{Handle, Take};
-use super::held::{Held, release_all, release_levels, slowest};
+use super::held::{Held, Needed, release_all, release_levels, slowest};
+use super::pipeline::{Attempted, attempt};
 use super::{LockGuard, standing};
 use crate::clock::Moment;
+use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals};
+use crate::local::Turn;
 use crate::patience::{Patience, by_chance};
+use crate::script::{self, Inspected};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where
 /// other programs may take the same ones in another order. Between half of it and one and a half.
@@ -68,6 +72,7 @@ impl Take for Several {
 
     /// Takes all of them; `None` if the patience ends before.
     fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
+        patience.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
         // Since when their leases have not lasted until all were had.
         let mut lost = None;
@@ -121,27 +126,44 @@ impl Several {
     }
 
     pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
-        let all = held.len();
-        LockGuard::new(Arc::clone(&self.name), held, all)
+        LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
-    /// Takes them one after another. Whatever way this ends without all of them, what was taken is
-    /// given back.
+    /// Takes them in this order: those of one client that follow each other together, and alone the one that others
+    /// hold. If this does not end with all of them, what was taken is given back.
     fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
-        let mut taken = Taken::default();
+        let mut taken = Taken::new(patience);
         let mut in_time = Moment::NEVER;
-        for (at, lock) in order.iter().enumerate() {
+        let mut refused = None;
+        while let Some(&lock) = order.get(taken.held.len()) {
+            let at = taken.held.len();
             // What the last one met says nothing about this one.
             patience.silent_since(None);
             let until = in_time.min(self.yield_by(at));
             let hurried =
                 (until < Moment::NEVER).then(|| patience.until(until, lock.core.command_timeout));
-            match acquire(lock, lease, hurried.as_ref().unwrap_or(patience)) {
-                Ok(Some(held)) => {
-                    in_time = in_time.min(half_time(&held, lease)?);
-                    taken.push(held);
+            let hurried = hurried.as_ref();
+            let attempted = next(
+                &order[at..],
+                refused.take(),
+                lease,
+                hurried.unwrap_or(patience),
+            );
+            match attempted {
+                Ok(attempted) if attempted.held.is_empty() => {
+                    // Nothing is kept that would be given back for a name that may be free in a moment.
+                    if attempted.refused.is_none() || hurried.unwrap_or(patience).is_over() {
+                        return Ok(Round::Refused(at));
+                    }
+                    refused = attempted.refused;
                 }
-                Ok(None) => return Ok(Round::Refused(at)),
+                Ok(attempted) => {
+                    for held in attempted.held {
+                        in_time = in_time.min(half_time(&held, lease));
+                        taken.push(held);
+                    }
+                    refused = attempted.refused;
+                }
                 // The whole call may have more time for an answer than one who holds others has.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
                     if hurried.is_some() && !patience.is_over() =>
@@ -183,7 +205,7 @@ impl Several {
             lock: self.name().into(),
         })?;
         let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
-        release_levels(levels, holds.len(), &patience)
+        release_levels(levels, Needed::All, &patience)
     }
 
     pub(super) fn hold_count(&self) -> u32 {
@@ -196,49 +218,102 @@ impl Several {
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        self.check()?;
+        let patience = self.check()?.patience_for_an_answer();
+        let mut questions = Vec::with_capacity(self.locks.len());
+        for Handle { core, key, .. } in self.locks.iter() {
+            core.check_process(key.name())?;
+            questions.push(Question {
+                connections: &core.connections,
+                lock: key,
+                call: script::inspect(key),
+            });
+        }
         let mut longest = None;
-        for lock in self.locks.iter() {
-            longest = longest.max(lock.remaining_lease()?);
+        let answers = ask_batch(&questions, |_| None, &patience);
+        for (question, answer) in questions.iter().zip(answers) {
+            let answer = answer.map_err(|no_answer| no_answer.error)?;
+            let found = script::inspected(answer.reply)
+                .map_err(|error| question.connections.refusal(question.lock, error))?;
+            longest = longest.max(found.as_ref().map(Inspected::left));
         }
         Ok(longest)
     }
 }
 
-/// When half of a lease that is not renewed for ever is over: whoever still waits for other locks then
-/// would have this one for too short a time, or not at all.
-fn half_time(held: &Held, lease: Lease) -> Result<Moment> {
-    let terms = lease.terms(held.core.watchdog_lease)?;
-    Ok(match terms.renewals {
-        Renewals::Unlimited => Moment::NEVER,
-        _ => Moment::now().after(Duration::from_millis(terms.millis) / 2),
+/// The next of these locks: with the turn at the first one, that one alone.
+fn next(
+    locks: &[&Handle],
+    turn: Option<Turn>,
+    lease: Lease,
+    patience: &Patience,
+) -> Result<Attempted> {
+    let Some(turn) = turn else {
+        let of_one_client = |one: &&Handle, next: &&Handle| Arc::ptr_eq(&one.core, &next.core);
+        let mut runs = locks.chunk_by(of_one_client);
+        return attempt(runs.next().unwrap_or_default(), lease, patience);
+    };
+    let terms = lease.terms(locks[0].core.watchdog_lease)?;
+    let held = take(locks[0], turn, terms, patience)?;
+    Ok(Attempted {
+        held: held.into_iter().collect(),
+        refused: None,
     })
 }
 
+/// When half of a lease that ends by itself is over: if other locks are still waited for then, too little of it would be
+/// left.
+fn half_time(held: &Held, lease: Lease) -> Moment {
+    match lease.terms(held.core.watchdog_lease) {
+        Ok(terms) if terms.renewals != Renewals::Unlimited => {
+            Moment::now().after(Duration::from_millis(terms.millis) / 2)
+        }
+        _ => Moment::NEVER,
+    }
+}
+
 /// What was taken on the way to all of them. Dropped, it is given back.
-#[derive(Default)]
-struct Taken {
+struct Taken<'p> {
     held: Vec<Held>,
     /// When each of them was.
     since: Vec<Moment>,
+    /// Of the call.
+    patience: &'p Patience,
 }
 
-impl Taken {
+impl<'p> Taken<'p> {
+    fn new(patience: &'p Patience) -> Self {
+        Self {
+            held: Vec::new(),
+            since: Vec::new(),
+            patience,
+        }
+    }
+
     fn push(&mut self, held: Held) {
         self.held.push(held);
         self.since.push(Moment::now());
     }
 
+    /// What is left of the call.
+    fn rest(&self) -> Patience {
+        let slowest = slowest(self.held.iter().map(|held| &held.core));
+        let time = slowest.map(|core| core.command_timeout);
+        self.patience.rest(time.unwrap_or_default())
+    }
+
     /// Makes sure that what was taken before others were waited for still stands, and brings its lease up
     /// to its whole length; false if one is lost.
     fn renew(&self, lease: Lease) -> Result<bool> {
-        for (Held { core, hold, .. }, since) in self.held.iter().zip(&self.since) {
-            let millis = lease.terms(core.watchdog_lease)?.millis;
+        let mut old = Vec::new();
+        for (held, since) in self.held.iter().zip(&self.since) {
+            let millis = lease.terms(held.core.watchdog_lease)?.millis;
             let whole = Duration::from_millis(millis);
-            if !since.after(LONG_AGO.min(whole / 8)).is_past() {
-                continue;
+            if since.after(LONG_AGO.min(whole / 8)).is_past() {
+                old.push((held, whole));
             }
-            match standing::extend(core, hold, whole, &core.patience_for_an_answer()) {
+        }
+        if !old.is_empty() {
+            match standing::extend_all(&old, Needed::All, &self.rest()) {
                 Err(Error::Lost { .. }) => return Ok(false),
                 extended => extended?,
             }
@@ -247,12 +322,11 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if let Some(core) = slowest(self.held.iter().map(|held| &held.core)) {
-            // What gets no answer is released in the background.
-            let patience = core.patience_for_an_answer();
-            let _ = release_all(&self.held, self.held.len(), &patience);
+        if !self.held.is_empty() {
+            // What gets no answer in what is left of the call is released in the background.
+            let _ = release_all(&self.held, Needed::All, &self.rest());
         }
     }
 }

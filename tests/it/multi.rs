@@ -3,6 +3,7 @@
 mod exits;
 mod order;
 mod servers;
+mod time;
 
 pub use order::take_in_order;
 
