@@ -11,6 +11,7 @@ use super::fanout::Fanout;
 use super::server::Server;
 use super::topology::Redirect;
 use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
+use crate::clock::Moment;
 use crate::error::{Cause, Error};
 use crate::key::LockKey;
 use crate::owner;
@@ -48,8 +49,8 @@ pub(crate) fn ask_all(
     finish(requests, patience)
 }
 
-/// Sends each question until it has a clear answer, all of them within one deadline. What goes to one server goes out
-/// together on one connection. Before another copy of a question is sent, while an earlier one may be under way,
+/// Sends each question until it has a clear answer, all of them within one deadline, `answer_by`. What goes to one server
+/// goes out together on one connection. Before another copy of a question is sent, while an earlier one may be under way,
 /// `again` can put another call in its place. All calls must be repeatable.
 ///
 /// Nothing is sent once the deadline has passed.
@@ -58,9 +59,9 @@ pub(crate) fn ask_all(
 pub(crate) fn ask_batch(
     questions: &[Question<'_>],
     mut again: impl FnMut(usize) -> Option<Call>,
+    answer_by: Moment,
     patience: &Patience,
 ) -> Vec<Result<Answer, NoAnswer>> {
-    let answer_by = patience.answer_by();
     let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
     let (mut pause, mut redirections) = (Duration::ZERO, 0);
     while !answer_by.is_past() {
@@ -205,7 +206,7 @@ impl<'q> Request<'q> {
     }
 
     /// Announces a release also at the server that the lock is about to leave, where waiting threads still listen.
-    fn announce(&self, answer_by: crate::clock::Moment) {
+    fn announce(&self, answer_by: Moment) {
         if let (Some(Ok(replied)), Some(from)) = (&self.outcome, &self.sent_on_by)
             && self.is_asking()
             && self.call().has_released(&replied.reply)

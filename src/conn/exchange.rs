@@ -19,12 +19,16 @@ pub(super) const LONGEST_LOOK: Duration = Duration::from_millis(16);
 
 /// The requests to one server that have no reply yet.
 pub(super) struct Exchange<'s> {
+    /// That of one of the requests. All are of one client.
+    pub(super) place: usize,
     pub(super) server: &'s Arc<Server>,
     pub(super) slot: Slot<'s>,
     pub(super) wire: Wire,
     pub(super) asked: Moment,
     /// In the order in which they were sent.
     pub(super) pending: VecDeque<Pending>,
+    /// The server does not know their scripts. They are sent again when all others have their replies.
+    unknown: VecDeque<Pending>,
     /// The reply to the ASKING before the first of them, if that is there.
     acknowledged: Option<RedisResult<()>>,
     /// The connection can be used again.
@@ -79,6 +83,7 @@ impl Pending {
 impl<'s> Exchange<'s> {
     /// Requests that have just been sent.
     pub(super) fn new(
+        place: usize,
         server: &'s Arc<Server>,
         slot: Slot<'s>,
         wire: Wire,
@@ -87,11 +92,13 @@ impl<'s> Exchange<'s> {
     ) -> Self {
         let is_single = pending.len() == 1 && pending.iter().all(|only| !only.asking);
         Self {
+            place,
             server,
             slot,
             wire,
             asked,
             pending,
+            unknown: VecDeque::new(),
             is_single,
             acknowledged: None,
             is_sound: true,
@@ -105,9 +112,18 @@ impl<'s> Exchange<'s> {
         self.is_single && self.wire.is_answered()
     }
 
-    /// The next reply. A request whose script the server does not know is sent again by its source, behind the
-    /// others.
-    pub(super) fn receive<'c>(&mut self, call: impl Fn(usize) -> &'c Call) -> Received {
+    /// Whether every request has its reply.
+    pub(super) fn is_done(&self) -> bool {
+        self.pending.is_empty() && self.unknown.is_empty()
+    }
+
+    /// The next reply. Requests whose scripts the server does not know are sent again by their sources, which may take
+    /// `time`.
+    pub(super) fn receive<'c>(
+        &mut self,
+        call: impl Fn(usize) -> &'c Call,
+        time: Duration,
+    ) -> Received {
         while let Some(&first) = self.pending.front() {
             let reply = self.wire.receive();
             match &reply {
@@ -125,26 +141,27 @@ impl<'s> Exchange<'s> {
                 (reply, _) => reply,
             };
             self.pending.pop_front();
-            match reply {
-                Err(error) if Advice::on(&error) == Advice::SendSource && !first.by_source => {
-                    let again = Pending {
-                        by_source: true,
-                        ..first
-                    };
-                    self.pending.push_back(again);
-                    self.wire.give(LONGEST_LOOK);
-                    let packed = again.packed(call(again.place), &self.wire);
-                    if let Err(error) = self.wire.send(&packed) {
-                        self.is_torn = true;
-                        return Received::Broken(error);
-                    }
-                    if self.pending.front().is_some_and(|next| next.by_source) {
-                        return Received::Nothing;
-                    }
-                }
-                reply => return Received::Reply(first.place, reply),
+            let is_unknown = |error: &RedisError| Advice::on(error) == Advice::SendSource;
+            if first.by_source || !reply.as_ref().is_err_and(is_unknown) {
+                return Received::Reply(first.place, reply);
+            }
+            self.unknown.push_back(Pending {
+                by_source: true,
+                ..first
+            });
+        }
+        self.pending = std::mem::take(&mut self.unknown);
+        let requests = self.pending.iter();
+        let packed: Vec<u8> = requests
+            .flat_map(|request| request.packed(call(request.place), &self.wire))
+            .collect();
+        self.wire.give(time);
+        match self.wire.send(&packed) {
+            Ok(()) => Received::Nothing,
+            Err(error) => {
+                self.is_torn = true;
+                Received::Broken(error)
             }
         }
-        Received::Nothing
     }
 }

@@ -274,7 +274,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, patience: &Patienc
             call: script::release(&unwanted.key, &unwanted.owner),
         })
         .collect();
-    let answers = ask_batch(&questions, |_| None, patience);
+    let answers = ask_batch(&questions, |_| None, patience.answer_by(), patience);
     drop(questions);
     for (unwanted, answer) in unwanted.into_iter().zip(answers) {
         let Unwanted {

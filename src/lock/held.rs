@@ -50,7 +50,7 @@ impl Needed {
         patience: &Patience,
     ) -> Vec<Result<Answer, NoAnswer>> {
         match self {
-            Self::All => ask_batch(questions, again, patience),
+            Self::All => ask_batch(questions, again, patience.answer_by(), patience),
             Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, patience),
         }
     }

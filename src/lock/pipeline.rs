@@ -23,14 +23,46 @@ use crate::script::{self, Call};
 pub(super) struct Attempted {
     /// The first of the locks, in their order.
     pub(super) held: Vec<Held>,
-    /// The turn at the next one, if that was not granted. It can be waited for.
-    pub(super) refused: Option<Turn>,
+    /// Why there are no more of them, unless it is all or the patience ended.
+    pub(super) missing: Option<Missing>,
+}
+
+/// A lock that was not granted. It is to be asked for alone.
+pub(super) struct Missing {
+    /// The thread's turn, unless it holds the lock and asked for a further level.
+    turn: Option<Turn>,
+    /// There was no answer.
+    pub(super) is_unanswered: bool,
+}
+
+impl Missing {
+    fn new(turn: Option<Turn>) -> Self {
+        Self {
+            turn,
+            is_unanswered: false,
+        }
+    }
+
+    /// Asks for the lock, and waits for it, behind other threads of this process, too.
+    pub(super) fn take(
+        self,
+        lock: &Handle,
+        lease: Lease,
+        patience: &Patience,
+    ) -> Result<Attempted> {
+        let held = match self.turn {
+            Some(turn) => take(lock, turn, lease.terms(lock.core.watchdog_lease)?, patience)?,
+            None => acquire(lock, lease, patience)?,
+        };
+        Ok(Attempted {
+            held: held.into_iter().collect(),
+            missing: None,
+        })
+    }
 }
 
 /// Takes the first of these locks, in their order, up to the first one that is not granted. What was granted behind
 /// that one is given back. If the attempt fails, all is given back.
-///
-/// Nothing is held and no turn is given if the patience ends while other threads of this process have the first lock.
 pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> Result<Attempted> {
     let Handle { core, key, .. } = locks[0];
     core.check_process(key.name())?;
@@ -38,23 +70,19 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
     let terms = lease.terms(core.watchdog_lease)?;
     let mut parts = line_up(locks)?;
     if parts.len() < 2 {
-        let held = match parts.pop().map(|part| part.way) {
-            Some(Way::First(turn)) => take(locks[0], turn, terms, patience)?,
-            _ => acquire(locks[0], lease, patience)?,
-        };
-        return Ok(Attempted {
-            held: held.into_iter().collect(),
-            refused: None,
-        });
+        let turn = parts.pop().and_then(|part| part.way.turn());
+        let missing = Missing::new(turn);
+        return missing.take(locks[0], lease, patience);
     }
-    for part in parts.iter_mut().rev() {
-        if let Some(unanswered) = part.begin() {
-            patience.silent_since(Some(unanswered));
-        }
-    }
+    let since = parts.iter_mut().filter_map(Part::begin).min();
+    patience.silent_since(Some(since.unwrap_or_else(Moment::now)));
     let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
-    let answers = ask_batch(&questions, again, patience);
+    // Time for one more copy. Meanwhile nothing renews what is granted, and what is behind a lock that others hold keeps
+    // it from them.
+    let briefly = Moment::now().after(core.command_timeout * 2);
+    let answer_by = patience.answer_by().min(briefly);
+    let answers = ask_batch(&questions, again, answer_by, patience);
     let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
     for (part, answer) in parts.into_iter().zip(answers) {
         match part.came_to(terms, answer, patience) {
@@ -63,22 +91,22 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
             Err(refusal) => {
                 back.unwanted.extend(refusal.unwanted);
                 if stopped.is_none() {
-                    stopped = Some((refusal.turn, refusal.error));
+                    stopped = Some((refusal.missing, refusal.error));
                 } else {
-                    back.turns.extend(refusal.turn);
+                    back.turns.extend(refusal.missing.turn);
                 }
             }
         }
     }
-    let refused = match stopped {
-        Some((turn, Some(error))) => {
-            back.turns.extend(turn);
+    let missing = match stopped {
+        Some((missing, Some(error))) => {
+            back.turns.extend(missing.turn);
             kept.into_iter()
                 .for_each(|granted| back.add(granted, terms));
             back.give(core, patience);
             return Err(error);
         }
-        Some((turn, None)) => turn,
+        Some((missing, None)) => Some(missing),
         None => None,
     };
     let held = |granted| match granted {
@@ -87,7 +115,7 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
     };
     let held = kept.into_iter().map(held).collect();
     back.give(core, patience);
-    Ok(Attempted { held, refused })
+    Ok(Attempted { held, missing })
 }
 
 /// A lock that is asked for.
@@ -112,14 +140,21 @@ enum Granted {
 }
 
 /// A lock that was not granted.
-#[derive(Default)]
 struct Refusal {
-    /// With it the lock can be asked for again.
-    turn: Option<Turn>,
+    missing: Missing,
     /// What was granted, but is of no use.
     unwanted: Option<Unwanted>,
-    /// Why there is no other attempt.
+    /// Why it is not asked for again.
     error: Option<Error>,
+}
+
+impl Way {
+    fn turn(self) -> Option<Turn> {
+        match self {
+            Self::First(turn) => Some(turn),
+            Self::Again(..) => None,
+        }
+    }
 }
 
 /// The locks that this thread can ask for now, up to the first one that another thread of this process has or asks
@@ -191,35 +226,57 @@ impl<'a> Part<'a> {
         patience: &Patience,
     ) -> Result<Granted, Refusal> {
         let Handle { core, key, .. } = self.lock;
+        let is_over = patience.is_over();
         let turn = match self.way {
             Way::First(turn) => turn,
             Way::Again(hold, _) => {
                 let written = recounted(core, &hold, answer);
                 let level = add_level(core, hold, terms, written);
-                return level.map(Granted::Level).map_err(|error| Refusal {
-                    error: Some(error),
-                    ..Refusal::default()
-                });
+                return level
+                    .map(Granted::Level)
+                    .map_err(|error| Refusal::of(None).failed(error, is_over));
             }
         };
-        let mut refusal = Refusal::default();
-        match found(self.lock, self.owner, terms, answer) {
+        Err(match found(self.lock, self.owner, terms, answer) {
             Ok(Found::Taken(hold)) => return Ok(Granted::Lock(turn, hold)),
-            Ok(Found::Held(_)) => turn.answered(),
-            Ok(Found::TooLate) => {
-                let error = || too_late(core, key, patience);
-                refusal.error = patience.is_over().then(error);
+            Ok(Found::Held(_)) => {
+                turn.answered();
+                Refusal::of(Some(turn))
             }
+            Ok(Found::TooLate) => Refusal {
+                error: is_over.then(|| too_late(core, key, patience)),
+                ..Refusal::of(Some(turn))
+            },
             Ok(Found::Unreplicated(unwanted, confirmed)) => {
                 turn.unreplicated(confirmed);
-                refusal.unwanted = Some(unwanted);
-                let error = || core.connections.too_few_replicas(key, confirmed);
-                refusal.error = patience.is_over().then(error);
+                Refusal {
+                    unwanted: Some(unwanted),
+                    error: is_over.then(|| core.connections.too_few_replicas(key, confirmed)),
+                    ..Refusal::of(Some(turn))
+                }
             }
-            Err(error) => refusal.error = Some(error),
+            Err(error) => Refusal::of(Some(turn)).failed(error, is_over),
+        })
+    }
+}
+
+impl Refusal {
+    fn of(turn: Option<Turn>) -> Self {
+        Self {
+            missing: Missing::new(turn),
+            unwanted: None,
+            error: None,
         }
-        refusal.turn = Some(turn);
-        Err(refusal)
+    }
+
+    /// Without an answer it is asked for again, while there is time.
+    fn failed(mut self, error: Error, is_over: bool) -> Self {
+        if matches!(error, Error::Unavailable { .. }) && !is_over {
+            self.missing.is_unanswered = true;
+        } else {
+            self.error = Some(error);
+        }
+        self
     }
 }
 

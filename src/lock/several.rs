@@ -4,17 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::take;
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
-use super::pipeline::{Attempted, attempt};
+use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
 use crate::clock::Moment;
 use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals};
-use crate::local::Turn;
 use crate::patience::{Patience, by_chance};
 use crate::script::{self, Inspected};
 
@@ -134,44 +132,44 @@ impl Several {
     fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
         let mut taken = Taken::new(patience);
         let mut in_time = Moment::NEVER;
-        let mut refused = None;
+        let mut missing: Option<Missing> = None;
         while let Some(&lock) = order.get(taken.held.len()) {
             let at = taken.held.len();
-            // What the last one met says nothing about this one.
-            patience.silent_since(None);
+            if missing
+                .as_ref()
+                .is_none_or(|missing| !missing.is_unanswered)
+            {
+                // What the last one met says nothing about this one.
+                patience.silent_since(None);
+            }
             let until = in_time.min(self.yield_by(at));
             let hurried =
                 (until < Moment::NEVER).then(|| patience.until(until, lock.core.command_timeout));
-            let hurried = hurried.as_ref();
-            let attempted = next(
-                &order[at..],
-                refused.take(),
-                lease,
-                hurried.unwrap_or(patience),
-            );
-            match attempted {
-                Ok(attempted) if attempted.held.is_empty() => {
-                    // Nothing is kept that would be given back for a name that may be free in a moment.
-                    if attempted.refused.is_none() || hurried.unwrap_or(patience).is_over() {
-                        return Ok(Round::Refused(at));
-                    }
-                    refused = attempted.refused;
-                }
-                Ok(attempted) => {
-                    for held in attempted.held {
-                        in_time = in_time.min(half_time(&held, lease));
-                        taken.push(held);
-                    }
-                    refused = attempted.refused;
-                }
+            let limit = hurried.as_ref().unwrap_or(patience);
+            let attempted = match missing.take() {
+                Some(missing) => missing.take(lock, lease, limit),
+                None => attempt(of_one_client(&order[at..]), lease, limit),
+            };
+            let attempted = match attempted {
                 // The whole call may have more time for an answer than one who holds others has.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
                     if hurried.is_some() && !patience.is_over() =>
                 {
                     return Ok(Round::Refused(at));
                 }
-                Err(error) => return Err(error),
+                attempted => attempted?,
+            };
+            // After others were granted a name is asked for once more, also without a wait: it may have been granted to a
+            // call that gives it back because it lacks one of these.
+            let ends = attempted.missing.is_none() || limit.is_over();
+            if attempted.held.is_empty() && ends {
+                return Ok(Round::Refused(at));
             }
+            for held in attempted.held {
+                in_time = in_time.min(half_time(&held, lease));
+                taken.push(held);
+            }
+            missing = attempted.missing;
         }
         if !taken.renew(lease)? {
             return Ok(Round::Lost);
@@ -229,7 +227,7 @@ impl Several {
             });
         }
         let mut longest = None;
-        let answers = ask_batch(&questions, |_| None, &patience);
+        let answers = ask_batch(&questions, |_| None, patience.answer_by(), &patience);
         for (question, answer) in questions.iter().zip(answers) {
             let answer = answer.map_err(|no_answer| no_answer.error)?;
             let found = script::inspected(answer.reply)
@@ -240,24 +238,11 @@ impl Several {
     }
 }
 
-/// The next of these locks: with the turn at the first one, that one alone.
-fn next(
-    locks: &[&Handle],
-    turn: Option<Turn>,
-    lease: Lease,
-    patience: &Patience,
-) -> Result<Attempted> {
-    let Some(turn) = turn else {
-        let of_one_client = |one: &&Handle, next: &&Handle| Arc::ptr_eq(&one.core, &next.core);
-        let mut runs = locks.chunk_by(of_one_client);
-        return attempt(runs.next().unwrap_or_default(), lease, patience);
-    };
-    let terms = lease.terms(locks[0].core.watchdog_lease)?;
-    let held = take(locks[0], turn, terms, patience)?;
-    Ok(Attempted {
-        held: held.into_iter().collect(),
-        refused: None,
-    })
+/// The first of these locks, and those behind it that are of the same client.
+fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
+    let is_of_first = |lock: &&Handle| Arc::ptr_eq(&lock.core, &locks[0].core);
+    let others = locks.iter().position(|lock| !is_of_first(lock));
+    &locks[..others.unwrap_or(locks.len())]
 }
 
 /// When half of a lease that ends by itself is over: if other locks are still waited for then, too little of it would be

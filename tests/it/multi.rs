@@ -1,6 +1,8 @@
 //! Several locks as one: all of them or none, whatever happens on the way.
 
+mod cluster;
 mod exits;
+mod lost_replies;
 mod order;
 mod servers;
 mod time;

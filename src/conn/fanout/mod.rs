@@ -135,7 +135,8 @@ impl<'r, 'q> Fanout<'r, 'q> {
         let asked = Moment::now();
         wire.give(self.command_timeout.min(self.until.left()));
         let sent = wire.send(&packed);
-        let mut exchange = Exchange::new(&group.server, slot, wire, asked, pending);
+        let mut exchange =
+            Exchange::new(group.places[0], &group.server, slot, wire, asked, pending);
         if let Err(error) = sent {
             // What follows half a request would be taken for the rest of it.
             exchange.is_torn = true;

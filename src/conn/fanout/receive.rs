@@ -23,10 +23,10 @@ impl Fanout<'_, '_> {
         let end = self.until.min(Moment::now().after(self.command_timeout));
         while !open.is_empty() {
             for mut exchange in std::mem::take(open) {
-                exchange.wire.give(look);
+                exchange.wire.give(look.min(end.left()));
                 match self.receive(&mut exchange) {
                     Some(error) => self.broke(exchange, &error),
-                    None if !exchange.pending.is_empty() => open.push(exchange),
+                    None if !exchange.is_done() => open.push(exchange),
                     None if !exchange.taken.is_empty() => taken.push(exchange),
                     None if exchange.is_sound => exchange.slot.put(exchange.wire),
                     None => {}
@@ -38,7 +38,7 @@ impl Fanout<'_, '_> {
             }
             if let Some(settled) = settled {
                 let graces = open.iter().map(|exchange| {
-                    let connections = self.connections(exchange.pending[0].place);
+                    let connections = self.connections(exchange.place);
                     connections.suspicion.grace(connections.command_timeout / 4)
                 });
                 let grace = graces.max().unwrap_or_default();
@@ -54,8 +54,13 @@ impl Fanout<'_, '_> {
 
     /// Reads the replies of one server that are there; the error is what broke the connection.
     fn receive(&mut self, exchange: &mut Exchange<'_>) -> Option<RedisError> {
-        while !exchange.pending.is_empty() {
-            match exchange.receive(|place| self.requests[place].call()) {
+        // No server of a majority takes the time of the others.
+        let time = match self.enough {
+            Some(_) => LONGEST_LOOK,
+            None => self.command_timeout.min(self.until.left()),
+        };
+        while !exchange.is_done() {
+            match exchange.receive(|place| self.requests[place].call(), time) {
                 Received::Reply(place, reply) => self.replied(exchange, place, reply),
                 Received::Nothing => break,
                 Received::Broken(error) => return Some(error),
@@ -141,7 +146,7 @@ impl Fanout<'_, '_> {
     pub(super) fn give_up(&mut self, open: Vec<Exchange<'_>>) {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         for exchange in open {
-            self.unanswered(exchange.pending[0].place);
+            self.unanswered(exchange.place);
             if self.enough.is_none() {
                 exchange.server.failed(&error);
             }
@@ -174,7 +179,7 @@ impl Fanout<'_, '_> {
 
     /// Waits until enough replicas have the locks that were taken on this connection.
     pub(super) fn replicate(&mut self, mut exchange: Exchange<'_>) {
-        let connections = self.connections(exchange.taken[0]);
+        let connections = self.connections(exchange.place);
         let Some(wanted) = connections.min_replicas else {
             return;
         };
