@@ -1,6 +1,7 @@
 //! How long one call may take: its wait for the lock, its time for answers, its interrupt.
 
 use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -22,6 +23,9 @@ pub(crate) struct Patience {
     wait_until: Moment,
     answers: Answers,
     grace: Duration,
+    /// When the one grace ends that all steps of the call have together, if they [share it](Self::share_grace).
+    /// `None` inside: it has not begun.
+    shared_grace: OnceCell<Rc<Cell<Option<Moment>>>>,
     /// Since when Redis has been silent towards those before us, whose turn we wait for.
     silent_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
@@ -53,6 +57,7 @@ impl Patience {
             wait_until: started.after(wait),
             answers: Answers::By(started.after(wait.max(command_timeout))),
             grace: GRACE.min(command_timeout),
+            shared_grace: OnceCell::new(),
             silent_since: Cell::new(None),
             interrupt: None,
             bed: OnceCell::new(),
@@ -70,6 +75,22 @@ impl Patience {
         Self::answered_within(left.min(command_timeout))
     }
 
+    /// From here on all steps of the call have one grace together, which begins with the first request after the end of
+    /// the call. Without this every request has a grace of its own.
+    pub(crate) fn share_grace(&self) {
+        self.shared_grace.get_or_init(Rc::default);
+    }
+
+    /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt cuts it short, and no
+    /// grace is added.
+    pub(crate) fn rest(&self, command_timeout: Duration) -> Self {
+        Self {
+            started: self.started,
+            grace: Duration::ZERO,
+            ..Self::answered_within(self.answer_by().left().min(command_timeout))
+        }
+    }
+
     /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.
     pub(crate) fn unless_silent(silence: Duration) -> Self {
         Self {
@@ -77,6 +98,7 @@ impl Patience {
             wait_until: Moment::NEVER,
             answers: Answers::Within(silence),
             grace: Duration::ZERO,
+            shared_grace: OnceCell::new(),
             silent_since: Cell::new(None),
             interrupt: None,
             bed: OnceCell::new(),
@@ -110,6 +132,7 @@ impl Patience {
             wait_until: self.wait_until.min(moment),
             answers,
             grace: self.grace,
+            shared_grace: self.shared_grace.clone(),
             silent_since: Cell::new(None),
             interrupt: self.interrupt.clone(),
             bed: OnceCell::new(),
@@ -119,7 +142,18 @@ impl Patience {
     /// Until when the question that is asked now must be answered.
     pub(crate) fn answer_by(&self) -> Moment {
         match self.answers {
-            Answers::By(moment) => moment.max(Moment::now().after(self.grace)),
+            Answers::By(moment) => {
+                let now = Moment::now();
+                let grace = now.after(self.grace);
+                match self.shared_grace.get() {
+                    Some(shared) if now >= moment => {
+                        let end = shared.get().unwrap_or(grace);
+                        shared.set(Some(end));
+                        end
+                    }
+                    _ => moment.max(grace),
+                }
+            }
             Answers::Within(silence) => {
                 let since = self.silent_since.get().unwrap_or_else(Moment::now);
                 self.started.max(since).after(silence)

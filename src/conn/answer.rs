@@ -1,5 +1,7 @@
 //! What becomes of a question to Redis.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,10 +44,36 @@ pub(crate) struct InVain {
     /// How many. Each may be done already, or be done later.
     pub(super) copies: u32,
     /// Where a whole copy went out and nothing came back: the copy may be done at any time.
-    unanswered: Vec<Wire>,
+    unanswered: Vec<Unanswered>,
     /// The server that the first was sent to.
     server: Option<Arc<Server>>,
     elsewhere: bool,
+}
+
+/// A connection with requests that got no reply. It belongs to all of these requests. `None`: nothing more can be
+/// sent on it.
+#[derive(Clone, Debug)]
+pub(super) struct Unanswered(Rc<RefCell<Option<Wire>>>);
+
+impl From<Wire> for Unanswered {
+    fn from(wire: Wire) -> Self {
+        Self(Rc::new(RefCell::new(Some(wire))))
+    }
+}
+
+impl Unanswered {
+    /// Sends `call` behind the requests. After a failure nothing is sent any more: the server would take it for the
+    /// rest of what was sent in part.
+    fn follow_up(&self, call: &Call) {
+        let mut open = self.0.borrow_mut();
+        let sent = open.as_mut().map(|wire| {
+            wire.give(FOLLOW_UP);
+            wire.send(&call.by_source(wire.publish()))
+        });
+        if matches!(sent, Some(Err(_))) {
+            *open = None;
+        }
+    }
 }
 
 impl From<Error> for NoAnswer {
@@ -67,15 +95,6 @@ pub(crate) fn in_vain(result: &Result<Answer, NoAnswer>) -> &InVain {
 }
 
 impl InVain {
-    /// One copy, and where it went, if the whole of it did.
-    pub(super) fn of(wire: Option<Wire>) -> Self {
-        Self {
-            copies: 1,
-            unanswered: wire.into_iter().collect(),
-            ..Self::default()
-        }
-    }
-
     /// There is one.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.copies > 0
@@ -103,17 +122,16 @@ impl InVain {
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
     /// when it reads on, however much later, and does this right after it.
     pub(crate) fn follow_up(self, call: &Call) {
-        for mut wire in self.unanswered {
-            wire.give(FOLLOW_UP);
-            let _ = wire.send(&call.by_source(wire.publish()));
+        for unanswered in self.unanswered {
+            unanswered.follow_up(call);
         }
     }
 
-    pub(super) fn sent_in_vain(&mut self, server: &Arc<Server>, wire: Option<Wire>) {
+    pub(super) fn sent_in_vain(&mut self, server: &Arc<Server>, unanswered: Option<Unanswered>) {
         self.copies += 1;
         self.goes_to(server);
         self.server.get_or_insert_with(|| Arc::clone(server));
-        self.unanswered.extend(wire);
+        self.unanswered.extend(unanswered);
         if self.unanswered.len() > KEPT {
             self.unanswered.remove(0);
         }

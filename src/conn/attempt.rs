@@ -20,7 +20,7 @@ use crate::script::Call;
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
 /// a slot is must not be asked without a pause.
-const REDIRECTIONS: usize = 5;
+pub(super) const REDIRECTIONS: usize = 5;
 
 /// What a hint may take that nobody waits for.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -92,10 +92,7 @@ impl Connections {
                         && to.asking
                         && call.has_released(&replied.reply)
                     {
-                        // Those who wait listen at the server that the lock is about to leave.
-                        let time = HINT_TIMEOUT.min(answer_by.left());
-                        let command = from.node.publish().command();
-                        let _ = self.publish(from, command, lock.channel(), "0", time);
+                        self.announce_at(from, lock, answer_by);
                     }
                     return result;
                 }
@@ -160,7 +157,7 @@ impl Connections {
             }
             Err(Broken::Receiving(error)) => {
                 let unanswered = Some(wire).filter(|wire| !wire.is_answered());
-                in_vain.sent_in_vain(&to.server, unanswered);
+                in_vain.sent_in_vain(&to.server, unanswered.map(Into::into));
                 error
             }
             // What follows half a request would be taken for the rest of it.
@@ -174,7 +171,7 @@ impl Connections {
     }
 
     /// How many replicas have what was just written, if they are too few.
-    fn replicate(
+    pub(super) fn replicate(
         &self,
         wire: &mut Wire,
         (wanted, patience): (u32, Duration),
@@ -186,6 +183,13 @@ impl Connections {
         let reply = self.command_timeout.min((left - patience).max(GRACE));
         let confirmed = wire.replicate(wanted, patience, reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
+    }
+
+    /// Announces a release at the server that the lock is about to leave, where waiting threads still listen.
+    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, answer_by: Moment) {
+        let time = HINT_TIMEOUT.min(answer_by.left());
+        let command = from.node.publish().command();
+        let _ = self.publish(from, command, lock.channel(), "0", time);
     }
 
     /// Publishes a hint by this command at the server, once and within `time`.

@@ -1,13 +1,15 @@
-//! One request that is under way, of several to different servers.
+//! Requests that were sent together on one connection. Their replies come in the same order.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisResult, Value};
+use redis::{RedisError, RedisResult, Value};
 
 use super::advice::Advice;
 use super::pool::Slot;
 use super::server::Server;
-use super::wire::Wire;
+use super::wire::{Wire, asking};
 use crate::clock::Moment;
 use crate::script::Call;
 
@@ -15,39 +17,150 @@ use crate::script::Call;
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(1);
 pub(super) const LONGEST_LOOK: Duration = Duration::from_millis(16);
 
-/// A request that is under way.
+/// The requests to one server that have no reply yet.
 pub(super) struct Exchange<'s> {
+    /// That of one of the requests. All are of one client.
     pub(super) place: usize,
-    pub(super) server: &'s Server,
+    pub(super) server: &'s Arc<Server>,
     pub(super) slot: Slot<'s>,
     pub(super) wire: Wire,
     pub(super) asked: Moment,
-    pub(super) by_source: bool,
+    /// In the order in which they were sent.
+    pub(super) pending: VecDeque<Pending>,
+    /// The server does not know their scripts. They are sent again when all others have their replies.
+    unknown: VecDeque<Pending>,
+    /// The reply to the ASKING before the first of them, if that is there.
+    acknowledged: Option<RedisResult<()>>,
+    /// The connection can be used again.
+    pub(super) is_sound: bool,
     /// A part of a request went out, and nothing may follow it.
-    pub(super) torn: bool,
+    pub(super) is_torn: bool,
+    /// One request was sent, with one reply.
+    is_single: bool,
+    /// Requests that have taken a lock, which is to be on replicas.
+    pub(super) taken: Vec<usize>,
 }
 
-impl Exchange<'_> {
-    /// The reply, if it is there in `time`. A server that does not know the script is sent it.
-    pub(super) fn receive(&mut self, call: &Call, time: Duration) -> Option<RedisResult<Value>> {
-        self.wire.give(time);
-        let error = match self.wire.receive() {
-            Err(error) => error,
-            reply => return Some(reply),
+/// A request without a reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) place: usize,
+    /// With ASKING before it, which has a reply of its own.
+    pub(super) asking: bool,
+    by_source: bool,
+}
+
+/// What a look for a reply found.
+pub(super) enum Received {
+    /// The reply to this request.
+    Reply(usize, RedisResult<Value>),
+    /// Nothing in the time that the connection was given.
+    Nothing,
+    /// The connection broke, and no reply comes any more.
+    Broken(RedisError),
+}
+
+impl Pending {
+    pub(super) fn new(place: usize, asking: bool) -> Self {
+        Self {
+            place,
+            asking,
+            by_source: false,
+        }
+    }
+
+    /// The request in bytes.
+    pub(super) fn packed(self, call: &Call, wire: &Wire) -> Vec<u8> {
+        let packed = if self.by_source {
+            call.by_source(wire.publish())
+        } else {
+            call.by_hash(wire.publish())
         };
-        if error.is_timeout() {
-            return None;
+        if self.asking { asking(packed) } else { packed }
+    }
+}
+
+impl<'s> Exchange<'s> {
+    /// Requests that have just been sent.
+    pub(super) fn new(
+        place: usize,
+        server: &'s Arc<Server>,
+        slot: Slot<'s>,
+        wire: Wire,
+        asked: Moment,
+        pending: VecDeque<Pending>,
+    ) -> Self {
+        let is_single = pending.len() == 1 && pending.iter().all(|only| !only.asking);
+        Self {
+            place,
+            server,
+            slot,
+            wire,
+            asked,
+            pending,
+            unknown: VecDeque::new(),
+            is_single,
+            acknowledged: None,
+            is_sound: true,
+            is_torn: false,
+            taken: Vec::new(),
         }
-        if Advice::on(&error) != Advice::SendSource || self.by_source {
-            return Some(Err(error));
+    }
+
+    /// Whether the server has done the only request, whose reply has begun to arrive.
+    pub(super) fn has_begun_its_only_reply(&self) -> bool {
+        self.is_single && self.wire.is_answered()
+    }
+
+    /// Whether every request has its reply.
+    pub(super) fn is_done(&self) -> bool {
+        self.pending.is_empty() && self.unknown.is_empty()
+    }
+
+    /// The next reply. Requests whose scripts the server does not know are sent again by their sources, which may take
+    /// `time`.
+    pub(super) fn receive<'c>(
+        &mut self,
+        call: impl Fn(usize) -> &'c Call,
+        time: Duration,
+    ) -> Received {
+        while let Some(&first) = self.pending.front() {
+            let reply = self.wire.receive();
+            match &reply {
+                Err(error) if error.is_timeout() => return Received::Nothing,
+                Err(error) if !Advice::is_reply(error) => return Received::Broken(error.clone()),
+                _ => {}
+            }
+            if first.asking && self.acknowledged.is_none() {
+                self.acknowledged = Some(reply.map(drop));
+                continue;
+            }
+            // A server that refuses ASKING says why to that.
+            let reply = match (reply, self.acknowledged.take()) {
+                (Err(_), Some(Err(refusal))) => Err(refusal),
+                (reply, _) => reply,
+            };
+            self.pending.pop_front();
+            let is_unknown = |error: &RedisError| Advice::on(error) == Advice::SendSource;
+            if first.by_source || !reply.as_ref().is_err_and(is_unknown) {
+                return Received::Reply(first.place, reply);
+            }
+            self.unknown.push_back(Pending {
+                by_source: true,
+                ..first
+            });
         }
-        self.by_source = true;
-        self.wire.give(LONGEST_LOOK);
-        match self.wire.send(&call.by_source(self.wire.publish())) {
-            Ok(()) => None,
+        self.pending = std::mem::take(&mut self.unknown);
+        let requests = self.pending.iter();
+        let packed: Vec<u8> = requests
+            .flat_map(|request| request.packed(call(request.place), &self.wire))
+            .collect();
+        self.wire.give(time);
+        match self.wire.send(&packed) {
+            Ok(()) => Received::Nothing,
             Err(error) => {
-                self.torn = true;
-                Some(Err(error))
+                self.is_torn = true;
+                Received::Broken(error)
             }
         }
     }

@@ -3,6 +3,7 @@
 mod advice;
 mod answer;
 mod attempt;
+mod batch;
 mod exchange;
 mod fanout;
 mod hint;
@@ -25,7 +26,7 @@ use redis::RedisError;
 
 pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
-pub(crate) use fanout::{Enough, Question, ask_all};
+pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
 #[cfg(feature = "cli")]
 pub(crate) use hint::is_log_in;
 pub(crate) use permission::missing_permission;

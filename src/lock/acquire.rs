@@ -8,7 +8,7 @@ use super::held::Held;
 use super::standing;
 use super::turn::{silence, wait_in_line};
 use crate::clock::Moment;
-use crate::conn::InVain;
+use crate::conn::{Answer, InVain, NoAnswer, Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::key::LockKey;
@@ -16,7 +16,7 @@ use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, Place, Turn};
 use crate::owner::{self, Owner, ThreadId};
 use crate::patience::Patience;
-use crate::script::{self, Attempt};
+use crate::script::{self, Attempt, Call};
 
 /// Between tries where no message can tell of a release.
 const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -50,7 +50,12 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Res
 
 /// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
 /// dropped and goes to the next thread at home.
-fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Result<Option<Held>> {
+pub(super) fn take(
+    handle: &Handle,
+    turn: Turn,
+    terms: Terms,
+    patience: &Patience,
+) -> Result<Option<Held>> {
     let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
     let mut listener = core.subscriber.listen_if_live(key, || patience.waker());
@@ -69,7 +74,9 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
                 return Ok(Some(begin(core, turn, hold, patience)));
             }
             Found::Held(left) => left + core.stagger(),
-            Found::Unreplicated(confirmed) => {
+            Found::Unreplicated(unwanted, confirmed) => {
+                let briefly = patience.for_a_last_word(core.command_timeout);
+                give_back(core, vec![unwanted], &briefly);
                 if patience.is_over() || patience.answer_by().is_past() {
                     return Err(core.connections.too_few_replicas(key, confirmed));
                 }
@@ -83,8 +90,7 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
             }
             Found::TooLate => {
                 if patience.is_over() || patience.answer_by().is_past() {
-                    let cause = "every answer came after the end of the lease that it granted";
-                    return Err(core.connections.unavailable(key, patience, cause.into()));
+                    return Err(too_late(core, key, patience));
                 }
                 Duration::ZERO
             }
@@ -113,6 +119,11 @@ fn take(handle: &Handle, turn: Turn, terms: Terms, patience: &Patience) -> Resul
     }
 }
 
+pub(super) fn too_late(core: &Core, key: &LockKey, patience: &Patience) -> Error {
+    let cause = "every answer came after the end of the lease that it granted";
+    core.connections.unavailable(key, patience, cause.into())
+}
+
 /// A hold begins: its thread keeps the turn, and it is watched.
 pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, patience: &Patience) -> Held {
     turn.keep(Arc::clone(&hold));
@@ -127,32 +138,72 @@ pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, patience: &Pa
 }
 
 /// What one try found.
-enum Found {
+pub(super) enum Found {
     Taken(Arc<Hold>),
     /// Somebody else holds it, for so long at least.
     Held(Duration),
     /// It was granted, for a lease that was over when the answer came.
     TooLate,
-    /// It was granted, but only so many replicas have it, and it was given back.
-    Unreplicated(u32),
+    /// It was granted, and is to be given back: only this many replicas have it.
+    Unreplicated(Unwanted, u32),
+}
+
+/// A lock that was granted and no thread is to hold.
+pub(super) struct Unwanted {
+    key: LockKey,
+    owner: Owner,
+    terms: Terms,
+    /// Copies of the request that may still take it.
+    in_vain: InVain,
+}
+
+impl Unwanted {
+    /// What a hold that has not begun stands for.
+    pub(super) fn new(hold: &Hold, terms: Terms) -> Self {
+        Self {
+            key: hold.key().clone(),
+            owner: hold.owner(),
+            terms,
+            in_vain: InVain::default(),
+        }
+    }
 }
 
 /// One try, to a clear answer.
 fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> {
-    let Handle { core, key, kind } = handle;
-    let request = |owner: &Owner| match kind {
-        Kind::Plain => script::acquire(key, owner, terms.millis),
-        Kind::Fenced => script::acquire_fenced(key, owner, terms.millis),
-    };
+    let Handle { core, key, .. } = handle;
     let mut owner = Owner::current(&core.id);
-    let first = request(&owner);
-    // A copy that comes later than its reply was waited for could take the lock again, after it was
-    // lost, under the name of a hold that knows nothing of it. So no two copies have one name.
+    let first = request(handle, &owner, terms);
     let anew = || {
-        owner = owner.newest(OLDER_NAMES).with_fresh_name();
-        Some(request(&owner))
+        owner = for_another_copy(&owner);
+        Some(request(handle, &owner, terms))
     };
-    let answer = match core.connections.ask_anew(key, &first, anew, patience) {
+    let answer = core.connections.ask_anew(key, &first, anew, patience);
+    found(handle, owner, terms, answer)
+}
+
+pub(super) fn request(handle: &Handle, owner: &Owner, terms: Terms) -> Call {
+    match handle.kind {
+        Kind::Plain => script::acquire(&handle.key, owner, terms.millis),
+        Kind::Fenced => script::acquire_fenced(&handle.key, owner, terms.millis),
+    }
+}
+
+/// The owner in another copy of a request. A copy that comes later than its reply was waited for could take the lock
+/// again, after it was lost, under the name of a hold that knows nothing of it. So no two copies have one name.
+pub(super) fn for_another_copy(owner: &Owner) -> Owner {
+    owner.newest(OLDER_NAMES).with_fresh_name()
+}
+
+/// What the answer to a request means that was last sent for this owner.
+pub(super) fn found(
+    handle: &Handle,
+    owner: Owner,
+    terms: Terms,
+    answer: Result<Answer, NoAnswer>,
+) -> Result<Found> {
+    let Handle { core, key, kind } = handle;
+    let answer = match answer {
         Ok(answer) => answer,
         Err(no_answer) => {
             take_back(core, key, owner, terms, no_answer.in_vain);
@@ -183,8 +234,14 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
         }
         Attempt::Taken(token) => {
             if let Some(confirmed) = answer.unreplicated {
-                give_back(core, key, owner, terms, answer.in_vain, patience);
-                return Ok(Found::Unreplicated(confirmed));
+                core.observer.counters.unreplicated.add(1);
+                let unwanted = Unwanted {
+                    key: key.clone(),
+                    owner,
+                    terms,
+                    in_vain: answer.in_vain,
+                };
+                return Ok(Found::Unreplicated(unwanted, confirmed));
             }
             let (owner, older) = owner.split();
             if let Some(older) = older {
@@ -218,23 +275,31 @@ pub(super) fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, 
     }
 }
 
-/// Gives back a lock that too few replicas have, and nobody is to hold.
-fn give_back(
-    core: &Core,
-    key: &LockKey,
-    owner: Owner,
-    terms: Terms,
-    in_vain: InVain,
-    patience: &Patience,
-) {
-    core.observer.counters.unreplicated.add(1);
-    let patience = patience.for_a_last_word(core.command_timeout);
-    let release = script::release(key, &owner);
-    if core.connections.ask(key, &release, &patience).is_err() {
-        owner::retire();
-        withdraw(core, key, owner.clone(), terms);
+/// Gives these locks back. What gets no answer in time is released in the background.
+pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, patience: &Patience) {
+    let questions: Vec<Question<'_>> = unwanted
+        .iter()
+        .map(|unwanted| Question {
+            connections: &core.connections,
+            lock: &unwanted.key,
+            call: script::release(&unwanted.key, &unwanted.owner),
+        })
+        .collect();
+    let answers = ask_batch(&questions, |_| None, patience.answer_by(), patience);
+    drop(questions);
+    for (unwanted, answer) in unwanted.into_iter().zip(answers) {
+        let Unwanted {
+            key,
+            owner,
+            terms,
+            in_vain,
+        } = unwanted;
+        if answer.is_err() {
+            owner::retire();
+            withdraw(core, &key, owner.clone(), terms);
+        }
+        take_back(core, &key, owner, terms, in_vain);
     }
-    take_back(core, key, owner, terms, in_vain);
 }
 
 /// Releases in the background what `owner`, who is no more, may hold.
@@ -262,8 +327,18 @@ fn reenter(
         });
     }
     let count = hold.count() + 1;
-    let level = standing::recount(core, &hold, count, terms.millis, patience)
-        .and_then(|asked| hold.push(terms, asked));
+    let written = standing::recount(core, &hold, count, terms.millis, patience);
+    add_level(core, hold, terms, written)
+}
+
+/// Adds the level to the hold if the count of it was written; when it was asked to be.
+pub(super) fn add_level(
+    core: &Arc<Core>,
+    hold: Arc<Hold>,
+    terms: Terms,
+    written: Result<Moment>,
+) -> Result<Held> {
+    let level = written.and_then(|asked| hold.push(terms, asked));
     // For the lease that was granted, or the count that is in doubt.
     core.watchdog.reschedule(hold.id());
     let level = level?;

@@ -28,7 +28,7 @@ impl LockGuard {
             [only] => standing::confirm(&only.core, &only.hold),
             parts => {
                 let patience = self.patience(Core::patience_for_an_answer);
-                standing::confirm_at_once(parts, self.needed, &patience);
+                standing::confirm_all(parts, self.needed, &patience);
             }
         }
     }

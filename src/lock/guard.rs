@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::debug::{Short, State};
-use super::held::{Held, are_apart, release_all, slowest, together};
+use super::held::{Held, Needed, release_all, slowest, together};
 use super::standing;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -76,7 +76,7 @@ pub struct LockGuard {
     /// One for most kinds of lock.
     pub(super) parts: Vec<Held>,
     /// The guard stands while so many of its parts do.
-    pub(super) needed: usize,
+    pub(super) needed: Needed,
     /// Made when somebody first listens to several parts.
     quorum: OnceLock<Arc<Quorum>>,
     unlocked: bool,
@@ -89,7 +89,7 @@ pub struct LockGuard {
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
-    pub(super) fn new(name: Arc<str>, parts: Vec<Held>, needed: usize) -> Self {
+    pub(super) fn new(name: Arc<str>, parts: Vec<Held>, needed: Needed) -> Self {
         for part in &parts {
             part.hold.guard(part.level);
         }
@@ -120,7 +120,8 @@ impl LockGuard {
     ///
     /// [`Error::Lost`], and [`Error::NotHeld`] in a forked child.
     pub fn check(&self) -> Result<()> {
-        together(self.parts.iter().map(|part| part.hold.check()), self.needed)
+        let needed = self.needed.of(self.parts.len());
+        together(self.parts.iter().map(|part| part.hold.check()), needed)
     }
 
     /// Whether [`check`](Self::check) knows the lock to be lost.
@@ -160,7 +161,8 @@ impl LockGuard {
             return only.hold.bell();
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
-        let quorum = self.quorum.get_or_init(|| Quorum::of(holds(), self.needed));
+        let needed = self.needed.of(self.parts.len());
+        let quorum = self.quorum.get_or_init(|| Quorum::of(holds(), needed));
         quorum.bell()
     }
 
@@ -181,7 +183,8 @@ impl LockGuard {
         let left = |part: &Held| part.hold.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
         lefts.sort_unstable_by_key(|&left| Reverse(left));
-        let last_needed = lefts.get(self.needed.saturating_sub(1));
+        let needed = self.needed.of(self.parts.len());
+        let last_needed = lefts.get(needed.saturating_sub(1));
         last_needed.copied().unwrap_or_default()
     }
 
@@ -197,11 +200,8 @@ impl LockGuard {
     /// command time-out without an answer. After an error the lease counts here as what it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let patience = self.patience(Core::patience_for_an_answer);
-        if are_apart(self.parts.iter().map(|part| &part.core)) {
-            return standing::extend_at_once(&self.parts, self.needed, duration, &patience);
-        }
-        let extend = |part: &Held| standing::extend(&part.core, &part.hold, duration, &patience);
-        together(self.parts.iter().map(extend), self.needed)
+        let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();
+        standing::extend_all(&parts, self.needed, &patience)
     }
 
     /// Unlocks, and says how that went.
@@ -226,7 +226,10 @@ impl LockGuard {
     /// Adds to `shown` whether the lock is held, and for how long.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
         let standing = |part: &Held| part.hold.left().map(drop);
-        let state = together(self.parts.iter().map(standing), self.needed);
+        let state = together(
+            self.parts.iter().map(standing),
+            self.needed.of(self.parts.len()),
+        );
         shown
             .field("state", &State(&state))
             .field("remaining", &format_args!("{:.1?}", self.left()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::acquire;
-use super::held::Held;
+use super::held::{Held, Needed};
 use super::{LockGuard, release, standing};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -117,7 +117,7 @@ impl Handle {
     }
 
     pub(super) fn guard(&self, held: Held) -> LockGuard {
-        LockGuard::new(self.key.shared_name(), vec![held], 1)
+        LockGuard::new(self.key.shared_name(), vec![held], Needed::All)
     }
 
     /// What this thread holds, lost or not, and has not unlocked.

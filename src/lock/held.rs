@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::release::{self, Leaving};
-use crate::conn::{Enough, Question, ask_all};
+use crate::conn::{Answer, Enough, NoAnswer, Question, ask_all, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
 use crate::patience::Patience;
-use crate::script::{self, Verdict};
+use crate::script::{self, Call, Verdict};
 
 /// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.
 #[derive(Debug)]
@@ -23,63 +23,80 @@ pub(super) struct Held {
 /// What is given back: the level that is named, or the newest without a guard.
 pub(super) type Level<'a> = (&'a Arc<Core>, &'a Hold, Option<LevelId>);
 
-/// Gives all of them back, the last one first, and tries every one.
-pub(super) fn release_all(held: &[Held], needed: usize, patience: &Patience) -> Result<()> {
+/// How many of the parts of a lock are needed, and so how they are asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Needed {
+    /// All: each is asked until it answers.
+    All,
+    /// This many of several servers: each is asked once, at the speed of those that answer.
+    Majority(usize),
+}
+
+impl Needed {
+    /// How many of `parts`.
+    pub(super) fn of(self, parts: usize) -> usize {
+        match self {
+            Self::All => parts,
+            Self::Majority(needed) => needed,
+        }
+    }
+
+    /// Asks each part; what goes to one server goes out together.
+    pub(super) fn ask(
+        self,
+        questions: &[Question<'_>],
+        is_good: fn(&Value) -> bool,
+        again: impl FnMut(usize) -> Option<Call>,
+        patience: &Patience,
+    ) -> Vec<Result<Answer, NoAnswer>> {
+        match self {
+            Self::All => ask_batch(questions, again, patience.answer_by(), patience),
+            Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, patience),
+        }
+    }
+}
+
+/// Gives all of these parts back.
+pub(super) fn release_all(held: &[Held], needed: Needed, patience: &Patience) -> Result<()> {
     let levels = held
         .iter()
         .map(|held| (&held.core, &*held.hold, Some(held.level)));
     release_levels(levels, needed, patience)
 }
 
-/// The same for a level of each of these holds.
+/// Gives up a level of each of these holds, the last one first. What gets no answer goes on in the background.
 pub(super) fn release_levels<'a>(
-    levels: impl DoubleEndedIterator<Item = Level<'a>> + ExactSizeIterator + Clone,
-    needed: usize,
+    levels: impl ExactSizeIterator<Item = Level<'a>>,
+    needed: Needed,
     patience: &Patience,
 ) -> Result<()> {
-    if are_apart(levels.clone().map(|(core, ..)| core)) {
-        return release_at_once(levels, needed, patience);
+    let mut levels: Vec<Level<'a>> = levels.collect();
+    if let (Needed::All, &[(core, hold, level)]) = (needed, &levels[..]) {
+        return release::release(core, hold, level, patience);
     }
-    let release = |(core, hold, level): Level<'_>| release::release(core, hold, level, patience);
-    together(levels.rev().map(release), needed)
-}
-
-/// Several, each of a client of its own: all can be asked at once.
-pub(super) fn are_apart<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
-    let mut ids = Vec::new();
-    for core in cores {
-        if ids.contains(&core.id) {
-            return false;
-        }
-        ids.push(core.id);
-    }
-    ids.len() > 1
-}
-
-/// Gives up a level of each of several holds, each of a client of its own, at the speed of those servers
-/// that answer; the others are told in the background.
-pub(super) fn release_at_once<'a>(
-    levels: impl Iterator<Item = Level<'a>>,
-    needed: usize,
-    patience: &Patience,
-) -> Result<()> {
+    // Other clients wait for the first, and find the others free when they have that. Here, too, the turn at the first is
+    // passed on last.
+    levels.reverse();
     let leaving: Vec<Result<Leaving<'_>>> = levels
+        .into_iter()
         .map(|(core, hold, level)| Leaving::begin(core, hold, level))
         .collect();
-    let questions: Vec<Question<'_>> = leaving
+    let told: Vec<(&Leaving<'_>, Question<'_>)> = leaving
         .iter()
         .flatten()
         .filter_map(|leaving| {
-            Some(Question {
+            let question = Question {
                 connections: &leaving.core().connections,
                 lock: leaving.key(),
                 call: leaving.call()?,
-            })
+            };
+            Some((leaving, question))
         })
         .collect();
+    let (told, questions): (Vec<_>, Vec<_>) = told.into_iter().unzip();
     let is_good = |reply: &Value| matches!(script::verdict(reply), Ok(Verdict::Done));
-    let enough = Enough { needed, is_good };
-    let mut answers = ask_all(&questions, enough, patience).into_iter();
+    let again = |place: usize| told[place].call_again();
+    let mut answers = needed.ask(&questions, is_good, again, patience).into_iter();
     let mut good = answers
         .as_slice()
         .iter()
@@ -89,23 +106,25 @@ pub(super) fn release_at_once<'a>(
         .into_iter()
         .map(|leaving| {
             let leaving = leaving?;
-            let mut answer = leaving.call().and_then(|_| answers.next());
+            let answer = leaving.call().and_then(|_| answers.next());
+            let mut answer = answer.map(|answer| leaving.judge(answer?, patience));
             // A connection that was cut while it was idle says nothing of its server.
-            let is_silent = leaving.core().connections.is_suspect();
-            if good < needed && !is_silent && matches!(&answer, Some(Err(_))) {
+            if let Needed::Majority(needed) = needed
+                && good < needed
+                && !leaving.core().connections.is_suspect()
+                && matches!(&answer, Some(Err(_)))
+            {
                 answer = leaving.ask_again(answer, patience);
                 good += usize::from(matches!(&answer, Some(Ok(_))));
             }
             Ok((leaving, answer))
         })
         .collect();
-    // The turn at the first server is what the next thread of this process waits for: it comes last, when
-    // those at all the others are to be had.
     let results: Vec<Result<()>> = answered
         .into_iter()
-        .rev()
         .map(|answered| answered.and_then(|(leaving, answer)| leaving.finish(answer)))
         .collect();
+    let needed = needed.of(results.len());
     together(results.into_iter().rev(), needed)
 }
 

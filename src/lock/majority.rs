@@ -8,7 +8,7 @@ use redis::Value;
 use super::LockGuard;
 use super::contest::Contest;
 use super::handle::{Handle, Take};
-use super::held::{Held, release_at_once, slowest};
+use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::standing;
 use crate::conn::{Enough, Question, ask_all};
 use crate::core::Core;
@@ -91,7 +91,8 @@ impl Majority {
     }
 
     pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
-        LockGuard::new(Arc::clone(&self.name), held, self.needed())
+        let needed = Needed::Majority(self.needed());
+        LockGuard::new(Arc::clone(&self.name), held, needed)
     }
 
     /// What this thread has, lost or not, and has not unlocked; and where.
@@ -165,10 +166,7 @@ impl Majority {
         if confirmed >= self.needed() {
             return Ok(held);
         }
-        let levels = held
-            .iter()
-            .map(|held| (&held.core, &*held.hold, Some(held.level)));
-        let _ = release_at_once(levels, held.len(), patience);
+        let _ = release_all(&held, Needed::Majority(held.len()), patience);
         Err(failure.unwrap_or_else(|| self.lost(standing.iter().map(|(_, hold)| hold))))
     }
 
@@ -213,10 +211,12 @@ impl Majority {
             .iter()
             .filter(|(_, hold)| Some(hold.unguarded()) == newest)
             .map(|(lock, hold)| (&lock.core, &**hold, None));
-        if levels.clone().count() < self.needed() {
+        let levels: Vec<_> = levels.collect();
+        if levels.len() < self.needed() {
             return Err(self.held_otherwise());
         }
-        release_at_once(levels, self.needed(), &patience)
+        let needed = Needed::Majority(self.needed());
+        release_levels(levels.into_iter(), needed, &patience)
     }
 
     /// `count` of what this thread holds, as a majority of the servers has it.

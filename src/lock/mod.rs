@@ -12,6 +12,7 @@ mod held;
 mod majority;
 mod methods;
 mod multi;
+mod pipeline;
 mod redlock;
 mod reentrant;
 mod release;

@@ -106,29 +106,36 @@ impl<'a> Leaving<'a> {
         script::release(self.key(), &self.hold.owner())
     }
 
+    /// What Redis is told while an earlier copy of the call may be under way, if that is another call.
+    pub(super) fn call_again(&self) -> Option<Call> {
+        match &self.what {
+            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.count_again(begun))),
+            _ => None,
+        }
+    }
+
     /// Tells it until there is an answer.
     pub(super) fn ask(&self, patience: &Patience) -> Option<Result<Answer, NoAnswer>> {
         let call = self.call()?;
-        let anew = || match &self.what {
-            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.count_again(begun))),
-            _ => None,
-        };
         let connections = &self.core.connections;
-        let answer = match connections.ask_anew(self.key(), &call, anew, patience) {
-            Ok(answer) => answer,
-            Err(no_answer) => return Some(Err(no_answer)),
-        };
+        let answer = connections.ask_anew(self.key(), &call, || self.call_again(), patience);
+        Some(answer.and_then(|answer| self.judge(answer, patience)))
+    }
+
+    /// An answer says nothing of what earlier copies did at another server.
+    pub(super) fn judge(&self, answer: Answer, patience: &Patience) -> Result<Answer, NoAnswer> {
         let is_gone = matches!(script::verdict(&answer.reply), Ok(Verdict::Lost(_)));
         if matches!(self.what, What::Last) && is_gone && answer.in_vain.was_elsewhere() {
             // An earlier copy has released it, or it was lost before that.
             let cause = "its server was replaced meanwhile, and the new one does not know the hold";
+            let connections = &self.core.connections;
             let error = connections.unavailable(self.key(), patience, cause.into());
-            return Some(Err(NoAnswer {
+            return Err(NoAnswer {
                 error,
                 in_vain: answer.in_vain,
-            }));
+            });
         }
-        Some(Ok(answer))
+        Ok(answer)
     }
 
     /// Tells it once more, after a copy of which `before` came.

@@ -4,16 +4,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::acquire;
 use super::handle::{Handle, Take};
-use super::held::{Held, release_all, release_levels, slowest};
+use super::held::{Held, Needed, release_all, release_levels, slowest};
+use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
 use crate::clock::Moment;
+use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals};
 use crate::local::Hold;
 use crate::patience::{Patience, by_chance};
+use crate::script::{self, Inspected};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where
 /// other programs may take the same ones in another order. Between half of it and one and a half.
@@ -69,6 +71,7 @@ impl Take for Several {
 
     /// Takes all of them; `None` if the patience ends before.
     fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
+        patience.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
         // Since when their leases have not lasted until all were had.
         let mut lost = None;
@@ -122,35 +125,52 @@ impl Several {
     }
 
     pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
-        let all = held.len();
-        LockGuard::new(Arc::clone(&self.name), held, all)
+        LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
-    /// Takes them one after another. Whatever way this ends without all of them, what was taken is
-    /// given back.
+    /// Takes them in this order: those of one client that follow each other together, and alone the one that others
+    /// hold. If this does not end with all of them, what was taken is given back.
     fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
-        let mut taken = Taken::default();
+        let mut taken = Taken::new(patience);
         let mut in_time = Moment::NEVER;
-        for (at, lock) in order.iter().enumerate() {
-            // What the last one met says nothing about this one.
-            patience.silent_since(None);
+        let mut missing: Option<Missing> = None;
+        while let Some(&lock) = order.get(taken.held.len()) {
+            let at = taken.held.len();
+            if missing
+                .as_ref()
+                .is_none_or(|missing| !missing.is_unanswered)
+            {
+                // What the last one met says nothing about this one.
+                patience.silent_since(None);
+            }
             let until = in_time.min(self.yield_by(at));
             let hurried =
                 (until < Moment::NEVER).then(|| patience.until(until, lock.core.command_timeout));
-            match acquire(lock, lease, hurried.as_ref().unwrap_or(patience)) {
-                Ok(Some(held)) => {
-                    in_time = in_time.min(half_time(&held, lease)?);
-                    taken.push(held);
-                }
-                Ok(None) => return Ok(Round::Refused(at)),
+            let limit = hurried.as_ref().unwrap_or(patience);
+            let attempted = match missing.take() {
+                Some(missing) => missing.take(lock, lease, limit),
+                None => attempt(of_one_client(&order[at..]), lease, limit),
+            };
+            let attempted = match attempted {
                 // The whole call may have more time for an answer than one who holds others has.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
                     if hurried.is_some() && !patience.is_over() =>
                 {
                     return Ok(Round::Refused(at));
                 }
-                Err(error) => return Err(error),
+                attempted => attempted?,
+            };
+            // After others were granted a name is asked for once more, also without a wait: it may have been granted to a
+            // call that gives it back because it lacks one of these.
+            let ends = attempted.missing.is_none() || limit.is_over();
+            if attempted.held.is_empty() && ends {
+                return Ok(Round::Refused(at));
             }
+            for held in attempted.held {
+                in_time = in_time.min(half_time(&held, lease));
+                taken.push(held);
+            }
+            missing = attempted.missing;
         }
         if !taken.renew(lease)? {
             return Ok(Round::Lost);
@@ -184,7 +204,7 @@ impl Several {
             lock: self.name().into(),
         })?;
         let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
-        release_levels(levels, holds.len(), &patience)
+        release_levels(levels, Needed::All, &patience)
     }
 
     /// The least of `count` of what this thread holds.
@@ -202,49 +222,89 @@ impl Several {
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        self.check()?;
+        let patience = self.check()?.patience_for_an_answer();
+        let mut questions = Vec::with_capacity(self.locks.len());
+        for Handle { core, key, .. } in self.locks.iter() {
+            core.check_process(key.name())?;
+            questions.push(Question {
+                connections: &core.connections,
+                lock: key,
+                call: script::inspect(key),
+            });
+        }
         let mut longest = None;
-        for lock in self.locks.iter() {
-            longest = longest.max(lock.remaining_lease()?);
+        let answers = ask_batch(&questions, |_| None, patience.answer_by(), &patience);
+        for (question, answer) in questions.iter().zip(answers) {
+            let answer = answer.map_err(|no_answer| no_answer.error)?;
+            let found = script::inspected(answer.reply)
+                .map_err(|error| question.connections.refusal(question.lock, error))?;
+            longest = longest.max(found.as_ref().map(Inspected::left));
         }
         Ok(longest)
     }
 }
 
-/// When half of a lease that is not renewed for ever is over: whoever still waits for other locks then
-/// would have this one for too short a time, or not at all.
-fn half_time(held: &Held, lease: Lease) -> Result<Moment> {
-    let terms = lease.terms(held.core.watchdog_lease)?;
-    Ok(match terms.renewals {
-        Renewals::Unlimited => Moment::NEVER,
-        _ => Moment::now().after(Duration::from_millis(terms.millis) / 2),
-    })
+/// The first of these locks, and those behind it that are of the same client.
+fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
+    let is_of_first = |lock: &&Handle| Arc::ptr_eq(&lock.core, &locks[0].core);
+    let others = locks.iter().position(|lock| !is_of_first(lock));
+    &locks[..others.unwrap_or(locks.len())]
+}
+
+/// When half of a lease that ends by itself is over: if other locks are still waited for then, too little of it would be
+/// left.
+fn half_time(held: &Held, lease: Lease) -> Moment {
+    match lease.terms(held.core.watchdog_lease) {
+        Ok(terms) if terms.renewals != Renewals::Unlimited => {
+            Moment::now().after(Duration::from_millis(terms.millis) / 2)
+        }
+        _ => Moment::NEVER,
+    }
 }
 
 /// What was taken on the way to all of them. Dropped, it is given back.
-#[derive(Default)]
-struct Taken {
+struct Taken<'p> {
     held: Vec<Held>,
     /// When each of them was.
     since: Vec<Moment>,
+    /// Of the call.
+    patience: &'p Patience,
 }
 
-impl Taken {
+impl<'p> Taken<'p> {
+    fn new(patience: &'p Patience) -> Self {
+        Self {
+            held: Vec::new(),
+            since: Vec::new(),
+            patience,
+        }
+    }
+
     fn push(&mut self, held: Held) {
         self.held.push(held);
         self.since.push(Moment::now());
     }
 
+    /// What is left of the call.
+    fn rest(&self) -> Patience {
+        let slowest = slowest(self.held.iter().map(|held| &held.core));
+        let time = slowest.map(|core| core.command_timeout);
+        self.patience.rest(time.unwrap_or_default())
+    }
+
     /// Makes sure that what was taken before others were waited for still stands, and brings its lease up
     /// to its whole length; false if one is lost.
     fn renew(&self, lease: Lease) -> Result<bool> {
-        for (Held { core, hold, .. }, since) in self.held.iter().zip(&self.since) {
-            let millis = lease.terms(core.watchdog_lease)?.millis;
+        let mut old = Vec::new();
+        for (held, since) in self.held.iter().zip(&self.since) {
+            let millis = lease.terms(held.core.watchdog_lease)?.millis;
             let whole = Duration::from_millis(millis);
-            if !since.after(LONG_AGO.min(whole / 8)).is_past() {
-                continue;
+            if since.after(LONG_AGO.min(whole / 8)).is_past() {
+                old.push((held, whole));
             }
-            match standing::extend(core, hold, whole, &core.patience_for_an_answer()) {
+        }
+        if !old.is_empty() {
+            match standing::extend_all(&old, Needed::All, &self.rest()) {
                 Err(Error::Lost { .. }) => return Ok(false),
                 extended => extended?,
             }
@@ -253,12 +313,11 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if let Some(core) = slowest(self.held.iter().map(|held| &held.core)) {
-            // What gets no answer is released in the background.
-            let patience = core.patience_for_an_answer();
-            let _ = release_all(&self.held, self.held.len(), &patience);
+        if !self.held.is_empty() {
+            // What gets no answer in what is left of the call is released in the background.
+            let _ = release_all(&self.held, Needed::All, &self.rest());
         }
     }
 }

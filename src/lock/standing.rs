@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::held::{Held, together};
+use super::held::{Held, Needed, together};
 use crate::clock::Moment;
-use crate::conn::{Answer, Enough, NoAnswer, Question, ask_all, in_vain};
+use crate::conn::{Answer, NoAnswer, Question, in_vain};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::key::LockKey;
@@ -92,9 +92,9 @@ pub(super) fn confirm(core: &Core, hold: &Hold) {
     let _ = renew(core, hold, 0, &core.patience_for_an_answer());
 }
 
-/// The same of the holds of several clients, at once and at the speed of those servers that answer.
+/// Asks whether these holds stand; one that does not is lost from here on. Without an answer nothing is known.
 #[cfg(feature = "cli")]
-pub(super) fn confirm_at_once(parts: &[Held], needed: usize, patience: &Patience) {
+pub(super) fn confirm_all(parts: &[Held], needed: Needed, patience: &Patience) {
     let asked: Vec<(&Held, Owner)> = parts
         .iter()
         .filter_map(|part| Some((part, part.hold.ask().ok()?)))
@@ -103,7 +103,7 @@ pub(super) fn confirm_at_once(parts: &[Held], needed: usize, patience: &Patience
         .iter()
         .map(|(part, owner)| renewal(part, owner, 0))
         .collect();
-    let answers = ask_all(&questions, stand(needed), patience);
+    let answers = needed.ask(&questions, stands, |_| None, patience);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
         if !in_vain(&answer).is_ambiguous() {
             hold.answered();
@@ -134,12 +134,8 @@ fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Question<'a> {
     }
 }
 
-/// So many of them stand.
-fn stand(needed: usize) -> Enough {
-    Enough {
-        needed,
-        is_good: |reply| matches!(script::only_verdict(reply), Ok(Verdict::Done)),
-    }
+fn stands(reply: &Value) -> bool {
+    matches!(script::only_verdict(reply), Ok(Verdict::Done))
 }
 
 /// When it was asked whether the hold stands, or how it was lost.
@@ -196,50 +192,58 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// The same for the holds of several clients, at once and at the speed of those servers that answer.
-pub(super) fn extend_at_once(
-    parts: &[Held],
-    needed: usize,
-    duration: Duration,
+/// Brings what is left of the leases of these parts up to what is named for each.
+pub(super) fn extend_all(
+    parts: &[(&Held, Duration)],
+    needed: Needed,
     patience: &Patience,
 ) -> Result<()> {
-    let millis = whole_millis("lease", duration)?;
-    let owners: Vec<Result<Owner>> = parts.iter().map(|part| part.hold.ask()).collect();
-    let asked = parts.iter().zip(&owners);
+    if let (Needed::All, &[(part, duration)]) = (needed, parts) {
+        return extend(&part.core, &part.hold, duration, patience);
+    }
+    let millis = |&(_, duration): &(&Held, Duration)| whole_millis("lease", duration);
+    let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
+    let owners: Vec<Result<Owner>> = parts.iter().map(|(part, _)| part.hold.ask()).collect();
+    let asked = parts.iter().zip(&owners).zip(&millis);
     let questions: Vec<Question<'_>> = asked
-        .filter_map(|(part, owner)| Some(renewal(part, owner.as_ref().ok()?, millis)))
+        .filter_map(|(((part, _), owner), &millis)| {
+            Some(renewal(part, owner.as_ref().ok()?, millis))
+        })
         .collect();
-    let mut answers = ask_all(&questions, stand(needed), patience).into_iter();
-    let finish = |(part, owner): (&Held, Result<Owner>)| {
-        let Held { core, hold, .. } = part;
-        let owner = owner?;
-        let Some(answer) = answers.next() else {
-            return Err(hold.not_held());
-        };
-        if !in_vain(&answer).is_ambiguous() {
-            hold.answered();
-        }
-        let answer = match answer {
-            Ok(answer) => answer,
-            // A connection that was cut while it was idle says nothing of its server.
-            Err(_) if !core.connections.is_suspect() => {
-                let briefly = patience.for_a_last_word(core.command_timeout);
-                return extend(core, hold, duration, &briefly);
+    let answers = needed.ask(&questions, stands, |_| None, patience);
+    let mut answers = answers.into_iter();
+    let finish =
+        |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<Owner>), u64)| {
+            let Held { core, hold, .. } = part;
+            let owner = owner?;
+            let Some(answer) = answers.next() else {
+                return Err(hold.not_held());
+            };
+            if !in_vain(&answer).is_ambiguous() {
+                hold.answered();
             }
-            Err(no_answer) => return Err(failure(core, hold, no_answer.error)),
-        };
-        match verdict(core, hold, &answer, script::only_verdict)? {
-            Ok(asked) => {
-                hold.extended(asked, millis)?;
-                core.watchdog.reschedule(hold.id());
-                Ok(())
+            let answer = match (answer, needed) {
+                (Ok(answer), _) => answer,
+                // A connection that was cut while it was idle says nothing of its server.
+                (Err(_), Needed::Majority(_)) if !core.connections.is_suspect() => {
+                    let briefly = patience.for_a_last_word(core.command_timeout);
+                    return extend(core, hold, duration, &briefly);
+                }
+                (Err(no_answer), _) => return Err(failure(core, hold, no_answer.error)),
+            };
+            match verdict(core, hold, &answer, script::only_verdict)? {
+                Ok(asked) => {
+                    hold.extended(asked, millis)?;
+                    core.watchdog.reschedule(hold.id());
+                    Ok(())
+                }
+                // Asked under a name that its own thread has changed meanwhile: nothing is known.
+                Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, patience),
+                Err(reason) => Err(lose(core, hold, reason)),
             }
-            // Asked under a name that its own thread has changed meanwhile: nothing is known.
-            Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, patience),
-            Err(reason) => Err(lose(core, hold, reason)),
-        }
-    };
-    let results: Vec<Result<()>> = parts.iter().zip(owners).map(finish).collect();
+        };
+    let results: Vec<Result<()>> = parts.iter().zip(owners).zip(millis).map(finish).collect();
+    let needed = needed.of(results.len());
     together(results.into_iter(), needed)
 }
 

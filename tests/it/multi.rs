@@ -1,8 +1,11 @@
 //! Several locks as one: all of them or none, whatever happens on the way.
 
+mod cluster;
 mod exits;
+mod lost_replies;
 mod order;
 mod servers;
+mod time;
 
 pub use order::take_in_order;
 

@@ -294,6 +294,44 @@ fn of_several_names_none_is_kept() {
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
+/// Also if others hold one of them, and if the replica goes on later.
+#[test]
+fn several_names_are_on_the_replica_after_one_wait() {
+    let deployment = Replicated::start(1);
+    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let client = client.command_timeout(SOON.get()).build().unwrap();
+    let names = ["a", "b", "c", "d"];
+    let lock = client.multi_lock(names);
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitor = Monitor::of(deployment.master());
+    let guard = lock.acquire().unwrap();
+    let has_all = |server: &Server| names.iter().all(|name| has(server, name));
+    assert!(has_all(deployment.replica(0)));
+    let commands = monitor.commands();
+    assert_eq!(
+        commands,
+        ["EVALSHA", "EVALSHA", "EVALSHA", "EVALSHA", "WAIT"]
+    );
+    guard.unlock().unwrap();
+    assert_eq!(client.stats().unreplicated, 0);
+
+    let patient = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let patient = patient.build().unwrap();
+    deployment.pause_replica(0);
+    thread::scope(|scope| {
+        let locker = scope.spawn(|| {
+            let guard = patient.multi_lock(names).acquire()?;
+            assert!(has_all(deployment.replica(0)));
+            guard.unlock()
+        });
+        eventually("some that are given back", || {
+            patient.stats().unreplicated >= names.len() as u64
+        });
+        deployment.resume_replica(0);
+        locker.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn the_bounds_of_the_setting_are_checked() {
     let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));

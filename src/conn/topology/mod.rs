@@ -112,11 +112,17 @@ impl Topology {
         }
     }
 
+    /// Fails for a lock that no server of the deployment can have.
+    pub(crate) fn check(&self, key: &LockKey) -> Result<()> {
+        match self.kind {
+            Kind::Cluster(_) => key.check_one_slot(),
+            Kind::One(_) | Kind::Sentinel(_) => Ok(()),
+        }
+    }
+
     /// The server that has the lock; looked for where that is not known, within `time`.
     pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, Nowhere> {
-        if let Kind::Cluster(_) = self.kind {
-            key.check_one_slot().map_err(Nowhere::Ever)?;
-        }
+        self.check(key).map_err(Nowhere::Ever)?;
         if let Some(server) = self.known(key) {
             return Ok(server);
         }

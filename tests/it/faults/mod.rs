@@ -4,7 +4,7 @@
 mod place;
 
 pub mod abandoned;
-mod bench;
+pub mod bench;
 pub mod blocked;
 mod broken_connections;
 pub mod clock;

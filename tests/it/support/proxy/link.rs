@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use parking_lot::Mutex;
@@ -34,6 +34,7 @@ pub(super) struct Order {
     bytes: Vec<u8>,
     replies: usize,
     fault: Fault,
+    came: Instant,
 }
 
 impl Link {
@@ -80,6 +81,7 @@ impl Link {
                     bytes,
                     replies: request.replies(),
                     fault,
+                    came: Instant::now(),
                 };
                 if orders.send(order).is_err() {
                     return;
@@ -93,6 +95,7 @@ impl Link {
         for order in orders {
             let go_on = match &order.fault {
                 Fault::Delay(time) => sleep(*time, stop),
+                Fault::Latency(time) => sleep(time.saturating_sub(order.came.elapsed()), stop),
                 Fault::HoldBack(gate) => gate.wait(stop),
                 Fault::SwallowRequest => continue,
                 Fault::HalfRequest => {
@@ -166,9 +169,11 @@ impl Link {
                 self.client.write(reply);
                 gate.answered();
             }
-            Fault::Pass | Fault::Delay(_) | Fault::HalfRequest | Fault::SwallowRequest => {
-                self.client.write(reply);
-            }
+            Fault::Pass
+            | Fault::Delay(_)
+            | Fault::Latency(_)
+            | Fault::HalfRequest
+            | Fault::SwallowRequest => self.client.write(reply),
         }
     }
 

@@ -70,6 +70,8 @@ pub enum Fault {
     Pass,
     /// It goes to the server so much later, and so do those behind it.
     Delay(Duration),
+    /// It goes to the server this long after it came. Requests that came together go together.
+    Latency(Duration),
     /// The server does it, and the reply never arrives. The connection stays open.
     SwallowReply,
     /// The server does it, then the client's connection is reset.

@@ -1,0 +1,243 @@
+//! Several requests that belong to one call, each to the server that has its lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisError, Value};
+
+use super::advice::Advice;
+use super::attempt::{Failure, REDIRECTIONS, Replied};
+use super::fanout::Fanout;
+use super::server::Server;
+use super::topology::Redirect;
+use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
+use crate::clock::Moment;
+use crate::error::{Cause, Error};
+use crate::key::LockKey;
+use crate::owner;
+use crate::patience::Patience;
+use crate::script::Call;
+
+/// What is asked of one client's server.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) connections: &'a Connections,
+    pub(crate) lock: &'a LockKey,
+    pub(crate) call: Call,
+}
+
+/// How many answers of which kind make the others unnecessary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    pub(crate) needed: usize,
+    pub(crate) is_good: fn(&Value) -> bool,
+}
+
+/// Sends each question once, on this thread: everything is sent before the first reply is read. As soon as it is
+/// settled whether enough answers are good, the other replies are waited for as long again, or as long as they usually
+/// take. A client whose server does not reply is left out for a while, as long as there are enough others.
+///
+/// The thread's owner name is retired if a copy of a request may still be under way.
+pub(crate) fn ask_all(
+    questions: &[Question<'_>],
+    enough: Enough,
+    patience: &Patience,
+) -> Vec<Result<Answer, NoAnswer>> {
+    let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
+    Fanout::new(&mut requests, Some(enough), patience.answer_by()).run();
+    requests.iter_mut().for_each(Request::settle);
+    finish(requests, patience)
+}
+
+/// Sends each question until it has a clear answer, all of them within one deadline, `answer_by`. What goes to one server
+/// goes out together on one connection. Before another copy of a question is sent, while an earlier one may be under way,
+/// `again` can put another call in its place. All calls must be repeatable.
+///
+/// Nothing is sent once the deadline has passed.
+///
+/// The thread's owner name is retired if a copy of a request may still be under way.
+pub(crate) fn ask_batch(
+    questions: &[Question<'_>],
+    mut again: impl FnMut(usize) -> Option<Call>,
+    answer_by: Moment,
+    patience: &Patience,
+) -> Vec<Result<Answer, NoAnswer>> {
+    let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
+    let (mut pause, mut redirections) = (Duration::ZERO, 0);
+    while !answer_by.is_past() {
+        let copies: Vec<u32> = requests.iter().map(|r| r.in_vain.copies).collect();
+        Fanout::new(&mut requests, None, answer_by).run();
+        requests.iter_mut().for_each(Request::settle_or_follow);
+        let mut open = requests.iter().filter(|r| r.is_open()).peekable();
+        if open.peek().is_none() {
+            break;
+        }
+        let is_sent_on = open.all(|request| request.redirect.is_some());
+        redirections += 1;
+        if is_sent_on && redirections < REDIRECTIONS {
+            continue;
+        }
+        redirections = 0;
+        patience.pause(pause.min(answer_by.left()));
+        pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        for (place, request) in requests.iter_mut().enumerate() {
+            if !request.is_open() {
+                continue;
+            }
+            if is_sent_on {
+                // The servers have sent it on to one another.
+                request.redirect = None;
+            }
+            if let Err(interrupted) = patience.check(request.question.lock.name()) {
+                request.outcome = Some(Err(Failure::Final(interrupted)));
+            } else if request.in_vain.copies > copies[place] {
+                request.newer = again(place).or(request.newer.take());
+            }
+        }
+    }
+    for request in &requests {
+        request.announce(answer_by);
+    }
+    finish(requests, patience)
+}
+
+fn finish(requests: Vec<Request<'_>>, patience: &Patience) -> Vec<Result<Answer, NoAnswer>> {
+    let requests = requests.into_iter();
+    let outcomes: Vec<_> = requests.map(|request| request.finish(patience)).collect();
+    if outcomes
+        .iter()
+        .any(|outcome| in_vain(outcome).is_ambiguous())
+    {
+        owner::retire();
+    }
+    outcomes
+}
+
+/// A question, and what became of it so far.
+pub(super) struct Request<'q> {
+    pub(super) question: &'q Question<'q>,
+    /// Takes the place of the question's own call after a copy of that got no answer.
+    newer: Option<Call>,
+    /// Where the server that was asked last sent it on to.
+    pub(super) redirect: Option<Redirect>,
+    /// Which server that was.
+    pub(super) sent_on_by: Option<Arc<Server>>,
+    pub(super) in_vain: InVain,
+    /// What the last attempt brought. A request that has none is still to be sent.
+    pub(super) outcome: Option<Result<Replied, Failure>>,
+    /// Why earlier attempts failed.
+    cause: Option<Cause>,
+}
+
+impl<'q> Request<'q> {
+    fn new(question: &'q Question<'q>) -> Self {
+        Self {
+            question,
+            newer: None,
+            redirect: None,
+            sent_on_by: None,
+            in_vain: InVain::default(),
+            outcome: None,
+            cause: None,
+        }
+    }
+
+    pub(super) fn call(&self) -> &Call {
+        self.newer.as_ref().unwrap_or(&self.question.call)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.redirect.as_ref().is_some_and(|to| to.asking)
+    }
+
+    /// Keeps an outcome that another attempt would not change, and else only its cause.
+    fn settle(&mut self) {
+        let failure = match self.outcome.take() {
+            Some(Err(failure)) => failure,
+            outcome => {
+                self.outcome = outcome;
+                return;
+            }
+        };
+        match failure {
+            Failure::NoServer(found) => self.cause = Some(found),
+            Failure::NoSlot => {
+                let cause = || "all connections of the pool are in use".into();
+                self.cause.get_or_insert_with(cause);
+            }
+            // What the server said before tells more than that it said nothing in the time left.
+            Failure::Redis(error) if error.is_timeout() => {
+                self.cause.get_or_insert_with(|| silence(&error).into());
+            }
+            Failure::Redis(error) if Advice::on(&error).asks_again() => {
+                self.cause = Some(Box::new(error));
+            }
+            Failure::Redis(error) => self.refuse(error),
+            Failure::Final(error) => self.outcome = Some(Err(Failure::Final(error))),
+        }
+    }
+
+    /// As [`settle`](Self::settle). A redirection that leads nowhere is a refusal: the server is one of a cluster, and
+    /// was taken for a single one.
+    fn settle_or_follow(&mut self) {
+        match self.outcome.take() {
+            Some(Err(Failure::Redis(error)))
+                if Advice::on(&error) == Advice::Redirect && self.redirect.is_none() =>
+            {
+                self.refuse(error);
+            }
+            outcome => {
+                self.outcome = outcome;
+                self.settle();
+            }
+        }
+    }
+
+    fn refuse(&mut self, error: RedisError) {
+        let Question {
+            connections, lock, ..
+        } = self.question;
+        let refusal = connections.refusal(lock, error);
+        self.outcome = Some(Err(Failure::Final(refusal)));
+    }
+
+    /// Announces a release also at the server that the lock is about to leave, where waiting threads still listen.
+    fn announce(&self, answer_by: Moment) {
+        if let (Some(Ok(replied)), Some(from)) = (&self.outcome, &self.sent_on_by)
+            && self.is_asking()
+            && self.call().has_released(&replied.reply)
+        {
+            let Question {
+                connections, lock, ..
+            } = self.question;
+            connections.announce_at(from, lock, answer_by);
+        }
+    }
+
+    fn finish(self, patience: &Patience) -> Result<Answer, NoAnswer> {
+        let in_vain = self.in_vain;
+        let error: Error = match self.outcome {
+            Some(Ok(replied)) => {
+                return Ok(Answer {
+                    reply: replied.reply,
+                    asked: replied.asked,
+                    unreplicated: replied.unreplicated,
+                    in_vain,
+                });
+            }
+            Some(Err(Failure::Final(error))) => error,
+            _ => {
+                let cause = self.cause.unwrap_or_else(|| "no reply in time".into());
+                let Question {
+                    connections, lock, ..
+                } = self.question;
+                connections.unavailable(lock, patience, cause)
+            }
+        };
+        Err(NoAnswer { error, in_vain })
+    }
+}

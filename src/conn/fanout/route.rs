@@ -1,0 +1,158 @@
+//! Which server each request goes to, and room for a connection there.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{BRIEFLY, Fanout, Group, Room};
+use crate::conn::Connections;
+use crate::conn::attempt::Failure;
+use crate::conn::batch::Question;
+use crate::conn::server::Server;
+use crate::conn::topology::Nowhere;
+
+impl<'q> Fanout<'_, 'q> {
+    /// What goes where; a request that cannot be sent gets its outcome.
+    pub(super) fn groups(&mut self) -> Vec<Group> {
+        let left_out = self.left_out();
+        let mut groups = Vec::new();
+        let mut unknown = Vec::new();
+        for place in 0..self.requests.len() {
+            let request = &self.requests[place];
+            let Question {
+                connections, lock, ..
+            } = request.question;
+            if !request.is_open() {
+                continue;
+            }
+            if left_out.get(place) == Some(&true) {
+                let cause = "it did not answer lately, and is left out for a while";
+                self.fail(place, Failure::NoServer(cause.into()));
+                continue;
+            }
+            if let Err(error) = connections.topology.check(lock) {
+                self.fail(place, Failure::Final(error));
+                continue;
+            }
+            let server = match &request.redirect {
+                Some(to) => Some(Arc::clone(&to.server)),
+                None => connections.topology.known(lock),
+            };
+            match server {
+                Some(server) => self.add(&mut groups, place, server),
+                None => unknown.push(place),
+            }
+        }
+        self.look_for(&unknown, &mut groups);
+        groups
+    }
+
+    /// Which requests are not sent, because their server did not reply lately and enough others are left.
+    fn left_out(&self) -> Vec<bool> {
+        let Some(enough) = self.enough else {
+            return Vec::new();
+        };
+        let requests = self.requests.iter();
+        let left_out: Vec<bool> = requests
+            .map(|request| request.question.connections.suspicion.leaves_out())
+            .collect();
+        let can_spare = self.requests.len().saturating_sub(enough.needed);
+        if left_out.iter().filter(|&&out| out).count() <= can_spare {
+            left_out
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn add(&self, groups: &mut Vec<Group>, place: usize, server: Arc<Server>) {
+        let client = self.connections(place);
+        let group = groups.iter_mut().find(|group| {
+            group.server.name() == server.name()
+                && std::ptr::eq(self.connections(group.places[0]), client)
+        });
+        match group {
+            Some(group) => group.places.push(place),
+            None => groups.push(Group {
+                places: vec![place],
+                server,
+            }),
+        }
+    }
+
+    /// Looks for servers that are not known. One look is for all locks of a client, also if it fails.
+    fn look_for(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
+        let mut failed: Vec<(&Connections, String)> = Vec::new();
+        for (tried, &place) in unknown.iter().enumerate() {
+            let Question {
+                connections, lock, ..
+            } = self.requests[place].question;
+            let earlier = failed
+                .iter()
+                .find(|(client, _)| std::ptr::eq(*client, *connections));
+            if let Some((_, cause)) = earlier {
+                self.fail(place, Failure::NoServer(cause.clone().into()));
+                continue;
+            }
+            let at_hand = groups.iter().map(|group| group.places.len()).sum();
+            let time = self.share(place, unknown.len() - tried, at_hand);
+            match connections.topology.server(lock, time) {
+                Ok(server) => self.add(groups, place, server),
+                Err(nowhere) => {
+                    if !matches!(nowhere, Nowhere::Ever(_)) {
+                        failed.push((connections, nowhere.to_string()));
+                    }
+                    let failure = Failure::nowhere(lock, nowhere);
+                    if matches!(failure, Failure::NoServer(_)) {
+                        self.unanswered(place);
+                    }
+                    self.fail(place, failure);
+                }
+            }
+        }
+    }
+
+    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have one that is.
+    pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
+        let connections = self.connections(place);
+        let untried = u32::try_from(untried).unwrap_or(u32::MAX);
+        let time = connections.connect_timeout.min(self.until.left() / untried);
+        if at_hand < self.needed() {
+            return time;
+        }
+        let unknown = connections.command_timeout / 4;
+        time.min(connections.suspicion.grace(unknown).max(BRIEFLY))
+    }
+
+    /// Checks out room for a connection for each group. All threads do so in one order, before anything is sent, so
+    /// that two threads cannot each hold what the other waits for.
+    pub(super) fn rooms<'s>(&mut self, groups: &'s [Group]) -> Vec<Room<'s>> {
+        let mut order: Vec<&Group> = groups.iter().collect();
+        order.sort_by(|one, other| self.order(one, other));
+        let mut rooms: Vec<Room<'s>> = Vec::with_capacity(order.len());
+        for (tried, group) in order.into_iter().enumerate() {
+            let place = group.places[0];
+            let at_hand = rooms.iter().map(|room| room.group.places.len()).sum();
+            // At least one share more than there are rooms to wait for is left for the replies.
+            let time = self.share(place, groups.len() - tried + 1, at_hand);
+            let time = self.connections(place).pool_timeout.min(time);
+            match group.server.pool.slot(time) {
+                Ok(slot) => rooms.push(Room { group, slot }),
+                Err(_) => {
+                    self.unanswered(place);
+                    group
+                        .places
+                        .iter()
+                        .for_each(|&place| self.fail(place, Failure::NoSlot));
+                }
+            }
+        }
+        rooms
+    }
+
+    /// By server. Several clients of one server have a pool each.
+    fn order(&self, one: &Group, other: &Group) -> Ordering {
+        let client = |group: &Group| std::ptr::from_ref(self.connections(group.places[0]));
+        let names = one.server.name().cmp(other.server.name());
+        names.then_with(|| client(one).cmp(&client(other)))
+    }
+}

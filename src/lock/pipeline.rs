@@ -1,0 +1,314 @@
+//! One attempt at several locks of one client: all are asked for together.
+
+use std::sync::Arc;
+
+use super::acquire::{
+    Found, Unwanted, acquire, add_level, begin, for_another_copy, found, give_back, request, take,
+    too_late,
+};
+use super::handle::Handle;
+use super::held::{Held, Needed, release_all};
+use super::standing::recounted;
+use crate::clock::Moment;
+use crate::conn::{Answer, NoAnswer, Question, ask_batch};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::lease::{Lease, Terms};
+use crate::local::{Hold, Place, Turn};
+use crate::owner::{Owner, ThreadId};
+use crate::patience::Patience;
+use crate::script::{self, Call};
+
+/// What one attempt brought.
+pub(super) struct Attempted {
+    /// The first of the locks, in their order.
+    pub(super) held: Vec<Held>,
+    /// Why there are no more of them, unless it is all or the patience ended.
+    pub(super) missing: Option<Missing>,
+}
+
+/// A lock that was not granted. It is to be asked for alone.
+pub(super) struct Missing {
+    /// The thread's turn, unless it holds the lock and asked for a further level.
+    turn: Option<Turn>,
+    /// There was no answer.
+    pub(super) is_unanswered: bool,
+}
+
+impl Missing {
+    fn new(turn: Option<Turn>) -> Self {
+        Self {
+            turn,
+            is_unanswered: false,
+        }
+    }
+
+    /// Asks for the lock, and waits for it, behind other threads of this process, too.
+    pub(super) fn take(
+        self,
+        lock: &Handle,
+        lease: Lease,
+        patience: &Patience,
+    ) -> Result<Attempted> {
+        let held = match self.turn {
+            Some(turn) => take(lock, turn, lease.terms(lock.core.watchdog_lease)?, patience)?,
+            None => acquire(lock, lease, patience)?,
+        };
+        Ok(Attempted {
+            held: held.into_iter().collect(),
+            missing: None,
+        })
+    }
+}
+
+/// Takes the first of these locks, in their order, up to the first one that is not granted. What was granted behind
+/// that one is given back. If the attempt fails, all is given back.
+pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> Result<Attempted> {
+    let Handle { core, key, .. } = locks[0];
+    core.check_process(key.name())?;
+    patience.check(key.name())?;
+    let terms = lease.terms(core.watchdog_lease)?;
+    let mut parts = line_up(locks)?;
+    if parts.len() < 2 {
+        let turn = parts.pop().and_then(|part| part.way.turn());
+        let missing = Missing::new(turn);
+        return missing.take(locks[0], lease, patience);
+    }
+    let since = parts.iter_mut().filter_map(Part::begin).min();
+    patience.silent_since(Some(since.unwrap_or_else(Moment::now)));
+    let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
+    let again = |place: usize| Some(parts[place].call_again(terms));
+    // Time for one more copy. Meanwhile nothing renews what is granted, and what is behind a lock that others hold keeps
+    // it from them.
+    let briefly = Moment::now().after(core.command_timeout * 2);
+    let answer_by = patience.answer_by().min(briefly);
+    let answers = ask_batch(&questions, again, answer_by, patience);
+    let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
+    for (part, answer) in parts.into_iter().zip(answers) {
+        match part.came_to(terms, answer, patience) {
+            Ok(granted) if stopped.is_none() => kept.push(granted),
+            Ok(granted) => back.add(granted, terms),
+            Err(refusal) => {
+                back.unwanted.extend(refusal.unwanted);
+                if stopped.is_none() {
+                    stopped = Some((refusal.missing, refusal.error));
+                } else {
+                    back.turns.extend(refusal.missing.turn);
+                }
+            }
+        }
+    }
+    let missing = match stopped {
+        Some((missing, Some(error))) => {
+            back.turns.extend(missing.turn);
+            kept.into_iter()
+                .for_each(|granted| back.add(granted, terms));
+            back.give(core, patience);
+            return Err(error);
+        }
+        Some((missing, None)) => Some(missing),
+        None => None,
+    };
+    let held = |granted| match granted {
+        Granted::Lock(turn, hold) => begin(core, turn, hold, patience),
+        Granted::Level(held) => held,
+    };
+    let held = kept.into_iter().map(held).collect();
+    back.give(core, patience);
+    Ok(Attempted { held, missing })
+}
+
+/// A lock that is asked for.
+struct Part<'a> {
+    lock: &'a Handle,
+    way: Way,
+    /// The owner in the newest copy of the request.
+    owner: Owner,
+}
+
+/// How this thread comes to a lock.
+enum Way {
+    /// No thread of this process has it.
+    First(Turn),
+    /// This thread holds it, and will have this many levels.
+    Again(Arc<Hold>, u32),
+}
+
+enum Granted {
+    Lock(Turn, Arc<Hold>),
+    Level(Held),
+}
+
+/// A lock that was not granted.
+struct Refusal {
+    missing: Missing,
+    /// What was granted, but is of no use.
+    unwanted: Option<Unwanted>,
+    /// Why it is not asked for again.
+    error: Option<Error>,
+}
+
+impl Way {
+    fn turn(self) -> Option<Turn> {
+        match self {
+            Self::First(turn) => Some(turn),
+            Self::Again(..) => None,
+        }
+    }
+}
+
+/// The locks that this thread can ask for now, up to the first one that another thread of this process has or asks
+/// for.
+fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
+    let thread = ThreadId::current();
+    let mut parts = Vec::with_capacity(locks.len());
+    for &lock in locks {
+        let way = match lock.core.queue.enter(lock.key.key(), thread) {
+            Place::Turn(turn) => Way::First(turn),
+            Place::Mine(hold) => {
+                hold.check()?;
+                let levels = hold.count() + 1;
+                Way::Again(hold, levels)
+            }
+            Place::Behind => break,
+        };
+        parts.push(Part {
+            lock,
+            way,
+            owner: Owner::current(&lock.core.id),
+        });
+    }
+    Ok(parts)
+}
+
+impl<'a> Part<'a> {
+    /// Begins to ask. Since when threads of this process have asked for the lock without an answer.
+    fn begin(&mut self) -> Option<Moment> {
+        match &self.way {
+            Way::First(turn) => Some(turn.ask()),
+            Way::Again(hold, _) => {
+                self.owner = hold.begin_count();
+                None
+            }
+        }
+    }
+
+    fn question(&self, terms: Terms) -> Question<'a> {
+        Question {
+            connections: &self.lock.core.connections,
+            lock: &self.lock.key,
+            call: self.call(terms),
+        }
+    }
+
+    fn call(&self, terms: Terms) -> Call {
+        match self.way {
+            Way::First(_) => request(self.lock, &self.owner, terms),
+            Way::Again(_, levels) => {
+                script::recount(&self.lock.key, &self.owner, levels, terms.millis)
+            }
+        }
+    }
+
+    /// The call in another copy of the request, while an earlier one may be under way.
+    fn call_again(&mut self, terms: Terms) -> Call {
+        self.owner = match &self.way {
+            Way::First(_) => for_another_copy(&self.owner),
+            Way::Again(hold, _) => hold.count_again(&self.owner),
+        };
+        self.call(terms)
+    }
+
+    fn came_to(
+        self,
+        terms: Terms,
+        answer: Result<Answer, NoAnswer>,
+        patience: &Patience,
+    ) -> Result<Granted, Refusal> {
+        let Handle { core, key, .. } = self.lock;
+        let is_over = patience.is_over();
+        let turn = match self.way {
+            Way::First(turn) => turn,
+            Way::Again(hold, _) => {
+                let written = recounted(core, &hold, answer);
+                let level = add_level(core, hold, terms, written);
+                return level
+                    .map(Granted::Level)
+                    .map_err(|error| Refusal::of(None).failed(error, is_over));
+            }
+        };
+        Err(match found(self.lock, self.owner, terms, answer) {
+            Ok(Found::Taken(hold)) => return Ok(Granted::Lock(turn, hold)),
+            Ok(Found::Held(_)) => {
+                turn.answered();
+                Refusal::of(Some(turn))
+            }
+            Ok(Found::TooLate) => Refusal {
+                error: is_over.then(|| too_late(core, key, patience)),
+                ..Refusal::of(Some(turn))
+            },
+            Ok(Found::Unreplicated(unwanted, confirmed)) => {
+                turn.unreplicated(confirmed);
+                Refusal {
+                    unwanted: Some(unwanted),
+                    error: is_over.then(|| core.connections.too_few_replicas(key, confirmed)),
+                    ..Refusal::of(Some(turn))
+                }
+            }
+            Err(error) => Refusal::of(Some(turn)).failed(error, is_over),
+        })
+    }
+}
+
+impl Refusal {
+    fn of(turn: Option<Turn>) -> Self {
+        Self {
+            missing: Missing::new(turn),
+            unwanted: None,
+            error: None,
+        }
+    }
+
+    /// Without an answer it is asked for again, while there is time.
+    fn failed(mut self, error: Error, is_over: bool) -> Self {
+        if matches!(error, Error::Unavailable { .. }) && !is_over {
+            self.missing.is_unanswered = true;
+        } else {
+            self.error = Some(error);
+        }
+        self
+    }
+}
+
+/// What is to be given back.
+#[derive(Default)]
+struct Back {
+    unwanted: Vec<Unwanted>,
+    levels: Vec<Held>,
+    /// They are passed on when all is given back.
+    turns: Vec<Turn>,
+}
+
+impl Back {
+    fn add(&mut self, granted: Granted, terms: Terms) {
+        match granted {
+            Granted::Lock(turn, hold) => {
+                self.unwanted.push(Unwanted::new(&hold, terms));
+                self.turns.push(turn);
+            }
+            Granted::Level(held) => self.levels.push(held),
+        }
+    }
+
+    /// In what is left of the call, or in the background.
+    fn give(self, core: &Core, patience: &Patience) {
+        let rest = patience.rest(core.command_timeout);
+        if !self.unwanted.is_empty() {
+            give_back(core, self.unwanted, &rest);
+        }
+        if !self.levels.is_empty() {
+            // What gets no answer goes on in the background.
+            let _ = release_all(&self.levels, Needed::All, &rest);
+        }
+    }
+}

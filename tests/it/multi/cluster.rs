@@ -1,0 +1,128 @@
+//! Names of one client on several servers.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, LockClient};
+
+use crate::support::deployment::ClusterDeployment;
+use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
+use crate::support::traffic::Monitor;
+use crate::support::unique;
+
+fn client(cluster: &ClusterDeployment) -> LockClient {
+    let builder = LockClient::builder_cluster(cluster.urls());
+    builder.watchdog_lease(SOON.get() * 2).build().unwrap()
+}
+
+/// Some names on each of the three primaries.
+fn names(cluster: &ClusterDeployment) -> Vec<String> {
+    let names: Vec<String> = (0..20).map(|_| unique("multi")).collect();
+    let shards = cluster.shards_of(&names);
+    assert!((0..3).all(|shard| shards.contains(&shard)), "{shards:?}");
+    names
+}
+
+fn counts(cluster: &ClusterDeployment, names: &[String]) -> Vec<u32> {
+    let count = |name: &String| {
+        let primary = cluster.primary_of(cluster.slot_of(name));
+        let counts: Vec<u32> = primary.ask(redis::cmd("HVALS").arg(name));
+        counts.into_iter().sum()
+    };
+    names.iter().map(count).collect()
+}
+
+#[test]
+fn each_primary_is_asked_for_its_names() {
+    let cluster = ClusterDeployment::start();
+    let client = client(&cluster);
+    let names = names(&cluster);
+    let lock = client.multi_lock(&names);
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitors: Vec<_> = cluster.primaries().into_iter().map(Monitor::of).collect();
+    let guard = lock.acquire().unwrap();
+    assert_eq!(counts(&cluster, &names), [1; 20]);
+    guard.extend(SOON.get() * 3).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(counts(&cluster, &names), [2; 20]);
+    lock.unlock().unwrap();
+    assert!(lock.is_locked().unwrap());
+    guard.unlock().unwrap();
+    assert!(!lock.is_locked().unwrap());
+    let scripts = |monitor: &mut Monitor<'_>| {
+        let commands = monitor.commands().into_iter();
+        commands
+            .filter(|command| command.starts_with("EVAL"))
+            .count()
+    };
+    // Seven calls by hash. Three of them are the first of their kind, and sent once more by source.
+    let sent: usize = monitors.iter_mut().map(scripts).sum();
+    assert_eq!(sent, 20 * (7 + 3));
+}
+
+/// A slot that has moved, and one that is on its way with and without its key.
+#[test]
+fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
+    let cluster = ClusterDeployment::start();
+    let client = client(&cluster);
+    let names = names(&cluster);
+    let lock = client.multi_lock(&names);
+    lock.acquire().unwrap().unlock().unwrap();
+
+    let moved = cluster.slot_of(&names[7]);
+    let to = cluster.another_primary(moved);
+    cluster.begin_migration(moved, to).end();
+    let guard = lock.try_acquire(Duration::ZERO, Lease::RENEWED).unwrap();
+    let guard = guard.expect("it is free");
+    assert_eq!(counts(&cluster, &names), [1; 20]);
+
+    let slot = cluster.slot_of(&names[3]);
+    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+    lock.lock().unwrap();
+    migration.move_keys();
+    lock.lock().unwrap();
+    guard.extend(SOON.get() * 3).unwrap();
+    lock.unlock().unwrap();
+    assert!(lock.is_locked().unwrap());
+    lock.unlock().unwrap();
+    guard.unlock().unwrap();
+    assert!(!lock.is_locked().unwrap());
+    // Taken where the slot goes.
+    let guard = lock.try_acquire(Duration::ZERO, Lease::RENEWED).unwrap();
+    let guard = guard.expect("it is free");
+    migration.end();
+    assert_eq!(counts(&cluster, &names), [1; 20]);
+    guard.unlock().unwrap();
+    assert_eq!(counts(&cluster, &names), [0; 20]);
+    assert_eq!(client.stats().lost, 0);
+}
+
+/// What the other servers granted is given back.
+#[test]
+fn a_primary_that_hangs_is_told_in_time() {
+    let cluster = ClusterDeployment::start();
+    let names = names(&cluster);
+    let timeout = millis(300);
+    let builder = LockClient::builder_cluster(cluster.urls());
+    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
+    let client = builder.watchdog_lease(LEASE.get()).build().unwrap();
+    let lock = client.multi_lock(&names);
+    lock.acquire().unwrap().unlock().unwrap();
+    // Before the others elect its replica.
+    let hung = cluster.pause_primary(cluster.slot_of(&names[0]));
+    let result = within(timeout + millis(250) + SLIP.get() * 2, "try_lock", || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED)
+    });
+    assert!(
+        matches!(&result, Err(Error::Unavailable { .. })),
+        "{result:?}"
+    );
+    for primary in cluster.primaries() {
+        if primary.port() != hung.port() {
+            assert_eq!(primary.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+        }
+    }
+    hung.resume();
+    cluster.await_calm();
+    let guard = lock.try_acquire(SOON.get(), Lease::RENEWED).unwrap();
+    guard.expect("it is free").unlock().unwrap();
+}

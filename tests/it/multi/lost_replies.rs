@@ -1,0 +1,183 @@
+//! Connections that break in the midst of what was sent together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::{Lease, LockClient};
+
+use crate::faults::bench::{Bench, is_unavailable};
+use crate::support::proxy::{Fault, Gate};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn client(bench: &Bench) -> LockClient {
+    let builder = bench.builder(SLIP.get()).watchdog_lease(LEASE.get() * 60);
+    builder.build().expect("the settings are good")
+}
+
+/// The counts that Redis has, in the order of the names.
+fn counts(bench: &Bench) -> Vec<u32> {
+    let mut books = bench.books();
+    NAMES.map(|name| books.count(name)).to_vec()
+}
+
+/// Meets the request for name number `at` that runs `script`, once. A connection on which a reply was lost brings no
+/// later one, and one on which a request was lost takes no later one.
+fn once(bench: &Bench, script: &'static str, at: usize, fault: &Fault) -> Arc<AtomicBool> {
+    let done = Arc::new(AtomicBool::new(false));
+    let (mark, fault, mut broken) = (Arc::clone(&done), fault.clone(), None);
+    bench.proxy.on_request(move |request| {
+        if broken == Some(request.connection) {
+            return fault.clone();
+        }
+        let is_it = request.runs(script) && request.words[3] == NAMES[at].as_bytes();
+        if !is_it || mark.swap(true, Ordering::SeqCst) {
+            return Fault::Pass;
+        }
+        broken = Some(request.connection);
+        fault.clone()
+    });
+    done
+}
+
+const FAULTS: [Fault; 5] = [
+    Fault::SwallowReply,
+    Fault::SwallowRequest,
+    Fault::ResetBeforeReply,
+    Fault::CutInReply(2),
+    Fault::HalfRequest,
+];
+
+/// Each step of a hold with two levels, and each place at which the connection may break.
+#[test]
+fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
+    for fault in FAULTS {
+        let bench = Bench::new();
+        let client = client(&bench);
+        let lock = client.multi_lock(NAMES);
+        for at in [0, 2, 4] {
+            let steps = [
+                ("acquire", 1),
+                ("recount", 2),
+                ("recount", 1),
+                ("release", 0),
+            ];
+            for (step, (script, count)) in steps.into_iter().enumerate() {
+                let lost = once(&bench, script, at, &fault);
+                let what = format!("{fault:?} of {script} number {at}, step {step}");
+                let result = if step < 2 { lock.lock() } else { lock.unlock() };
+                result.unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert!(lost.load(Ordering::SeqCst), "{what}: it was not asked");
+                assert_eq!(lock.hold_count(), count, "{what}");
+                assert_eq!(counts(&bench), [count; 5], "{what}");
+            }
+        }
+        assert_eq!(client.stats().lost, 0);
+    }
+}
+
+#[test]
+fn a_renewal_by_its_holder_is_asked_for_again() {
+    for fault in [
+        Fault::ResetBeforeReply,
+        Fault::CutInReply(2),
+        Fault::HalfRequest,
+    ] {
+        let bench = Bench::new();
+        let client = client(&bench);
+        let guard = client.multi_lock(NAMES).acquire().unwrap();
+        for at in [0, 4] {
+            let lost = once(&bench, "renew", at, &fault);
+            guard.extend(LEASE.get() * 90).unwrap();
+            assert!(lost.load(Ordering::SeqCst), "{fault:?}");
+        }
+        assert!(guard.remaining() > LEASE.get() * 80);
+        guard.unlock().unwrap();
+        assert_eq!(counts(&bench), [0; 5]);
+    }
+}
+
+/// From the request for the third name on, whatever connection it comes on.
+fn never_answered(bench: &Bench, script: &'static str, fault: Fault) {
+    let mut broken = Vec::new();
+    bench.proxy.on_request(move |request| {
+        let begins = request.runs(script) && request.words[3] == b"c";
+        if begins && !broken.contains(&request.connection) {
+            broken.push(request.connection);
+        }
+        if broken.contains(&request.connection) {
+            fault.clone()
+        } else {
+            Fault::Pass
+        }
+    });
+}
+
+#[test]
+fn acquires_that_are_never_answered_are_taken_back() {
+    for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
+        let bench = Bench::new();
+        let client = client(&bench);
+        let lock = client.multi_lock(NAMES);
+        never_answered(&bench, "acquire", fault.clone());
+        let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert_eq!(lock.hold_count(), 0);
+        eventually("all to be taken back", || counts(&bench) == [0; 5]);
+        bench.proxy.calm();
+        lock.lock().unwrap();
+        assert_eq!(counts(&bench), [1; 5]);
+        lock.unlock().unwrap();
+    }
+}
+
+#[test]
+fn releases_that_are_never_answered_are_done() {
+    for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
+        let bench = Bench::new();
+        let client = client(&bench);
+        let lock = client.multi_lock(NAMES);
+        lock.lock().unwrap();
+        never_answered(&bench, "release", fault.clone());
+        let result = lock.unlock();
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert_eq!(lock.hold_count(), 0);
+        bench.proxy.calm();
+        eventually("all to be released", || counts(&bench) == [0; 5]);
+        // What is repeated in the background does not touch the next hold.
+        lock.lock().unwrap();
+        std::thread::sleep(millis(100));
+        assert_eq!(counts(&bench), [1; 5]);
+        lock.unlock().unwrap();
+    }
+}
+
+/// Requests that come to the server long after the call gave up are taken back on their connection.
+#[test]
+fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
+    let bench = Bench::new();
+    let client = client(&bench);
+    let lock = client.multi_lock(NAMES);
+    let gate = Gate::new();
+    let (held, mut connections) = (gate.clone(), Vec::new());
+    bench.proxy.on_request(move |request| {
+        if request.runs("acquire") {
+            connections.push(request.connection);
+            return Fault::HoldBack(held.clone());
+        }
+        // What the watchdog sends may come before what it is to take back.
+        if request.runs("release") && !connections.contains(&request.connection) {
+            return Fault::SwallowRequest;
+        }
+        Fault::Pass
+    });
+    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+    assert!(is_unavailable(&result), "{result:?}");
+    gate.open();
+    eventually("the requests to arrive", || gate.passed() >= NAMES.len());
+    within(SOON.get(), "all to be taken back", || {
+        eventually("none to be left", || counts(&bench) == [0; 5]);
+    });
+}
