@@ -224,7 +224,7 @@ impl<'a> Part<'a> {
         terms: Terms,
         answer: Result<Answer, NoAnswer>,
         patience: &Patience,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;
         let is_over = patience.is_over();
         let turn = match self.way {
@@ -234,10 +234,10 @@ impl<'a> Part<'a> {
                 let level = add_level(core, hold, terms, written);
                 return level
                     .map(Granted::Level)
-                    .map_err(|error| Refusal::of(None).failed(error, is_over));
+                    .map_err(|error| Box::new(Refusal::of(None).failed(error, is_over)));
             }
         };
-        Err(match found(self.lock, self.owner, terms, answer) {
+        let refusal = match found(self.lock, self.owner, terms, answer) {
             Ok(Found::Taken(hold)) => return Ok(Granted::Lock(turn, hold)),
             Ok(Found::Held(_)) => {
                 turn.answered();
@@ -256,7 +256,8 @@ impl<'a> Part<'a> {
                 }
             }
             Err(error) => Refusal::of(Some(turn)).failed(error, is_over),
-        })
+        };
+        Err(Box::new(refusal))
     }
 }
 
