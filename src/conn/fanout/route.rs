@@ -46,7 +46,8 @@ impl<'q> Fanout<'_, 'q> {
         groups
     }
 
-    /// Which requests are not sent, because their server did not reply lately and enough others are left.
+    /// Which requests are not sent, because their server did not reply lately and enough others are
+    /// left.
     fn left_out(&self) -> Vec<bool> {
         let Some(enough) = self.enough else {
             return Vec::new();
@@ -78,7 +79,8 @@ impl<'q> Fanout<'_, 'q> {
         }
     }
 
-    /// Looks for servers that are not known. One look is for all locks of a client, also if it fails.
+    /// Looks for servers that are not known. One look is for all locks of a client, also if it
+    /// fails.
     fn look_for(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
         let mut clients: Vec<&'q Connections> = Vec::new();
         for client in unknown.iter().map(|&place| self.connections(place)) {
@@ -115,7 +117,8 @@ impl<'q> Fanout<'_, 'q> {
         }
     }
 
-    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have one that is.
+    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have
+    /// one that is.
     pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
         let connections = self.connections(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
@@ -127,8 +130,8 @@ impl<'q> Fanout<'_, 'q> {
         time.min(connections.suspicion.grace(unknown).max(BRIEFLY))
     }
 
-    /// Checks out room for a connection for each group. All threads do so in one order, before anything is sent, so
-    /// that two threads cannot each hold what the other waits for.
+    /// Checks out room for a connection for each group. All threads do so in one order, before
+    /// anything is sent, so that two threads cannot each hold what the other waits for.
     pub(super) fn rooms<'s>(&mut self, groups: &'s [Group]) -> Vec<Room<'s>> {
         let mut order: Vec<&Group> = groups.iter().collect();
         order.sort_by(|one, other| self.order(one, other));
