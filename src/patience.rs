@@ -23,8 +23,8 @@ pub(crate) struct Patience {
     wait_until: Moment,
     answers: Answers,
     grace: Duration,
-    /// When the one grace ends that all steps of the call have together, if they [share it](Self::share_grace).
-    /// `None` inside: it has not begun.
+    /// If all steps of the call [share one grace](Self::share_grace): when it ends, once it has
+    /// begun.
     shared_grace: OnceCell<Rc<Cell<Option<Moment>>>>,
     /// Since when Redis has been silent towards those before us, whose turn we wait for.
     silent_since: Cell<Option<Moment>>,
@@ -75,14 +75,14 @@ impl Patience {
         Self::answered_within(left.min(command_timeout))
     }
 
-    /// From here on all steps of the call have one grace together, which begins with the first request after the end of
-    /// the call. Without this every request has a grace of its own.
+    /// From here on all steps of the call share one grace, which begins with the first request after
+    /// the end of the call. Without this every request has a grace of its own.
     pub(crate) fn share_grace(&self) {
         self.shared_grace.get_or_init(Rc::default);
     }
 
-    /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt cuts it short, and no
-    /// grace is added.
+    /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt
+    /// cuts it short, and no grace is added.
     pub(crate) fn rest(&self, command_timeout: Duration) -> Self {
         Self {
             started: self.started,

@@ -50,8 +50,8 @@ pub(crate) struct InVain {
     elsewhere: bool,
 }
 
-/// A connection with requests that got no reply. It belongs to all of these requests. `None`: nothing more can be
-/// sent on it.
+/// A connection on which requests were sent that have no reply. These requests share it. `None`
+/// inside: a send has failed, and nothing more can be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Unanswered(Rc<RefCell<Option<Wire>>>);
 
@@ -62,8 +62,8 @@ impl From<Wire> for Unanswered {
 }
 
 impl Unanswered {
-    /// Sends `call` behind the requests. After a failure nothing is sent any more: the server would take it for the
-    /// rest of what was sent in part.
+    /// Sends `call` behind the requests. After a failure nothing is sent any more: the server would
+    /// take it for the rest of what was sent in part.
     fn follow_up(&self, call: &Call) {
         let mut open = self.0.borrow_mut();
         let sent = open.as_mut().map(|wire| {

@@ -185,7 +185,8 @@ impl Connections {
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
-    /// Announces a release at the server that the lock is about to leave, where waiting threads still listen.
+    /// Announces a release at the server that the lock is about to leave, where waiting threads
+    /// still listen.
     pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, answer_by: Moment) {
         let time = HINT_TIMEOUT.min(answer_by.left());
         let command = from.node.publish().command();

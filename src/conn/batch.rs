@@ -33,9 +33,10 @@ pub(crate) struct Enough {
     pub(crate) is_good: fn(&Value) -> bool,
 }
 
-/// Sends each question once, on this thread: everything is sent before the first reply is read. As soon as it is
-/// settled whether enough answers are good, the other replies are waited for as long again, or as long as they usually
-/// take. A client whose server does not reply is left out for a while, as long as there are enough others.
+/// Sends each question once, on this thread: everything is sent before the first reply is read. As
+/// soon as it is settled whether enough answers are good, the other replies are waited for as long
+/// again, or as long as they usually take. A client whose server does not reply is left out for a
+/// while, as long as there are enough others.
 ///
 /// The thread's owner name is retired if a copy of a request may still be under way.
 pub(crate) fn ask_all(
@@ -49,9 +50,10 @@ pub(crate) fn ask_all(
     finish(requests, patience)
 }
 
-/// Sends each question until it has a clear answer, all of them within one deadline, `answer_by`. What goes to one server
-/// goes out together on one connection. Before another copy of a question is sent, while an earlier one may be under way,
-/// `again` can put another call in its place. All calls must be repeatable.
+/// Sends each question until it has a clear answer, all of them within one deadline, `answer_by`.
+/// What goes to one server goes out together on one connection. Before another copy of a question
+/// is sent, while an earlier one may be under way, `again` can put another call in its place. All
+/// calls must be repeatable.
 ///
 /// Nothing is sent once the deadline has passed.
 ///
@@ -181,8 +183,8 @@ impl<'q> Request<'q> {
         }
     }
 
-    /// As [`settle`](Self::settle). A redirection that leads nowhere is a refusal: the server is one of a cluster, and
-    /// was taken for a single one.
+    /// As [`settle`](Self::settle). A redirection that leads nowhere is a refusal: the server is
+    /// one of a cluster, and was taken for a single one.
     fn settle_or_follow(&mut self) {
         match self.outcome.take() {
             Some(Err(Failure::Redis(error)))
@@ -205,7 +207,8 @@ impl<'q> Request<'q> {
         self.outcome = Some(Err(Failure::Final(refusal)));
     }
 
-    /// Announces a release also at the server that the lock is about to leave, where waiting threads still listen.
+    /// Announces a release also at the server that the lock is about to leave, where waiting
+    /// threads still listen.
     fn announce(&self, answer_by: Moment) {
         if let (Some(Ok(replied)), Some(from)) = (&self.outcome, &self.sent_on_by)
             && self.is_asking()

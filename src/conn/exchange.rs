@@ -27,7 +27,8 @@ pub(super) struct Exchange<'s> {
     pub(super) asked: Moment,
     /// In the order in which they were sent.
     pub(super) pending: VecDeque<Pending>,
-    /// The server does not know their scripts. They are sent again when all others have their replies.
+    /// Requests whose scripts the server does not know. They are sent again when all others have
+    /// their replies.
     unknown: VecDeque<Pending>,
     /// The reply to the ASKING before the first of them, if that is there.
     acknowledged: Option<RedisResult<()>>,
@@ -37,7 +38,7 @@ pub(super) struct Exchange<'s> {
     pub(super) is_torn: bool,
     /// One request was sent, with one reply.
     is_single: bool,
-    /// Requests that have taken a lock, which is to be on replicas.
+    /// Requests that took a lock which replicas must confirm.
     pub(super) taken: Vec<usize>,
 }
 
@@ -117,8 +118,8 @@ impl<'s> Exchange<'s> {
         self.pending.is_empty() && self.unknown.is_empty()
     }
 
-    /// The next reply. Requests whose scripts the server does not know are sent again by their sources, which may take
-    /// `time`.
+    /// The next reply. Requests whose scripts the server does not know are sent again by their
+    /// sources, which may take `time`.
     pub(super) fn receive<'c>(
         &mut self,
         call: impl Fn(usize) -> &'c Call,

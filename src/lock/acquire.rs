@@ -189,8 +189,9 @@ pub(super) fn request(handle: &Handle, owner: &Owner, terms: Terms) -> Call {
     }
 }
 
-/// The owner in another copy of a request. A copy that comes later than its reply was waited for could take the lock
-/// again, after it was lost, under the name of a hold that knows nothing of it. So no two copies have one name.
+/// The owner in another copy of a request. A copy that comes later than its reply was waited for
+/// could take the lock again, after it was lost, under the name of a hold that knows nothing of it.
+/// So no two copies have one name.
 pub(super) fn for_another_copy(owner: &Owner) -> Owner {
     owner.newest(OLDER_NAMES).with_fresh_name()
 }

@@ -26,7 +26,7 @@ pub(super) type Level<'a> = (&'a Arc<Core>, &'a Hold, Option<LevelId>);
 /// How many of the parts of a lock are needed, and so how they are asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Needed {
-    /// All: each is asked until it answers.
+    /// All: each is asked until there is an answer.
     All,
     /// This many of several servers: each is asked once, at the speed of those that answer.
     Majority(usize),
@@ -41,7 +41,7 @@ impl Needed {
         }
     }
 
-    /// Asks each part; what goes to one server goes out together.
+    /// Asks all parts. Requests to one server are sent together.
     pub(super) fn ask(
         self,
         questions: &[Question<'_>],
@@ -64,7 +64,8 @@ pub(super) fn release_all(held: &[Held], needed: Needed, patience: &Patience) ->
     release_levels(levels, needed, patience)
 }
 
-/// Gives up a level of each of these holds, the last one first. What gets no answer goes on in the background.
+/// Gives up a level of each of these holds, the last one first. A release without a reply goes on in
+/// the background.
 pub(super) fn release_levels<'a>(
     levels: impl ExactSizeIterator<Item = Level<'a>>,
     needed: Needed,
@@ -74,8 +75,8 @@ pub(super) fn release_levels<'a>(
     if let (Needed::All, &[(core, hold, level)]) = (needed, &levels[..]) {
         return release::release(core, hold, level, patience);
     }
-    // Other clients wait for the first, and find the others free when they have that. Here, too, the turn at the first is
-    // passed on last.
+    // In reverse order. A client that waits for these names waits for the first one, and finds the
+    // others free when it gets that. So do threads of this process.
     levels.reverse();
     let leaving: Vec<Result<Leaving<'_>>> = levels
         .into_iter()

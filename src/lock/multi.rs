@@ -24,13 +24,16 @@ use crate::local::Hold;
 ///
 /// # All or none
 ///
-/// Whatever way a call ends without the lock (false, an error, an interrupt, a panic), it has given back
-/// what it had taken on the way. A server that does not answer is given one command time-out for that,
-/// beyond the time of the call; then the release goes on in the background. When a call ends with the
-/// lock, every part of it has its whole lease, however long the call has waited for another.
+/// A call that ends without the lock (false, an error, an interrupt, a panic) gives back what it has
+/// taken. It has the rest of its time for that, at most one command time-out; what gets no reply in
+/// that time is released in the background. When a call ends with the lock, every part of it has its
+/// whole lease, however long the call has waited for another.
 ///
-/// There is one wait, and one interrupt, for all. One lock is waited for after another, and
-/// those that were taken before are held meanwhile, so take no more names together than the work needs.
+/// There is one wait, one deadline and one interrupt for all names. Names of one client are asked for
+/// together: to take all of them is one round trip, and to give them back is another. If another
+/// client holds one of them, that one is waited for. Those before it in the order of their keys are
+/// held meanwhile, and those behind it are given back. So take no more names together than the work
+/// needs.
 ///
 /// # No deadlock
 ///

@@ -61,8 +61,8 @@ impl Missing {
     }
 }
 
-/// Takes the first of these locks, in their order, up to the first one that is not granted. What was granted behind
-/// that one is given back. If the attempt fails, all is given back.
+/// Takes the first of these locks, in their order, up to the first one that is not granted. What
+/// was granted behind that one is given back. If the attempt fails, all is given back.
 pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> Result<Attempted> {
     let Handle { core, key, .. } = locks[0];
     core.check_process(key.name())?;
@@ -78,8 +78,8 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
     patience.silent_since(Some(since.unwrap_or_else(Moment::now)));
     let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
-    // Time for one more copy. Meanwhile nothing renews what is granted, and what is behind a lock that others hold keeps
-    // it from them.
+    // Time for two copies of a request. Until then no watchdog renews what is granted, and other
+    // clients cannot have what is granted behind a refused lock.
     let briefly = Moment::now().after(core.command_timeout * 2);
     let answer_by = patience.answer_by().min(briefly);
     let answers = ask_batch(&questions, again, answer_by, patience);
@@ -157,8 +157,8 @@ impl Way {
     }
 }
 
-/// The locks that this thread can ask for now, up to the first one that another thread of this process has or asks
-/// for.
+/// The locks that this thread can ask for now, up to the first one that another thread of this
+/// process has or asks for.
 fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
     let thread = ThreadId::current();
     let mut parts = Vec::with_capacity(locks.len());
@@ -224,7 +224,7 @@ impl<'a> Part<'a> {
         terms: Terms,
         answer: Result<Answer, NoAnswer>,
         patience: &Patience,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;
         let is_over = patience.is_over();
         let turn = match self.way {
@@ -234,10 +234,10 @@ impl<'a> Part<'a> {
                 let level = add_level(core, hold, terms, written);
                 return level
                     .map(Granted::Level)
-                    .map_err(|error| Refusal::of(None).failed(error, is_over));
+                    .map_err(|error| Box::new(Refusal::of(None).failed(error, is_over)));
             }
         };
-        Err(match found(self.lock, self.owner, terms, answer) {
+        let refusal = match found(self.lock, self.owner, terms, answer) {
             Ok(Found::Taken(hold)) => return Ok(Granted::Lock(turn, hold)),
             Ok(Found::Held(_)) => {
                 turn.answered();
@@ -256,7 +256,8 @@ impl<'a> Part<'a> {
                 }
             }
             Err(error) => Refusal::of(Some(turn)).failed(error, is_over),
-        })
+        };
+        Err(Box::new(refusal))
     }
 }
 
@@ -285,7 +286,7 @@ impl Refusal {
 struct Back {
     unwanted: Vec<Unwanted>,
     levels: Vec<Held>,
-    /// They are passed on when all is given back.
+    /// Other threads of this process get them when all is given back.
     turns: Vec<Turn>,
 }
 
@@ -300,14 +301,14 @@ impl Back {
         }
     }
 
-    /// In what is left of the call, or in the background.
+    /// Gives it back in the rest of the call, or in the background.
     fn give(self, core: &Core, patience: &Patience) {
         let rest = patience.rest(core.command_timeout);
         if !self.unwanted.is_empty() {
             give_back(core, self.unwanted, &rest);
         }
         if !self.levels.is_empty() {
-            // What gets no answer goes on in the background.
+            // A release without a reply goes on in the background.
             let _ = release_all(&self.levels, Needed::All, &rest);
         }
     }

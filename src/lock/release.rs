@@ -106,7 +106,8 @@ impl<'a> Leaving<'a> {
         script::release(self.key(), &self.hold.owner())
     }
 
-    /// What Redis is told while an earlier copy of the call may be under way, if that is another call.
+    /// What Redis is told while an earlier copy of the call may be under way, if that is another
+    /// call.
     pub(super) fn call_again(&self) -> Option<Call> {
         match &self.what {
             What::Inner(count, begun) => Some(self.recount(*count, &self.hold.count_again(begun))),

@@ -128,8 +128,9 @@ impl Several {
         LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
-    /// Takes them in this order: those of one client that follow each other together, and alone the one that others
-    /// hold. If this does not end with all of them, what was taken is given back.
+    /// Takes the locks in this order. Neighbours of one client are asked for in one pipeline. A lock
+    /// that others hold is waited for alone, while those before it are held. If not all are taken,
+    /// what was taken is given back.
     fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
         let mut taken = Taken::new(patience);
         let mut in_time = Moment::NEVER;
@@ -160,8 +161,8 @@ impl Several {
                 }
                 attempted => attempted?,
             };
-            // After others were granted a name is asked for once more, also without a wait: it may have been granted to a
-            // call that gives it back because it lacks one of these.
+            // A lock that is refused behind granted ones is asked for once more, even without a
+            // wait: another call may have it and give it back, because it lacks one of these.
             let ends = attempted.missing.is_none() || limit.is_over();
             if attempted.held.is_empty() && ends {
                 return Ok(Round::Refused(at));
@@ -251,8 +252,8 @@ fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
     &locks[..others.unwrap_or(locks.len())]
 }
 
-/// When half of a lease that ends by itself is over: if other locks are still waited for then, too little of it would be
-/// left.
+/// When half of a lease that ends by itself is over: if other locks are still waited for then, too
+/// little of it would be left.
 fn half_time(held: &Held, lease: Lease) -> Moment {
     match lease.terms(held.core.watchdog_lease) {
         Ok(terms) if terms.renewals != Renewals::Unlimited => {
@@ -262,12 +263,12 @@ fn half_time(held: &Held, lease: Lease) -> Moment {
     }
 }
 
-/// What was taken on the way to all of them. Dropped, it is given back.
+/// What was taken on the way to all of them. It is given back when this is dropped.
 struct Taken<'p> {
     held: Vec<Held>,
-    /// When each of them was.
+    /// When each of them was taken.
     since: Vec<Moment>,
-    /// Of the call.
+    /// That of the call.
     patience: &'p Patience,
 }
 
@@ -285,7 +286,7 @@ impl<'p> Taken<'p> {
         self.since.push(Moment::now());
     }
 
-    /// What is left of the call.
+    /// What is left of the call's time.
     fn rest(&self) -> Patience {
         let slowest = slowest(self.held.iter().map(|held| &held.core));
         let time = slowest.map(|core| core.command_timeout);
@@ -316,7 +317,7 @@ impl<'p> Taken<'p> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.held.is_empty() {
-            // What gets no answer in what is left of the call is released in the background.
+            // What gets no reply in the rest of the call is released in the background.
             let _ = release_all(&self.held, Needed::All, &self.rest());
         }
     }

@@ -92,7 +92,8 @@ pub(super) fn confirm(core: &Core, hold: &Hold) {
     let _ = renew(core, hold, 0, &core.patience_for_an_answer());
 }
 
-/// Asks whether these holds stand; one that does not is lost from here on. Without an answer nothing is known.
+/// Asks whether these holds stand; one that does not is lost from here on. Without an answer
+/// nothing is known.
 #[cfg(feature = "cli")]
 pub(super) fn confirm_all(parts: &[Held], needed: Needed, patience: &Patience) {
     let asked: Vec<(&Held, Owner)> = parts

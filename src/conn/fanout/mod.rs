@@ -85,7 +85,8 @@ impl<'r, 'q> Fanout<'r, 'q> {
             .map_or(self.requests.len(), |enough| enough.needed)
     }
 
-    /// Sends to each server: first where a connection is open, and last where the last request got no reply.
+    /// Sends to each server: first where a connection is open, and last where the last request got
+    /// no reply.
     fn send_all<'s>(&mut self, rooms: Vec<Room<'s>>) -> Vec<Exchange<'s>> {
         let mut sent = Vec::with_capacity(rooms.len());
         let mut unopened = Vec::new();

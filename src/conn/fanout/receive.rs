@@ -14,8 +14,8 @@ use crate::conn::batch::Enough;
 use crate::conn::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK, Received};
 
 impl Fanout<'_, '_> {
-    /// Reads replies until all are there, or enough are and the others had their time, or the time is over. Gives
-    /// back the exchanges that have taken locks that are to be on replicas.
+    /// Reads replies until all are there, or enough are there and the others had their time, or the
+    /// time is over. Returns the exchanges that took locks which replicas must confirm.
     pub(super) fn receive_all<'s>(&mut self, open: &mut Vec<Exchange<'s>>) -> Vec<Exchange<'s>> {
         let mut look = FIRST_LOOK;
         let mut settled = None;

@@ -9,7 +9,6 @@ use crate::conn::Connections;
 use crate::conn::attempt::Failure;
 use crate::conn::batch::Question;
 use crate::conn::server::Server;
-use crate::conn::topology::Nowhere;
 
 impl<'q> Fanout<'_, 'q> {
     /// What goes where; a request that cannot be sent gets its outcome.
@@ -47,7 +46,8 @@ impl<'q> Fanout<'_, 'q> {
         groups
     }
 
-    /// Which requests are not sent, because their server did not reply lately and enough others are left.
+    /// Which requests are not sent, because their server did not reply lately and enough others are
+    /// left.
     fn left_out(&self) -> Vec<bool> {
         let Some(enough) = self.enough else {
             return Vec::new();
@@ -79,39 +79,46 @@ impl<'q> Fanout<'_, 'q> {
         }
     }
 
-    /// Looks for servers that are not known. One look is for all locks of a client, also if it fails.
+    /// Looks for servers that are not known. One look is for all locks of a client, also if it
+    /// fails.
     fn look_for(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
-        let mut failed: Vec<(&Connections, String)> = Vec::new();
-        for (tried, &place) in unknown.iter().enumerate() {
-            let Question {
-                connections, lock, ..
-            } = self.requests[place].question;
-            let earlier = failed
-                .iter()
-                .find(|(client, _)| std::ptr::eq(*client, *connections));
-            if let Some((_, cause)) = earlier {
-                self.fail(place, Failure::NoServer(cause.clone().into()));
-                continue;
+        let mut clients: Vec<&'q Connections> = Vec::new();
+        for client in unknown.iter().map(|&place| self.connections(place)) {
+            if clients.iter().all(|known| !std::ptr::eq(*known, client)) {
+                clients.push(client);
             }
-            let at_hand = groups.iter().map(|group| group.places.len()).sum();
-            let time = self.share(place, unknown.len() - tried, at_hand);
-            match connections.topology.server(lock, time) {
-                Ok(server) => self.add(groups, place, server),
-                Err(nowhere) => {
-                    if !matches!(nowhere, Nowhere::Ever(_)) {
-                        failed.push((connections, nowhere.to_string()));
+        }
+        for (tried, client) in clients.iter().enumerate() {
+            let mut failed: Option<String> = None;
+            for &place in unknown {
+                if !std::ptr::eq(self.connections(place), *client) {
+                    continue;
+                }
+                if let Some(cause) = &failed {
+                    let cause = cause.clone().into();
+                    self.fail(place, Failure::NoServer(cause));
+                    continue;
+                }
+                let lock = self.requests[place].question.lock;
+                let at_hand = groups.iter().map(|group| group.places.len()).sum();
+                let time = self.share(place, clients.len() - tried, at_hand);
+                match client.topology.server(lock, time) {
+                    Ok(server) => self.add(groups, place, server),
+                    Err(nowhere) => {
+                        failed = Some(nowhere.to_string());
+                        let failure = Failure::nowhere(lock, nowhere);
+                        if matches!(failure, Failure::NoServer(_)) {
+                            self.unanswered(place);
+                        }
+                        self.fail(place, failure);
                     }
-                    let failure = Failure::nowhere(lock, nowhere);
-                    if matches!(failure, Failure::NoServer(_)) {
-                        self.unanswered(place);
-                    }
-                    self.fail(place, failure);
                 }
             }
         }
     }
 
-    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have one that is.
+    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have
+    /// one that is.
     pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
         let connections = self.connections(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
@@ -123,8 +130,8 @@ impl<'q> Fanout<'_, 'q> {
         time.min(connections.suspicion.grace(unknown).max(BRIEFLY))
     }
 
-    /// Checks out room for a connection for each group. All threads do so in one order, before anything is sent, so
-    /// that two threads cannot each hold what the other waits for.
+    /// Checks out room for a connection for each group. All threads do so in one order, before
+    /// anything is sent, so that two threads cannot each hold what the other waits for.
     pub(super) fn rooms<'s>(&mut self, groups: &'s [Group]) -> Vec<Room<'s>> {
         let mut order: Vec<&Group> = groups.iter().collect();
         order.sort_by(|one, other| self.order(one, other));

@@ -23,8 +23,8 @@ fn counts(bench: &Bench) -> Vec<u32> {
     NAMES.map(|name| books.count(name)).to_vec()
 }
 
-/// Meets the request for name number `at` that runs `script`, once. A connection on which a reply was lost brings no
-/// later one, and one on which a request was lost takes no later one.
+/// Meets the request for name number `at` that runs `script`, once. A connection on which a reply
+/// was lost brings no later one, and one on which a request was lost takes no later one.
 fn once(bench: &Bench, script: &'static str, at: usize, fault: &Fault) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let (mark, fault, mut broken) = (Arc::clone(&done), fault.clone(), None);

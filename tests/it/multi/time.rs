@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient};
+use leasehold::{Error, Interrupt, Lease, LockClient, MultiLock};
 
 use super::long;
 use crate::support::client;
@@ -13,7 +13,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
 
-/// With one wait, or one grace period of 250 ms, for each name, a call would take 4 s or more.
+/// With one wait for each name a call would take seconds.
 const NAMES: usize = 20;
 
 /// How late a call may end on a machine that stands still for a while.
@@ -53,7 +53,7 @@ fn fails_within<T: std::fmt::Debug>(
 #[test]
 fn every_call_ends_in_its_time_while_the_server_hangs() {
     let server = Server::start();
-    let timeout = millis(200);
+    let timeout = millis(100);
     let client = impatient(&server.url(), timeout);
     let lock = client.multi_lock(names());
     lock.lock().unwrap();
@@ -66,6 +66,7 @@ fn every_call_ends_in_its_time_while_the_server_hangs() {
     fails_within(timeout, "a nested try_lock", || {
         lock.try_lock(Duration::ZERO, Lease::RENEWED)
     });
+    fails_within(timeout * 10, "a nested lock", || lock.lock());
     within(timeout + slack(), "the drop of a guard", || drop(dropped));
     fails_within(timeout * 3, "a nested unlock", || guard.unlock());
     fails_within(timeout * 3, "unlock", || lock.unlock());
@@ -74,12 +75,57 @@ fn every_call_ends_in_its_time_while_the_server_hangs() {
             lock.try_lock(wait, Lease::RENEWED)
         });
     }
+    fails_within(timeout * 10, "lock", || lock.lock());
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        thread::sleep(timeout * 2);
+        assert!(!waiter.is_finished());
+        interrupt.interrupt();
+        // One command time-out each for the attempt under way, and for giving back.
+        let result = within(timeout * 2 + slack(), "the interrupt", || {
+            waiter.join().unwrap()
+        });
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
+    });
     server.resume();
     eventually("everything to be given back", || is_empty(&server));
     let guard = lock.acquire().unwrap();
     guard.check().unwrap();
     guard.unlock().unwrap();
     assert!(is_empty(&server));
+}
+
+/// Locks of two clients of two servers, in turn.
+#[test]
+fn every_call_on_two_servers_ends_in_its_time_while_both_hang() {
+    let servers = [Server::start(), Server::start()];
+    let timeout = millis(100);
+    let clients = servers
+        .each_ref()
+        .map(|server| impatient(&server.url(), timeout));
+    let locks: Vec<_> = (0..NAMES)
+        .map(|at| clients[at % 2].reentrant_lock(&names()[at]))
+        .collect();
+    let lock = MultiLock::over(&locks);
+    let guard = lock.acquire().unwrap();
+    let dropped = lock.acquire().unwrap();
+    servers.iter().for_each(Server::pause);
+    fails_within(timeout, "extend", || guard.extend(SOON.get() * 3));
+    fails_within(timeout, "is_locked", || lock.is_locked());
+    within(timeout + slack(), "the drop of a guard", || drop(dropped));
+    fails_within(timeout * 3, "unlock", || guard.unlock());
+    fails_within(timeout, "try_lock", || {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED)
+    });
+    servers.iter().for_each(Server::resume);
+    for server in &servers {
+        eventually("everything to be given back", || is_empty(server));
+    }
+    lock.acquire().unwrap().unlock().unwrap();
 }
 
 /// What a failed call has taken is given back in the time of the call, or in the background.
