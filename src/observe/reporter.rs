@@ -49,7 +49,7 @@ pub(super) fn count(series: Series, n: u64) {
 }
 
 fn queue() -> Option<Arc<Queue>> {
-    // A thread that has destroyed its variables is none of a client.
+    // A thread that has destroyed its variables is not a thread of a client.
     QUEUE.try_with(|queue| queue.get().cloned()).ok().flatten()
 }
 

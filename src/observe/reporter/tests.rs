@@ -49,7 +49,7 @@ fn a_panic_ends_with_its_call() {
 }
 
 #[test]
-fn a_thread_of_the_application_calls_at_once_and_one_of_the_client_never() {
+fn a_thread_of_the_application_calls_directly_and_a_thread_of_the_client_queues() {
     let (queue, reporter) = start();
     let (sender, told) = unbounded();
     let note = move |number: u32| {
@@ -71,7 +71,7 @@ fn a_thread_of_the_application_calls_at_once_and_one_of_the_client_never() {
 }
 
 #[test]
-fn a_call_that_blocks_stops_no_thread_and_what_there_is_no_room_for_is_counted() {
+fn a_call_that_blocks_stops_no_thread_and_calls_without_room_are_counted() {
     let (queue, _reporter, release) = blocked();
     let (sender, told) = unbounded();
     on_its_thread(&queue, move || {

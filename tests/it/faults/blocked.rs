@@ -71,7 +71,7 @@ fn release_the_log() {
 }
 
 /// The role: one of the scenarios below. A process of its own, because a process has one log.
-pub fn stubborn_log(arguments: &[&str]) {
+pub fn log_scenario(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")
     };
@@ -95,7 +95,7 @@ pub fn stubborn_log(arguments: &[&str]) {
 
 fn play(scenario: &str) {
     let server = Server::start();
-    child::alone("stubborn_log", &[&server.url(), scenario]);
+    child::alone("log_scenario", &[&server.url(), scenario]);
 }
 
 fn connect(url: &str) -> Connection {

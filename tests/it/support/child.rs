@@ -45,7 +45,7 @@ const ROLES: &[(&str, Role)] = &[
     ("sleep_through", faults::paused::sleep_through),
     ("sleep_a_little", faults::paused::sleep_a_little),
     ("panicking_log", faults::panics::panicking_log),
-    ("stubborn_log", faults::blocked::stubborn_log),
+    ("log_scenario", faults::blocked::log_scenario),
     ("stepped_clock", faults::clock::stepped_clock),
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_and_wait", faults::fork::fork_and_wait),
