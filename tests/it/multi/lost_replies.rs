@@ -1,7 +1,9 @@
 //! Connections that break in the midst of what was sent together.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
@@ -148,7 +150,7 @@ fn releases_that_are_never_answered_are_done() {
         eventually("all to be released", || counts(&bench) == [0; 5]);
         // What is repeated in the background does not touch the next hold.
         lock.lock().unwrap();
-        std::thread::sleep(millis(100));
+        thread::sleep(millis(100));
         assert_eq!(counts(&bench), [1; 5]);
         lock.unlock().unwrap();
     }
@@ -180,4 +182,106 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
     within(SOON.get(), "all to be taken back", || {
         eventually("none to be left", || counts(&bench) == [0; 5]);
     });
+}
+
+/// After a while without an answer the one name is asked for alone, for as long as the call has time.
+#[test]
+fn a_call_that_waits_asks_until_there_is_an_answer() {
+    let bench = Bench::new();
+    let builder = bench.builder(millis(80)).watchdog_lease(LEASE.get() * 60);
+    let client = builder.build().unwrap();
+    let lock = client.multi_lock(NAMES);
+    for (script, count) in [("acquire", 1), ("recount", 2)] {
+        for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
+            const SILENT: usize = 4;
+            let (mut broken, fault) = (Vec::new(), fault);
+            let met = Arc::new(AtomicUsize::new(0));
+            let meets = Arc::clone(&met);
+            bench.proxy.on_request(move |request| {
+                let begins = request.runs(script) && request.words[3] == b"c";
+                if begins && broken.len() < SILENT && !broken.contains(&request.connection) {
+                    broken.push(request.connection);
+                    meets.fetch_add(1, Ordering::SeqCst);
+                }
+                if broken.contains(&request.connection) {
+                    fault.clone()
+                } else {
+                    Fault::Pass
+                }
+            });
+            lock.lock().unwrap();
+            assert_eq!(met.load(Ordering::SeqCst), SILENT);
+            bench.proxy.calm();
+            assert_eq!((lock.hold_count(), counts(&bench)), (count, vec![count; 5]));
+            lock.unlock().unwrap();
+        }
+        lock.lock().unwrap();
+    }
+    lock.unlock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(counts(&bench), [0; 5]);
+}
+
+/// Four threads of two clients under random names of six, of which one request of fifteen fails.
+#[test]
+fn no_two_holders_and_nothing_left_whatever_breaks() {
+    const OPERATIONS: usize = 40;
+    let bench = Bench::new();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut broken: HashMap<u64, Fault> = HashMap::new();
+    bench.proxy.on_request(move |request| {
+        let fault = broken.get(&request.connection).cloned();
+        if request.script().is_none() || fault.is_some() || random.u32(..15) > 0 {
+            return fault.unwrap_or(Fault::Pass);
+        }
+        let fault = FAULTS[random.usize(..FAULTS.len())].clone();
+        broken.insert(request.connection, fault.clone());
+        fault
+    });
+    let clients = [(); 2].map(|()| {
+        let builder = bench.builder(millis(60)).watchdog_lease(LEASE.get() * 60);
+        builder.build().unwrap()
+    });
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let inside: [AtomicBool; 6] = Default::default();
+    thread::scope(|scope| {
+        for at in 0..4 {
+            let (client, inside) = (&clients[at % 2], &inside);
+            let mut random = fastrand::Rng::with_seed(seed + at as u64);
+            scope.spawn(move || {
+                for _ in 0..OPERATIONS {
+                    let mine: Vec<usize> = (0..6).filter(|_| random.u32(..3) > 0).collect();
+                    if mine.is_empty() {
+                        continue;
+                    }
+                    let lock = client.multi_lock(mine.iter().map(|&at| names[at]));
+                    let wait = millis(random.u64(..100));
+                    let Ok(true) = lock.try_lock(wait, Lease::RENEWED) else {
+                        assert_eq!(lock.hold_count(), 0);
+                        continue;
+                    };
+                    for &at in &mine {
+                        assert!(!inside[at].swap(true, Ordering::SeqCst), "{}", names[at]);
+                    }
+                    if random.bool() && lock.lock().is_ok() {
+                        assert_eq!(lock.hold_count(), 2);
+                        let _ = lock.unlock();
+                    }
+                    for &at in &mine {
+                        inside[at].store(false, Ordering::SeqCst);
+                    }
+                    let result = lock.unlock();
+                    assert!(result.is_ok() || is_unavailable(&result), "{result:?}");
+                    assert_eq!(lock.hold_count(), 0);
+                }
+            });
+        }
+    });
+    bench.proxy.calm();
+    eventually("nothing to be left", || {
+        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
+    assert!(clients.iter().all(|client| client.stats().lost == 0));
 }
