@@ -27,9 +27,9 @@ if not free then
     elseif fields == 1 then
         holder, count = unpack(redis.call('hgetall', KEYS[1]))
         if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
-            what = 'a hash whose field is no owner'
+            what = 'a hash whose field is not an owner'
         elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
-            what = 'a hash whose value is no hold count'
+            what = 'a hash whose value is not a hold count'
         end
     elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
         what = 'a read-write lock'

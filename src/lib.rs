@@ -130,7 +130,7 @@
 //! | no word of Redis, but a certificate is not accepted: the server's here, or the client's there | it is of another authority, out of date, or for another host | an error at once | an error at once; goes on in the background | renewed on a connection that is open already, else in danger |
 //! | `MOVED`, or that it does not know a command | it is a server of a cluster or a sentinel, and the client was not made for that | an error at once, which names the builder to use | the same | |
 //! | `NOPERM`; of a command in a script "ACL failure in script", or "The user executing the script can't" (Redis 7.0 and older) | the user may not do it | an error at once, which names the permission if the reply does | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
-//! | `WRONGTYPE` | the key is not a lock | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
+//! | `WRONGTYPE` | the key is not a lock: it holds another type, a read-write lock of Redisson's, or a hash that is not one owner and its count | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
 //! | `NOSCRIPT` | it forgot the script | sent once more, with the script | the same | the same |
 //!
 //! *An error at once* is [`Error::Redis`], after one attempt. What to change is its [`Hint`]. *Tried again* is until it works or the time
@@ -138,6 +138,8 @@
 //! background* is until it works or the lease is over. *In danger* is not lost: renewals fail
 //! ([`LockEvent::RenewalFailed`]) and are tried again, quickly, until the lease is over. Connections that
 //! were told `READONLY`, `NOAUTH` or `WRONGPASS` are dropped, and so are those that were opened before.
+//! If a connection cannot be opened for another reason (refused, no such host, too many clients, no file
+//! descriptor left, a certificate), calls go on with those that are open, and a call fails only if it gets none of them.
 //! What only reads ([`inspect`](LockClient::inspect) and the like) works under `OOM`, `READONLY`,
 //! `MISCONF` and `NOREPLICAS`; [`force_unlock`](LockClient::force_unlock) says what an unlock says, but
 //! does not go on in the background.

@@ -1,7 +1,7 @@
 //! A server that locks are on: its address, and the callers' connections to it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use redis::{ConnectionAddr, RedisError};
 
@@ -13,11 +13,17 @@ use crate::conn::pool::{Pool, Pools};
 pub(crate) struct Server {
     pub(crate) node: Node,
     pub(crate) pool: Pool,
-    /// Something failed there: perhaps another server has its locks by now.
-    doubted: AtomicBool,
+    /// Whether another server may have its locks by now: one of the constants below.
+    doubt: AtomicU8,
     /// The last that was asked of it got no answer.
     silent: AtomicBool,
 }
+
+const TRUSTED: u8 = 0;
+/// A connection could not be opened. Those that are open may be as good as before.
+const UNREACHED: u8 = 1;
+/// An established connection broke, or a reply said why it is of no use.
+const BROKEN: u8 = 2;
 
 impl Server {
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -25,7 +31,12 @@ impl Server {
     }
 
     pub(crate) fn is_doubted(&self) -> bool {
-        self.doubted.load(Ordering::Acquire)
+        self.doubt.load(Ordering::Acquire) != TRUSTED
+    }
+
+    /// Nothing is known that its open connections could not be used for.
+    pub(crate) fn may_be_used(&self) -> bool {
+        self.doubt.load(Ordering::Acquire) != BROKEN
     }
 
     /// Whether it is better asked after the others.
@@ -41,7 +52,7 @@ impl Server {
 
     /// Whoever was asked where the locks are says that they are here.
     pub(crate) fn trust(&self) {
-        self.doubted.store(false, Ordering::Release);
+        self.doubt.store(TRUSTED, Ordering::Release);
     }
 
     /// Takes note of a failure on a connection. It is `established` if a reply has come on it.
@@ -58,7 +69,8 @@ impl Server {
         self.silent
             .store(!Advice::is_reply(error), Ordering::Relaxed);
         if advice.doubts_server(error) {
-            self.doubted.store(true, Ordering::Release);
+            let doubt = if is_about_all { BROKEN } else { UNREACHED };
+            self.doubt.fetch_max(doubt, Ordering::AcqRel);
         }
     }
 }
@@ -75,7 +87,7 @@ impl Servers {
         Arc::new(Server {
             node: Node::new(address, Arc::clone(&self.entry)),
             pool: self.pools.pool(),
-            doubted: AtomicBool::new(false),
+            doubt: AtomicU8::new(TRUSTED),
             silent: AtomicBool::new(false),
         })
     }

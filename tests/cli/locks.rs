@@ -20,10 +20,10 @@ pub const STRANGER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
 /// Keys that hold no lock: the command that makes each, and what an error says of it.
 pub const OTHER_KINDS: [(&str, &str, &str); 5] = [
     ("text", "SET text 1", "a string"),
-    ("user", "HSET user name Ann", "no hold count"),
+    ("user", "HSET user name Ann", "not a hold count"),
     ("two", "HSET two a 1 b 1", "a hash of 2 fields"),
     ("rw", "HSET rw mode read somebody:1 1", "a read-write lock"),
-    ("big", "HSET big somebody:1 4294967296", "no hold count"),
+    ("big", "HSET big somebody:1 4294967296", "not a hold count"),
 ];
 
 pub fn client(server: &Server) -> LockClient {

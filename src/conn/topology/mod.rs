@@ -127,11 +127,17 @@ impl Topology {
             return Ok(server);
         }
         let deadline = Moment::now().after(time);
-        match &self.kind {
+        let looked = match &self.kind {
             Kind::One(server) => return Ok(Arc::clone(server)),
-            Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline)?,
-            Kind::Cluster(cluster) => cluster.look(&self.servers, deadline)?,
+            Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline),
+            Kind::Cluster(cluster) => cluster.look(&self.servers, deadline),
+        };
+        // What keeps this process from opening a connection can keep it from looking, too.
+        let usable = self.last_known(key).filter(|server| server.may_be_used());
+        if let (Err(Nowhere::Yet(_)), Some(server)) = (&looked, usable) {
+            return Ok(server);
         }
+        looked?;
         self.last_known(key)
             .ok_or_else(|| Nowhere::Yet("no server is known that has it".into()))
     }

@@ -11,7 +11,7 @@ use redis::Connection;
 
 use crate::support::builder;
 use crate::support::child::{self, Process};
-use crate::support::deployment::Independent;
+use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually};
 
@@ -21,12 +21,19 @@ const OPEN: usize = 4;
 /// Threads that share them.
 const THREADS: usize = 6;
 
+/// The name under which sentinels know it.
+const MASTER: &str = "mymaster";
+
 /// Calls of each of these threads.
 const CALLS: usize = 25;
 
 /// No renewal is due during the test, so that the callers' connections are the only ones.
 fn settings(url: &str) -> LockClientBuilder {
-    builder(url)
+    patient(builder(url))
+}
+
+fn patient(builder: LockClientBuilder) -> LockClientBuilder {
+    builder
         .pool_size(u32::try_from(THREADS).expect("a few"))
         .watchdog_lease(SOON.get() * 6)
         .command_timeout(SOON.get())
@@ -36,14 +43,12 @@ fn client(url: &str) -> LockClient {
     settings(url).build().expect("the settings are good")
 }
 
-/// The ids of all connections but `admin`.
+/// The ids of the connections of callers.
 fn connections(admin: &mut Connection) -> BTreeSet<u64> {
     let mut list = redis::cmd("CLIENT");
     let list: String = list.arg("LIST").query(admin).expect("the server answers");
-    let others = list
-        .lines()
-        .filter(|line| !line.contains("cmd=client|list"));
-    let ids = others.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
+    let callers = list.lines().filter(|line| line.contains(" cmd=eval"));
+    let ids = callers.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
     ids.map(|id| id.parse().expect("a number")).collect()
 }
 
@@ -53,8 +58,9 @@ fn configure(admin: &mut Connection, parameter: &str, value: impl ToString) {
     set.exec(admin).expect("the server answers");
 }
 
+/// In a cluster, all of these locks are on one server.
 fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
-    let lock = client.reentrant_lock(lock);
+    let lock = client.reentrant_lock(&format!("{{one}}:{lock}"));
     let taken = lock.try_acquire(Duration::ZERO, Lease::RENEWED)?;
     taken.expect("no other thread uses this name").unlock()
 }
@@ -90,41 +96,42 @@ fn shared_by_all(client: &LockClient) {
     });
 }
 
-/// All calls go on with the connections that are open when `refuse` ends. What came of a call that prefers a
-/// connection of its own.
-fn goes_on(
-    url: &str,
-    admin: &mut Connection,
-    refuse: impl FnOnce(&mut Connection),
-) -> leasehold::Result<bool> {
+/// All calls go on with the connections that are open when `refuse` ends.
+fn goes_on(url: &str, admin: &mut Connection, refuse: impl FnOnce(&mut Connection)) -> LockClient {
     let client = client(url);
     open_connections(&client, admin, OPEN);
     let before = connections(admin);
     refuse(admin);
     shared_by_all(&client);
     take_and_release(&client, "one more").expect("there are idle connections");
-    let forced = client.force_unlock("free");
-    take_and_release(&client, "one more").expect("there are idle connections");
     assert_eq!(connections(admin), before);
-    forced
+    client
+}
+
+/// A request that is not repeated has a new connection if that is possible, and else an open one.
+fn is_asked_once(client: &LockClient, admin: &mut Connection) {
+    let before = connections(admin);
+    let forced = client.force_unlock("free");
+    assert!(!forced.expect("there are idle connections"));
+    assert_eq!(connections(admin), before);
 }
 
 #[test]
 fn a_server_that_closes_its_port_is_used_by_the_open_connections() {
     let server = Server::start();
-    let forced = goes_on(&server.url(), &mut server.connection(), |admin| {
-        configure(admin, "port", 0);
-    });
-    assert!(!forced.expect("there are idle connections"));
+    let admin = &mut server.connection();
+    let client = goes_on(&server.url(), admin, |admin| configure(admin, "port", 0));
+    is_asked_once(&client, admin);
 }
 
 #[test]
 fn a_socket_file_that_is_gone_costs_no_open_connection() {
     let server = Server::start();
-    let forced = goes_on(&server.unix_url(), &mut server.connection(), |_| {
+    let admin = &mut server.connection();
+    let client = goes_on(&server.unix_url(), admin, |_| {
         std::fs::remove_file(server.socket()).expect("our own directory");
     });
-    assert!(!forced.expect("there are idle connections"));
+    is_asked_once(&client, admin);
 }
 
 /// The server accepts and closes a further connection. It refuses either the log-in or the first command.
@@ -136,21 +143,30 @@ fn too_many_clients_cost_no_open_connection() {
             Some(password) => options.password(password).start(),
             None => options.start(),
         };
-        let forced = goes_on(&server.url(), &mut server.connection(), |admin| {
+        let admin = &mut server.connection();
+        let client = goes_on(&server.url(), admin, |admin| {
             configure(admin, "maxclients", OPEN + 1);
         });
-        // Without a log-in, the connection is refused when the request has been sent.
-        assert!(password.is_none() || forced.is_ok(), "{forced:?}");
+        // Without a log-in, a new connection fails only after the request was sent.
+        if password.is_some() {
+            is_asked_once(&client, admin);
+        }
     }
 }
 
 /// The role: has no file descriptor left for a further connection.
 pub fn without_descriptors(arguments: &[&str]) {
-    let &[url] = arguments else {
+    let &[deployment, urls, server] = arguments else {
         panic!("{arguments:?}")
     };
-    let client = client(url);
-    let redis = redis::Client::open(url).expect("the address is good");
+    let urls = urls.split(',');
+    let client = patient(match deployment {
+        "sentinel" => LockClient::builder_sentinel(urls, MASTER),
+        "cluster" => LockClient::builder_cluster(urls),
+        _ => LockClient::builder(server),
+    });
+    let client = client.build().expect("the settings are good");
+    let redis = redis::Client::open(server).expect("the address is good");
     let mut admin = redis.get_connection().expect("the server answers");
     open_connections(&client, &mut admin, OPEN);
     let before = connections(&mut admin);
@@ -162,12 +178,33 @@ pub fn without_descriptors(arguments: &[&str]) {
     child::say("done");
 }
 
+fn runs_out_of_descriptors(deployment: &str, urls: &[String], server: &Server) {
+    let few = ["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"];
+    let arguments = [deployment, &urls.join(","), &server.url()];
+    let child = Process::start_under(&few, "without_descriptors", &arguments);
+    assert_eq!(child.finish(), ["done"]);
+}
+
 #[test]
 fn a_process_without_file_descriptors_uses_its_open_connections() {
     let server = Server::start();
-    let few = ["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"];
-    let child = Process::start_under(&few, "without_descriptors", &[&server.url()]);
-    assert_eq!(child.finish(), ["done"]);
+    runs_out_of_descriptors("one", &[], &server);
+}
+
+/// Nor can the sentinels be asked.
+#[test]
+fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
+    let deployment = SentinelDeployment::shared();
+    assert_eq!(deployment.master_name(), MASTER);
+    let urls = deployment.sentinel_urls();
+    runs_out_of_descriptors("sentinel", &urls, deployment.master());
+}
+
+#[test]
+fn a_process_without_file_descriptors_uses_the_primaries_that_it_knows() {
+    let cluster = ClusterDeployment::shared();
+    let primary = cluster.primary_of(cluster.slot_of("{one}"));
+    runs_out_of_descriptors("cluster", &cluster.urls(), primary);
 }
 
 /// The watchdog has a connection of its own, and cannot open it.

@@ -34,16 +34,16 @@ const KINDS: &[Kind] = &[
         "a read-write lock",
     ),
     ("HSET", &[OWNER, "1", "more", "1"], "a hash of 2 fields"),
-    ("HSET", &["mode", "1"], "no owner"),
-    ("HSET", &["", "1"], "no owner"),
-    ("HSET", &["two\nlines", "1"], "no owner"),
-    ("HSET", &["name", "Ann"], "no hold count"),
-    ("HSET", &[OWNER, "0"], "no hold count"),
-    ("HSET", &[OWNER, "-1"], "no hold count"),
-    ("HSET", &[OWNER, "1.5"], "no hold count"),
-    ("HSET", &[OWNER, ""], "no hold count"),
-    ("HSET", &[OWNER, "4294967296"], "no hold count"),
-    ("HSET", &[OWNER, "9223372036854775807"], "no hold count"),
+    ("HSET", &["mode", "1"], "not an owner"),
+    ("HSET", &["", "1"], "not an owner"),
+    ("HSET", &["two\nlines", "1"], "not an owner"),
+    ("HSET", &["name", "Ann"], "not a hold count"),
+    ("HSET", &[OWNER, "0"], "not a hold count"),
+    ("HSET", &[OWNER, "-1"], "not a hold count"),
+    ("HSET", &[OWNER, "1.5"], "not a hold count"),
+    ("HSET", &[OWNER, ""], "not a hold count"),
+    ("HSET", &[OWNER, "4294967296"], "not a hold count"),
+    ("HSET", &[OWNER, "9223372036854775807"], "not a hold count"),
 ];
 
 /// Every call that asks for the lock.
@@ -108,7 +108,7 @@ fn what_is_not_a_lock_is_named_and_left_alone() {
     }
     server.ask::<()>(redis::cmd("DEL").arg(KEY));
     server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(b"\xff\xfe").arg(1));
-    is_refused(&server, &client, "no owner");
+    is_refused(&server, &client, "not an owner");
 }
 
 /// A user who may not run TYPE, which the other calls do not need.
