@@ -25,7 +25,7 @@ pub(super) const REDIRECTIONS: usize = 5;
 /// What a hint may take that nobody waits for.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How long a caller that cannot open a connection waits for one that another caller puts back.
+/// How long a caller that cannot open a connection waits until another caller puts one back.
 const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What one attempt brought.

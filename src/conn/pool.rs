@@ -163,8 +163,8 @@ impl Slot<'_> {
         Some(wire)
     }
 
-    /// An open connection for a caller that could not open one: that of this slot, or the next one that another
-    /// caller puts back within `time`. `None` at once if no caller has one, or if none is of use any more.
+    /// An open connection for a caller that could not open one: that of this slot, or the next connection that
+    /// another caller puts back within `time`. `None` at once if no caller has one, or if none is of use any more.
     pub(crate) fn another(&mut self, time: Duration) -> Option<Wire> {
         if self.generation != self.pool.generation.load(Ordering::Acquire) {
             return None;

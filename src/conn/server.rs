@@ -58,8 +58,8 @@ impl Server {
     /// Takes note of a failure on a connection. It is `established` if a reply has come on it.
     ///
     /// The pool's connections are dropped if an established one broke, or if the reply says why none is of use
-    /// (READONLY, NOAUTH, WRONGPASS). One that could not be opened says nothing of those that are open: the
-    /// system may have no file descriptor left, and the server may accept no more clients.
+    /// (READONLY, NOAUTH, WRONGPASS). A connection that could not be opened says nothing of those that are open:
+    /// the system may have no file descriptor left, and the server may accept no more clients.
     pub(crate) fn failed(&self, error: &RedisError, established: bool) {
         let advice = Advice::on(error);
         let is_about_all = established || Advice::is_reply(error);

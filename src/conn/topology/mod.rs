@@ -134,7 +134,9 @@ impl Topology {
         };
         // What keeps this process from opening a connection can keep it from looking, too.
         let usable = self.last_known(key).filter(|server| server.may_be_used());
-        if let (Err(Nowhere::Yet(_)), Some(server)) = (&looked, usable) {
+        if let (Err(Nowhere::Yet(_)), Some(server)) = (&looked, usable)
+            && !deadline.is_past()
+        {
             return Ok(server);
         }
         looked?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -65,21 +64,42 @@ fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
     taken.expect("no other thread uses this name").unlock()
 }
 
-/// Uses `threads` connections at a time until that many are open.
-fn open_connections(client: &LockClient, admin: &mut Connection, threads: usize) {
-    eventually("the connections to be open", || {
-        let start = Barrier::new(threads);
-        thread::scope(|scope| {
-            for at in 0..threads {
-                let start = &start;
-                scope.spawn(move || {
-                    start.wait();
-                    take_and_release(client, &format!("warm:{at}")).expect("the server answers");
-                });
-            }
-        });
-        connections(admin).len() == threads
+/// One command of `CLIENT`.
+fn client_command(admin: &mut Connection, words: &[&str]) {
+    let command = redis::cmd("CLIENT").arg(words).exec(admin);
+    command.expect("the server answers");
+}
+
+/// Scripts wait until `UNPAUSE`.
+fn pause_scripts(admin: &mut Connection) {
+    let longest = SOON.get().as_millis().to_string();
+    client_command(admin, &["PAUSE", &longest, "WRITE"]);
+}
+
+/// As many callers wait for the reply to a script.
+fn callers_wait(admin: &mut Connection, callers: usize) {
+    eventually("the connections to be in use", || {
+        let mut list = redis::cmd("CLIENT");
+        let list: String = list.arg("LIST").query(admin).expect("the server answers");
+        let flags = list.split(" flags=").skip(1);
+        let blocked = flags.filter(|rest| rest.split(' ').next().is_some_and(|f| f.contains('b')));
+        blocked.count() == callers
     });
+}
+
+/// Opens the connections, by as many calls at once.
+fn open_connections(client: &LockClient, admin: &mut Connection) {
+    pause_scripts(admin);
+    thread::scope(|scope| {
+        for at in 0..OPEN {
+            scope.spawn(move || {
+                take_and_release(client, &format!("warm:{at}")).expect("the server answers");
+            });
+        }
+        callers_wait(admin, OPEN);
+        client_command(admin, &["UNPAUSE"]);
+    });
+    assert_eq!(connections(admin).len(), OPEN);
 }
 
 /// More threads than open connections, all of which succeed.
@@ -99,7 +119,7 @@ fn shared_by_all(client: &LockClient) {
 /// All calls go on with the connections that are open when `refuse` ends.
 fn goes_on(url: &str, admin: &mut Connection, refuse: impl FnOnce(&mut Connection)) -> LockClient {
     let client = client(url);
-    open_connections(&client, admin, OPEN);
+    open_connections(&client, admin);
     let before = connections(admin);
     refuse(admin);
     shared_by_all(&client);
@@ -168,7 +188,7 @@ pub fn without_descriptors(arguments: &[&str]) {
     let client = client.build().expect("the settings are good");
     let redis = redis::Client::open(server).expect("the address is good");
     let mut admin = redis.get_connection().expect("the server answers");
-    open_connections(&client, &mut admin, OPEN);
+    open_connections(&client, &mut admin);
     let before = connections(&mut admin);
     let open = || File::open("/dev/null").ok();
     let files: Vec<File> = std::iter::from_fn(open).collect();
@@ -194,7 +214,7 @@ fn a_process_without_file_descriptors_uses_its_open_connections() {
 /// Nor can the sentinels be asked.
 #[test]
 fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
-    let deployment = SentinelDeployment::shared();
+    let deployment = SentinelDeployment::start();
     assert_eq!(deployment.master_name(), MASTER);
     let urls = deployment.sentinel_urls();
     runs_out_of_descriptors("sentinel", &urls, deployment.master());
@@ -202,7 +222,7 @@ fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
 
 #[test]
 fn a_process_without_file_descriptors_uses_the_primaries_that_it_knows() {
-    let cluster = ClusterDeployment::shared();
+    let cluster = ClusterDeployment::start();
     let primary = cluster.primary_of(cluster.slot_of("{one}"));
     runs_out_of_descriptors("cluster", &cluster.urls(), primary);
 }
@@ -243,20 +263,12 @@ fn a_redlock_that_cannot_connect_costs_no_open_connection() {
     let admin = &mut servers.server(0).connection();
     let before = connections(admin);
     configure(admin, "port", 0);
-    let client_command = |words: &[&str], admin: &mut Connection| {
-        let command = redis::cmd("CLIENT").arg(words).exec(admin);
-        command.expect("the server answers");
-    };
-    client_command(&["PAUSE", "60000", "WRITE"], admin);
+    pause_scripts(admin);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| take_and_release(&clients[0], "plain"));
-        eventually("the connection to be in use", || {
-            let mut list = redis::cmd("CLIENT");
-            let list: String = list.arg("LIST").query(admin).expect("the server answers");
-            list.contains("flags=b ")
-        });
+        callers_wait(admin, 1);
         redlock.lock().expect("two servers answer");
-        client_command(&["UNPAUSE"], admin);
+        client_command(admin, &["UNPAUSE"]);
         let result = waiting.join().expect("no panic");
         result.expect("its connection is open");
     });
