@@ -84,10 +84,12 @@ impl Patience {
     /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt
     /// cuts it short, and no grace is added.
     pub(crate) fn rest(&self, command_timeout: Duration) -> Self {
+        let end = self.answer_by().min(Moment::now().after(command_timeout));
         Self {
             started: self.started,
+            answers: Answers::By(end),
             grace: Duration::ZERO,
-            ..Self::answered_within(self.answer_by().left().min(command_timeout))
+            ..Self::answered_within(Duration::ZERO)
         }
     }
 
@@ -238,4 +240,39 @@ impl Patience {
 pub(crate) fn by_chance(time: Duration) -> Duration {
     let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
     time / 2 + time * share / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended() -> Patience {
+        let patience = Patience::answered_within(Duration::from_millis(1));
+        while !patience.call_ends().is_past() {
+            std::thread::yield_now();
+        }
+        patience
+    }
+
+    #[test]
+    fn a_shared_grace_is_given_once() {
+        let own = ended();
+        let first = own.answer_by();
+        while !first.is_past() {
+            std::thread::yield_now();
+        }
+        assert!(own.answer_by() > first);
+
+        let shared = ended();
+        shared.share_grace();
+        let part = shared.until(Moment::NEVER, Duration::ZERO);
+        let end = part.answer_by();
+        assert_eq!(shared.answer_by(), end);
+        assert!(shared.rest(Duration::MAX).answer_by() <= end);
+        while !end.is_past() {
+            std::thread::yield_now();
+        }
+        assert_eq!((part.answer_by(), shared.answer_by()), (end, end));
+        assert!(shared.rest(Duration::MAX).answer_by().is_past());
+    }
 }
