@@ -99,7 +99,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
         .into_iter()
         .map(|(s, names)| (s.connection(), names))
         .collect();
-    throughout(lease * 3, "renewed in time", || {
+    throughout(lease * 3 / 2, "renewed in time", || {
         thread::sleep(millis(20));
         let in_time = |(redis, names): &mut (Connection, Vec<String>)| {
             shortest_left(redis, names) > lease / 6
