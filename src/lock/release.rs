@@ -42,6 +42,8 @@ enum What {
     Lost {
         reason: LostReason,
         last: bool,
+        /// The lock may still be in Redis, and is released so that no client waits for it.
+        clears: bool,
     },
 }
 
@@ -64,7 +66,14 @@ impl<'a> Leaving<'a> {
                 core.watchdog.forget(hold.id());
                 What::Last
             }
-            Popped::Lost { reason, last } => What::Lost { reason, last },
+            // Decided once: another thread can change what the hold says.
+            Popped::Lost { reason, last } => What::Lost {
+                reason,
+                last,
+                clears: last
+                    && (hold.is_forsaken()
+                        || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)),
+            },
         };
         Ok(Self { core, hold, what })
     }
@@ -87,13 +96,7 @@ impl<'a> Leaving<'a> {
                 }
                 None => self.release(),
             }),
-            // It may still stand in Redis: nobody else should wait for it.
-            What::Lost { reason, last: true }
-                if self.hold.is_forsaken()
-                    || matches!(reason, LostReason::Expired | LostReason::RenewalLimit) =>
-            {
-                Some(self.release())
-            }
+            What::Lost { clears: true, .. } => Some(self.release()),
             What::Lost { .. } => None,
         }
     }
@@ -186,7 +189,7 @@ impl<'a> Leaving<'a> {
                 core.observer.counters.held(hold.held_for());
                 result
             }
-            What::Lost { reason, last } => {
+            What::Lost { reason, last, .. } => {
                 // Without an answer the lease ends it.
                 if let Some(Ok(answer)) = result {
                     cleared_away(core, hold, &answer);
