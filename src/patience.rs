@@ -75,8 +75,8 @@ impl Patience {
         Self::answered_within(left.min(command_timeout))
     }
 
-    /// From here on all steps of the call share one grace, which begins with the first request after
-    /// the end of the call. Without this every request has a grace of its own.
+    /// From here on all steps of the call share one grace, which begins when the call ends, or with
+    /// the first request after that. Without this every request has a grace of its own.
     pub(crate) fn share_grace(&self) {
         self.shared_grace.get_or_init(Rc::default);
     }
@@ -148,8 +148,9 @@ impl Patience {
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
-                    Some(shared) if now >= moment => {
-                        let end = shared.get().unwrap_or(grace);
+                    Some(shared) if grace > moment => {
+                        let begun = moment.max(now).after(self.grace);
+                        let end = shared.get().unwrap_or(begun);
                         shared.set(Some(end));
                         end
                     }

@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lease::{Lease, Renewals};
+use crate::lease::{Lease, Renewals, drift};
 use crate::local::Hold;
 use crate::patience::{Patience, by_chance};
 use crate::script::{self, Inspected};
@@ -128,9 +128,9 @@ impl Several {
         LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
-    /// Takes the locks in this order. Neighbours of one client are asked for in one pipeline. A lock
-    /// that others hold is waited for alone, while those before it are held. If not all are taken,
-    /// what was taken is given back.
+    /// Takes the locks in this order. Neighbours of one client are asked for in one pipeline. A
+    /// lock that others hold is waited for alone, while those before it are held. If not all are
+    /// taken, what was taken is given back.
     fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
         let mut taken = Taken::new(patience);
         let mut in_time = Moment::NEVER;
@@ -169,7 +169,7 @@ impl Several {
             }
             for held in attempted.held {
                 in_time = in_time.min(half_time(&held, lease));
-                taken.push(held);
+                taken.held.push(held);
             }
             missing = attempted.missing;
         }
@@ -257,7 +257,8 @@ fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
 fn half_time(held: &Held, lease: Lease) -> Moment {
     match lease.terms(held.core.watchdog_lease) {
         Ok(terms) if terms.renewals != Renewals::Unlimited => {
-            Moment::now().after(Duration::from_millis(terms.millis) / 2)
+            let left = held.hold.left().unwrap_or_default();
+            Moment::now().after(left.saturating_sub(Duration::from_millis(terms.millis) / 2))
         }
         _ => Moment::NEVER,
     }
@@ -266,8 +267,6 @@ fn half_time(held: &Held, lease: Lease) -> Moment {
 /// What was taken on the way to all of them. It is given back when this is dropped.
 struct Taken<'p> {
     held: Vec<Held>,
-    /// When each of them was taken.
-    since: Vec<Moment>,
     /// That of the call.
     patience: &'p Patience,
 }
@@ -276,14 +275,8 @@ impl<'p> Taken<'p> {
     fn new(patience: &'p Patience) -> Self {
         Self {
             held: Vec::new(),
-            since: Vec::new(),
             patience,
         }
-    }
-
-    fn push(&mut self, held: Held) {
-        self.held.push(held);
-        self.since.push(Moment::now());
     }
 
     /// What is left of the call's time.
@@ -297,10 +290,12 @@ impl<'p> Taken<'p> {
     /// to its whole length; false if one is lost.
     fn renew(&self, lease: Lease) -> Result<bool> {
         let mut old = Vec::new();
-        for (held, since) in self.held.iter().zip(&self.since) {
+        for held in &self.held {
             let millis = lease.terms(held.core.watchdog_lease)?.millis;
             let whole = Duration::from_millis(millis);
-            if since.after(LONG_AGO.min(whole / 8)).is_past() {
+            // Counted from before the request that took it, like the lease itself.
+            let used = (whole - drift(whole)).saturating_sub(held.hold.left().unwrap_or_default());
+            if used > LONG_AGO.min(whole / 8) {
                 old.push((held, whole));
             }
         }
