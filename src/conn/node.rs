@@ -115,12 +115,27 @@ impl Node {
             wire.send(&self.entry.log_in)?;
         }
         for _ in 0..self.entry.replies {
-            wire.receive()?;
+            wire.receive().map_err(without_arguments)?;
         }
         if self.entry.master_only {
             check_role(wire.receive())?;
         }
         Ok(wire)
+    }
+}
+
+/// Removes the arguments of a command that the server does not know, which its reply repeats: the password is
+/// one of them.
+fn without_arguments(error: RedisError) -> RedisError {
+    let command = error
+        .detail()
+        .and_then(|text| text.split_once(", with args beginning with"));
+    match command {
+        Some((command, _)) => {
+            let command = command.to_owned();
+            (error.kind(), "the server refused the log-in", command).into()
+        }
+        None => error,
     }
 }
 

@@ -226,6 +226,22 @@ fn a_wrong_password_is_told_at_once_and_without_it() {
     }
 }
 
+/// Redis repeats the arguments of a command that it does not know.
+#[test]
+fn a_server_without_auth_repeats_no_password() {
+    let server = Server::options()
+        .arguments(&["--rename-command", "AUTH", ""])
+        .start();
+    for login in [format!(":{SECRET}@"), format!("user:{SECRET}@")] {
+        let client = builder(&format!("redis://{login}{}", server.address()))
+            .build()
+            .unwrap();
+        let error = client.reentrant_lock("lock").lock().expect_err("no log-in");
+        assert!(error.to_string().contains("AUTH"), "{error}");
+        assert_no_secret(&error);
+    }
+}
+
 #[test]
 #[ignore = "soak"]
 fn an_unreachable_host_is_told_in_time() {
