@@ -47,13 +47,13 @@ impl Hold {
         for quorum in quorums.iter().filter_map(Weak::upgrade) {
             quorum.lost(reason);
         }
+        if let Some(queue) = self.queue.upgrade() {
+            queue.lost(self);
+        }
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
             reason,
         });
-        if let Some(queue) = self.queue.upgrade() {
-            queue.lost(self);
-        }
         // Last of all: on a thread of the application these call its code, which may block.
         self.observer.counters.tell_loss(reason);
         if before.is_none() {
