@@ -15,8 +15,8 @@ local free = redis.call('exists', KEYS[1]) == 0
 local holder, count, what
 if not free then
     local fields = redis.pcall('hlen', KEYS[1])
-    -- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
-    -- inspect.lua; a unit test compares them.
+    -- What the key holds, if it is not a lock. These lines are the same in acquire.lua,
+    -- force_unlock.lua and inspect.lua; a unit test compares them.
     if type(fields) == 'table' then
         if not string.find(fields.err, 'WRONGTYPE', 1, true) then
             return fields
@@ -64,7 +64,7 @@ if KEYS[2] then
     if not string.find(last, '^%d+$') then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
     end
-    -- After the last token is gone, the clock takes over: it is later than any clock that gave a token.
+    -- Without a last token the clock gives the next one: it has advanced since the token was given.
     local now = redis.call('time')
     token = math.max(tonumber(last) + 1, now[1] * 1000000 + now[2])
     if token >= 9007199254740992 then
@@ -72,7 +72,7 @@ if KEYS[2] then
     end
     local text = string.format('%.0f', token)
     if redis.call('pttl', KEYS[2]) == -1 then
-        -- It was made without an expiry, as Redisson does, and other clients count on that.
+        -- Redisson makes this key without an expiry, and other clients rely on that.
         redis.call('set', KEYS[2], text)
     else
         redis.call('set', KEYS[2], text, 'px', ARGV[3])

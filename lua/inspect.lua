@@ -8,8 +8,8 @@ if redis.call('exists', KEYS[1]) == 0 then
 end
 local fields = redis.pcall('hlen', KEYS[1])
 local holder, count, what
--- What the key holds, if that is no lock. These lines are the same in acquire.lua, force_unlock.lua and
--- inspect.lua; a unit test compares them.
+-- What the key holds, if it is not a lock. These lines are the same in acquire.lua,
+-- force_unlock.lua and inspect.lua; a unit test compares them.
 if type(fields) == 'table' then
     if not string.find(fields.err, 'WRONGTYPE', 1, true) then
         return fields

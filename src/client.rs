@@ -16,18 +16,21 @@ use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis. Cheap to clone; clones share everything.
 ///
-/// It has four threads: `leasehold-watchdog` renews, `leasehold-subscriber` (from the first wait
-/// on, one for each server with a lock that was waited for) listens for releases, `leasehold-reporter` calls
-/// the log subscriber and the metrics recorder for these two ([why](crate#what-an-operator-sees)),
-/// `leasehold-pool` keeps the pool's books. To each server that has its locks it opens up to
-/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them, and
-/// one for each of the first two threads; while a server hangs, up to three more for each call whose
-/// request it has not answered. When the last client, lock and guard are gone, the threads end and
-/// the connections are closed; locks that are still held then run out with their lease. That last
-/// drop waits for the first two threads, which takes moments, and while the server hangs at most a
-/// connection time-out, a command time-out and a second for each. It then waits for the reporter, so that
-/// what was reported is logged and recorded, but at most 250 ms: while the log blocks, the reporter ends later.
-/// The log itself may drop the last client. A guard that is forgotten is never gone.
+/// It has three threads: the watchdog renews (`leasehold-watchdog`), the reporter calls the log
+/// subscriber and the metrics recorder for the client's own threads (`leasehold-reporter`,
+/// [why](crate#what-an-operator-sees)), and `leasehold-pool` manages the connection pool. From the
+/// first wait on it has one more for each server with a lock that was waited for: a subscriber
+/// listens for releases (`leasehold-subscriber`). To each server that has its locks it opens up to
+/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
+/// one for the watchdog and one for the subscriber; while a server hangs, up to three more for each
+/// call whose request it has not answered.
+///
+/// When the last client, lock and guard are gone, the threads end and the connections are closed;
+/// locks that are still held then run out with their lease. That last drop waits for the watchdog
+/// and the subscribers, which takes moments, and while the server hangs at most a connection
+/// time-out, a command time-out and a second for each. Then it waits for the reporter to finish,
+/// for at most 250 ms; while the log blocks, the reporter ends later. The log subscriber itself may
+/// drop the last client. A guard that is forgotten keeps the threads running.
 #[derive(Clone)]
 pub struct LockClient {
     pub(crate) core: Arc<Core>,
@@ -212,8 +215,8 @@ impl LockClient {
     }
 
     /// What happens to this client's locks and connections from now on. Every call makes a receiver
-    /// of its own. A receiver that was dropped is forgotten at the next event; until then it takes half a
-    /// kilobyte. A receiver that is 1,024 events behind misses the next ones
+    /// of its own. A receiver that was dropped is forgotten at the next event; until then it takes
+    /// half a kilobyte. A receiver that is 1,024 events behind misses the next ones
     /// ([`Stats::events_dropped`]); it never delays a thread of the client.
     ///
     /// ```

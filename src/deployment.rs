@@ -153,7 +153,7 @@ fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo,
     url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
     let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);
-    // What is left for `redis` to refuse is unusual, so its own words must do.
+    // The rest is rare, so the message of `redis` is good enough.
     let server = plain
         .into_connection_info()
         .map_err(|error| refused("unreadable", error.to_string()))?;

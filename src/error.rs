@@ -26,8 +26,9 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum Error {
     /// The calling thread does not hold the lock: it never took it, has given it back already, or
-    /// another thread took it. [`unlock`](crate::Lock::unlock) also returns this error if only guards
-    /// of the thread hold the lock: drop the guard instead. Java's `IllegalMonitorStateException`.
+    /// another thread took it. [`unlock`](crate::Lock::unlock) also returns this error if only
+    /// guards of the thread hold the lock: drop the guard instead. Java's
+    /// `IllegalMonitorStateException`.
     #[error(
         "lock {lock:?} is not held by this thread; only the thread that took it can use or unlock it, and a level that a guard holds is given back by dropping the guard"
     )]
@@ -111,7 +112,8 @@ pub enum Error {
         lock: String,
     },
 
-    /// A key of this lock holds something else: a read-write lock, or data of another type. Nothing was changed.
+    /// A key of this lock holds something else: a read-write lock, or data of another type. Nothing
+    /// was changed.
     #[error(
         "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or delete that key"
     )]
@@ -147,9 +149,9 @@ pub enum Error {
         lock: String,
         /// The node that refused.
         node: String,
-        /// Its reply: a `redis::RedisError`.
+        /// Why: a `redis::RedisError`.
         cause: Cause,
-        /// What to change, if the reply tells.
+        /// What to change, if the reply says so.
         hint: Option<Box<Hint>>,
     },
 }

@@ -36,8 +36,8 @@
 //! | [`lock_interruptibly(lease, interrupt)`](Lock::lock_interruptibly) | until free or [interrupted](Interrupt) | nothing, or [`Error::Interrupted`] |
 //! | [`#[locked(key = "..")]`](macro@locked) on a function | as it says | the function's result; [`Error::HeldByAnother`] if it did not run |
 //!
-//! These are methods of every lock type. The trait [`Lock`] has them, too, for code that takes any kind of
-//! lock; only such code needs to import it.
+//! These are methods of every lock type. The trait [`Lock`] has them, too, for code that takes any
+//! kind of lock; only such code needs to import it.
 //!
 //! The owner is the OS thread. A thread that holds a lock can take it again; the last unlock frees
 //! it. That somebody else holds the lock is an answer (`false`, `None`), no error, except of a function with `#[locked]`.
@@ -129,27 +129,28 @@
 //! | `NOAUTH`, `WRONGPASS` | the log-in is missing or wrong, perhaps since a moment ago | an error at once, which names the settings for it | an error at once; goes on in the background | renewed on a connection that is logged in already, else in danger |
 //! | no word of Redis, but a certificate is not accepted: the server's here, or the client's there | it is of another authority, out of date, or for another host | an error at once | an error at once; goes on in the background | renewed on a connection that is open already, else in danger |
 //! | `MOVED`, or that it does not know a command | it is a server of a cluster or a sentinel, and the client was not made for that | an error at once, which names the builder to use | the same | |
-//! | `NOPERM`; of a command in a script "ACL failure in script", or "The user executing the script can't" (Redis 7.0 and older) | the user may not do it | an error at once, which names the permission if the reply does | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
+//! | `NOPERM`; from a script "ACL failure in script" or, in Redis 7.0 and older, "The user executing the script can't" | the user may not do it | an error at once, which names the permission if the reply does | an error at once; goes on in the background | in danger, if it is a renewal that the user may not do |
 //! | `WRONGTYPE` | the key is not a lock: it holds another type, a read-write lock of Redisson's, or a hash that is not one owner and its count | [`Error::WrongType`] at once | [`Error::Lost`] | lost |
 //! | `NOSCRIPT` | it forgot the script | sent once more, with the script | the same | the same |
 //!
-//! *An error at once* is [`Error::Redis`], after one attempt. What to change is its [`Hint`]. *Tried again* is until it works or the time
-//! of the call is over, which is [`Error::Unavailable`] with what Redis said as its cause. *In the
-//! background* is until it works or the lease is over. *In danger* is not lost: renewals fail
-//! ([`LockEvent::RenewalFailed`]) and are tried again, quickly, until the lease is over. Connections that
-//! were told `READONLY`, `NOAUTH` or `WRONGPASS` are dropped, and so are those that were opened before.
-//! If a connection cannot be opened for another reason (refused, no such host, too many clients, no file
-//! descriptor left, a certificate), calls go on with those that are open, and a call fails only if it gets none of them.
-//! What only reads ([`inspect`](LockClient::inspect) and the like) works under `OOM`, `READONLY`,
-//! `MISCONF` and `NOREPLICAS`; [`force_unlock`](LockClient::force_unlock) says what an unlock says, but
-//! does not go on in the background.
+//! *An error at once* is [`Error::Redis`], after one attempt. What to change is its [`Hint`].
+//! *Tried again* is until it works or the time of the call is over, which is [`Error::Unavailable`]
+//! with what Redis said as its cause. *In the background* is until it works or the lease is over.
+//! *In danger* is not lost: renewals fail ([`LockEvent::RenewalFailed`]) and are tried again,
+//! quickly, until the lease is over. Connections that were told `READONLY`, `NOAUTH` or `WRONGPASS`
+//! are dropped, and so are those that were opened before. If a connection cannot be opened for
+//! another reason (refused, no such host, too many clients, no file descriptor left, a
+//! certificate), calls go on with those that are open, and a call fails only if it gets none of
+//! them. What only reads ([`inspect`](LockClient::inspect) and the like) works under `OOM`,
+//! `READONLY`, `MISCONF` and `NOREPLICAS`; [`force_unlock`](LockClient::force_unlock) says what an
+//! unlock says, but does not go on in the background.
 //!
 //! # Locks that are left behind
 //!
 //! | what happens | what becomes of the lock |
 //! |---|---|
 //! | a guard is dropped, also by a panic | it is unlocked |
-//! | a guard is forgotten ([`std::mem::forget`]) | it stays held and renewed until the process ends, because the guard keeps the client alive and [`unlock`](Lock::unlock) gives back no guard's level; [`force_unlock`](LockClient::force_unlock) can break it, but its thread then gets [`Lost`](Error::Lost) for every further attempt through that client |
+//! | a guard is forgotten ([`std::mem::forget`]) | it stays held until its fixed lease ends, and a renewed one until the process ends, because the guard keeps the client alive and [`unlock`](Lock::unlock) gives back no guard's level; [`force_unlock`](LockClient::force_unlock) can break it, but its thread then gets [`Lost`](Error::Lost) for every further attempt through that client |
 //! | a thread ends that locked by hand | it stays held and renewed until the client is gone: nobody else can unlock it, but [`force_unlock`](LockClient::force_unlock) can break it |
 //! | the last client, lock and guard are dropped while it is held by hand | nothing renews it any more, and it runs out with its lease |
 //! | the process dies | it runs out with its lease |
@@ -166,14 +167,15 @@
 //!
 //! [`LockClient::events`] is a channel of what happened, [`LockClient::stats`] are counters.
 //! Losses, failed renewals and a missing subscription are logged as warnings by `tracing`, a release
-//! that came late and a connection that is back as information. No password and no URL is ever logged; a user
-//! name only where a reply of the server has it (Redis 7.2 and later name the user who lacks a permission).
+//! that came late and a connection that is back as information. No password and no URL is ever
+//! logged; a user name only where a reply of the server has it (Redis 7.2 and later name the user
+//! who lacks a permission).
 //!
-//! The log subscriber and the metrics recorder of the program may block or panic. On the program's own
-//! threads the client calls them directly. For its own threads the client calls them on a thread that does
-//! nothing else, so they delay no renewal and no wake-up. While they block there, up to 16,384 log lines and
-//! samples wait; further ones are dropped, and their number is logged. Increments of counters are summed up
-//! and never dropped.
+//! The log subscriber and the metrics recorder of the program may block or panic. On the program's
+//! own threads the client calls them directly. For its own threads the client calls them on a
+//! thread that does nothing else, so they delay no renewal and no wake-up. While they block there,
+//! up to 16,384 log lines and samples wait; further ones are dropped, and their number is logged.
+//! Increments of counters are summed up and never dropped.
 //!
 //! With the feature `metrics`, the facade of that name is told:
 //!
@@ -237,8 +239,8 @@ mod watchdog;
 pub use cli::command;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;
-/// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its `select!`
-/// and the errors of its `Receiver`.
+/// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its
+/// `select!` and the errors of its `Receiver`.
 pub use crossbeam_channel;
 pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
 pub use interrupt::Interrupt;

@@ -54,8 +54,8 @@ impl ThreadId {
 pub(crate) struct Liveness(Weak<()>);
 
 impl Liveness {
-    /// Of the calling thread. A thread that already runs the destructors of its thread-local values may count as
-    /// ended.
+    /// Of the calling thread. A thread that already runs the destructors of its thread-local values
+    /// may count as ended.
     pub(crate) fn of_this_thread() -> Self {
         Self(LIVENESS.try_with(Arc::downgrade).unwrap_or_default())
     }

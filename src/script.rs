@@ -315,8 +315,8 @@ pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     }))
 }
 
-/// What a key of the lock holds that it should not, and which key, by the error of a script (`WRONGTYPE lock: a
-/// list`) or of a command in one.
+/// What a key of the lock holds that it should not, and which key, by the error of a script
+/// (`WRONGTYPE lock: a list`) or of a command in one.
 pub(crate) fn found(key: &LockKey, error: &RedisError) -> String {
     match error.detail().and_then(|detail| detail.split_once(": ")) {
         Some(("lock", what)) => format!("{what} in the key {:?}", key.key()),

@@ -1,5 +1,5 @@
-//! A recorder of metrics that blocks when it is called for a thread of the client. One test, in a process
-//! of its own: a recorder is there for a whole process.
+//! A recorder of metrics that blocks when it is called for a thread of the client. One test, in a
+//! process of its own: a recorder is there for a whole process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,8 @@ impl Recorder for Blocking {
     }
 }
 
-/// Unblocks the recorder, also when the test fails: a blocked thread may keep a client from being dropped.
+/// Unblocks the recorder, also when the test fails: a blocked thread may keep a client from being
+/// dropped.
 struct Release;
 
 impl Drop for Release {

@@ -152,8 +152,8 @@ fn build(source: &Path, example: &str) -> PathBuf {
 }
 
 fn copy_sources(copy: &Path, name: &str, example: &str, bug: Edit) {
-    // Cargo takes packages of one name and version, each below the root of a workspace, for the same package, and
-    // uses what it built of another copy. So each copy has a version of its own.
+    // Cargo takes packages of one name and version, each below the root of a workspace, for the
+    // same package, and uses what it built of another copy. So each copy has a version of its own.
     let before = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
     let own = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
     let program = format!("[[example]]\nname = \"{example}\"\n");

@@ -49,12 +49,12 @@ struct Args {
     /// Print one JSON object a strategy instead of a table
     #[arg(long)]
     json: bool,
-    /// Be a worker, in the sale whose keys begin so
+    /// Run as a worker of the sale whose keys have this prefix
     #[arg(long, hide = true)]
     worker: Option<String>,
 }
 
-/// What happens to the one who runs the sale.
+/// What the parent process receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Ready,
@@ -126,10 +126,10 @@ fn hold_sale(
     })
 }
 
-/// Waits until each worker has said so, and counts the sales meanwhile.
+/// Waits for the event from each worker and counts the sales meanwhile.
 fn await_all(
     workers: u16,
-    said: Event,
+    awaited: Event,
     events: &Receiver<Event>,
     bar: &ProgressBar,
 ) -> Result<u32> {
@@ -142,13 +142,13 @@ fn await_all(
                 sold += 1;
                 bar.inc(1);
             }
-            event => pending -= u16::from(event == said),
+            event => pending -= u16::from(event == awaited),
         }
     }
     Ok(sold)
 }
 
-/// Drawn on a terminal, and nowhere else.
+/// A bar that is drawn on terminals only.
 fn progress_bar(stock: u32, strategy: Strategy) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:10} {bar:40.green} {pos} sold of {len}")
         .expect("it is valid");

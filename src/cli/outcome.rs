@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::error::Permission;
 
-    /// Neither the command nor the library speaks of what only users of the other can do.
+    /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
     fn each_speaks_to_its_own_users() {
         for hint in [

@@ -59,8 +59,8 @@ impl Row {
         })
     }
 
-    /// The owner is `<client uuid>:<thread number>`, as this crate and Redisson write it. Among all keys of a
-    /// server, a hash with another field may be data of any program.
+    /// The owner is `<client uuid>:<thread number>`, as this crate and Redisson write it. Among all
+    /// keys of a server, a hash with another field may be data of any program.
     pub(super) fn is_certainly_a_lock(&self) -> bool {
         self.owner.split_once(':').is_some_and(|(client, thread)| {
             let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());

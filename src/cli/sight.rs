@@ -60,7 +60,7 @@ pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Opti
                 Err(error @ Error::WrongType { .. }) => return Err(error.into()),
                 // It became a lock, or was deleted.
                 Ok(_) => continue,
-                // The user may not run scripts.
+                // No details, for example because the user may not run scripts.
                 Err(_) => {
                     return Err(Failure::from(Error::WrongType {
                         lock: name.into(),

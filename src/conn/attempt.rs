@@ -185,8 +185,8 @@ impl Connections {
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
-    /// Announces a release at the server that the lock is about to leave, where waiting threads
-    /// still listen.
+    /// Announces a release at the server from which the lock is migrating, because waiting threads
+    /// may still listen there.
     pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, answer_by: Moment) {
         let time = HINT_TIMEOUT.min(answer_by.left());
         let command = from.node.publish().command();
@@ -214,9 +214,9 @@ impl Connections {
         Ok(())
     }
 
-    /// A connection, and the slot to put it back into. An open one is taken first. It may turn out to be
-    /// cut, which is no harm to a request that can be repeated; for any other request a connection is opened
-    /// if that is possible.
+    /// A connection, and the slot to put it back into. A repeatable request takes an open
+    /// connection if there is one: if that is cut, the request is sent again. Any other request
+    /// opens a connection, and takes an open one only if that fails.
     fn checkout<'a>(
         &self,
         server: &'a Server,

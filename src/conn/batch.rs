@@ -18,7 +18,7 @@ use crate::owner;
 use crate::patience::Patience;
 use crate::script::Call;
 
-/// What is asked of one client's server.
+/// One request to the server of one client that has the lock.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) connections: &'a Connections,
@@ -26,7 +26,7 @@ pub(crate) struct Question<'a> {
     pub(crate) call: Call,
 }
 
-/// How many answers of which kind make the others unnecessary.
+/// The number of good replies after which the others are not needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Enough {
     pub(crate) needed: usize,
@@ -118,11 +118,11 @@ fn finish(requests: Vec<Request<'_>>, patience: &Patience) -> Vec<Result<Answer,
 /// A question, and what became of it so far.
 pub(super) struct Request<'q> {
     pub(super) question: &'q Question<'q>,
-    /// Takes the place of the question's own call after a copy of that got no answer.
+    /// Replaces the question's own call after a copy of that got no reply.
     newer: Option<Call>,
-    /// Where the server that was asked last sent it on to.
+    /// The target of the last redirection.
     pub(super) redirect: Option<Redirect>,
-    /// Which server that was.
+    /// The server that redirected.
     pub(super) sent_on_by: Option<Arc<Server>>,
     pub(super) in_vain: InVain,
     /// What the last attempt brought. A request that has none is still to be sent.
@@ -156,7 +156,7 @@ impl<'q> Request<'q> {
         self.redirect.as_ref().is_some_and(|to| to.asking)
     }
 
-    /// Keeps an outcome that another attempt would not change, and else only its cause.
+    /// Keeps an outcome that another attempt would not change, else only its cause.
     fn settle(&mut self) {
         let failure = match self.outcome.take() {
             Some(Err(failure)) => failure,
@@ -171,7 +171,7 @@ impl<'q> Request<'q> {
                 let cause = || "all connections of the pool are in use".into();
                 self.cause.get_or_insert_with(cause);
             }
-            // What the server said before tells more than that it said nothing in the time left.
+            // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause.get_or_insert_with(|| silence(&error).into());
             }
@@ -183,8 +183,9 @@ impl<'q> Request<'q> {
         }
     }
 
-    /// As [`settle`](Self::settle). A redirection that leads nowhere is a refusal: the server is
-    /// one of a cluster, and was taken for a single one.
+    /// Keeps an outcome that another attempt would not change, else only its cause. A redirection
+    /// without a known target is final: the server belongs to a cluster, but the client was not
+    /// built for one.
     fn settle_or_follow(&mut self) {
         match self.outcome.take() {
             Some(Err(Failure::Redis(error)))
@@ -207,8 +208,8 @@ impl<'q> Request<'q> {
         self.outcome = Some(Err(Failure::Final(refusal)));
     }
 
-    /// Announces a release also at the server that the lock is about to leave, where waiting
-    /// threads still listen.
+    /// Also announces a release at the server from which the lock is migrating, because waiting
+    /// threads may still listen there.
     fn announce(&self, answer_by: Moment) {
         if let (Some(Ok(replied)), Some(from)) = (&self.outcome, &self.sent_on_by)
             && self.is_asking()

@@ -19,7 +19,7 @@ pub(super) const LONGEST_LOOK: Duration = Duration::from_millis(16);
 
 /// The requests to one server that have no reply yet.
 pub(super) struct Exchange<'s> {
-    /// That of one of the requests. All are of one client.
+    /// The index of one of the requests; all are of one client.
     pub(super) place: usize,
     pub(super) server: &'s Arc<Server>,
     pub(super) slot: Slot<'s>,
@@ -136,7 +136,7 @@ impl<'s> Exchange<'s> {
                 self.acknowledged = Some(reply.map(drop));
                 continue;
             }
-            // A server that refuses ASKING says why to that.
+            // If the server refused ASKING, that error is the reason.
             let reply = match (reply, self.acknowledged.take()) {
                 (Err(_), Some(Err(refusal))) => Err(refusal),
                 (reply, _) => reply,

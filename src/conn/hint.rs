@@ -17,7 +17,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// What to change after this refusal, if it tells.
+    /// What to change after this refusal, if the reply says so.
     pub(super) fn hint(self, error: &RedisError) -> Option<Box<Hint>> {
         if let Some(permission) = missing_permission(error) {
             return Some(Box::new(Hint::Grant(permission)));

@@ -1,15 +1,15 @@
-//! Whether an error reply tells of a missing permission, and of which.
+//! Whether an error reply reports a missing permission, and which.
 
 use redis::RedisError;
 
 use crate::error::Permission;
 
-/// In every reply to a script that called what its user may not: the words of Redis 7.2 and later
-/// and of Valkey, then those of Redis 6 and 7.0. Such a reply has the code `ERR`.
+/// Every error reply to a script that called a forbidden command contains one of these: first Redis
+/// 7.2 and Valkey, then Redis 6 and 7.0. Its code is `ERR`.
 const IN_SCRIPTS: [&str; 2] = ["ACL failure in script: ", "The user executing the script "];
 
-/// What tells the kind of permission, in the words of all versions. A user name, which newer
-/// versions put before them, has no spaces.
+/// The phrases that tell the kind of permission, of all versions. They begin after the user name,
+/// which newer versions write.
 const WORDS: [(&str, Permission); 10] = [
     (" access one of the keys used", Permission::Key),
     (" access at least one of the keys", Permission::Key),

@@ -34,9 +34,9 @@ pub(crate) struct Pool {
     returned: Condvar,
 }
 
-/// Callers that wait for a connection that another caller puts back, and what was put back for them.
+/// Callers that wait for a connection, and the connections that were put back for them.
 ///
-/// Its mutex protects: there are never more connections than callers that wait, so none is left behind.
+/// Its mutex protects this invariant: there are never more connections than waiting callers.
 #[derive(Debug, Default)]
 struct Waiting {
     callers: usize,
@@ -111,8 +111,8 @@ impl Pools {
 impl Pool {
     /// A slot, at most `timeout` from now; with an open connection if an idle slot has one.
     ///
-    /// `r2d2` hands out the slot first that was given back last. That is an empty one after a connection could
-    /// not be opened, so the idle slots below it are looked at, too.
+    /// `r2d2` hands out the slot that was returned last. After a failed opening that slot is empty,
+    /// so the idle ones below it are checked too.
     pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
         let mut cell = self.slots.get_timeout(timeout)?;
         let generation = self.generation.load(Ordering::Acquire);
@@ -163,8 +163,9 @@ impl Slot<'_> {
         Some(wire)
     }
 
-    /// An open connection for a caller that could not open one: that of this slot, or the next connection that
-    /// another caller puts back within `time`. `None` at once if no caller has one, or if none is of use any more.
+    /// An open connection for a caller that could not open one: that of this slot, or the next
+    /// connection that another caller puts back within `time`. `None` at once if no caller has one,
+    /// or if none is of use any more.
     pub(crate) fn another(&mut self, time: Duration) -> Option<Wire> {
         if self.generation != self.pool.generation.load(Ordering::Acquire) {
             return None;

@@ -34,7 +34,7 @@ impl Server {
         self.doubt.load(Ordering::Acquire) != TRUSTED
     }
 
-    /// Nothing is known that its open connections could not be used for.
+    /// True unless an established connection broke or a reply showed that none is of use.
     pub(crate) fn may_be_used(&self) -> bool {
         self.doubt.load(Ordering::Acquire) != BROKEN
     }
@@ -57,9 +57,10 @@ impl Server {
 
     /// Takes note of a failure on a connection. It is `established` if a reply has come on it.
     ///
-    /// The pool's connections are dropped if an established one broke, or if the reply says why none is of use
-    /// (READONLY, NOAUTH, WRONGPASS). A connection that could not be opened says nothing of those that are open:
-    /// the system may have no file descriptor left, and the server may accept no more clients.
+    /// The pool's connections are dropped if an established one broke, or if the reply says why
+    /// none is of use (READONLY, NOAUTH, WRONGPASS). A connection that could not be opened says
+    /// nothing of those that are open: the system may have no file descriptor left, and the server
+    /// may accept no more clients.
     pub(crate) fn failed(&self, error: &RedisError, established: bool) {
         let advice = Advice::on(error);
         let is_about_all = established || Advice::is_reply(error);

@@ -45,7 +45,7 @@ impl Connections {
         self.topology.redirect(lock, from, error)
     }
 
-    /// The failure of a talk, for people, and what to change, if it tells.
+    /// The failure of a talk, for people, and what to change, if the reply says so.
     pub(crate) fn complaint(
         &self,
         server: &Server,

@@ -64,8 +64,8 @@ impl Wire {
         reply.extract_error()
     }
 
-    /// Whether a reply has come on it. Before that, its failure can mean that the server accepted it and closed
-    /// it again, because it has too many clients.
+    /// Whether a reply has come on it. Before that, its failure can mean that the server accepted
+    /// it and closed it again, because it has too many clients.
     pub(crate) fn is_established(&self) -> bool {
         self.established
     }

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
 const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 
-/// A numeric password can follow a colon without a host, so longer numbers are not taken for ports.
+/// Longer numbers may be a password that follows a colon, so they are not shown as ports.
 const LONGEST_PORT: usize = 6;
 
 /// What is wrong with a URL.
@@ -75,7 +75,7 @@ fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
             return Ok((lower, rest));
         }
     }
-    // Anything else may be a user or a password.
+    // Other text is not shown, because it may be a user or a password.
     let is_host = |host: &str| {
         let inner = host
             .strip_prefix('[')

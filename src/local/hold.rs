@@ -206,7 +206,8 @@ impl Hold {
         self.liveness.has_ended()
     }
 
-    /// Sets whether other threads of this process wait for it in line. Returns true if they have just begun to.
+    /// Sets whether other threads of this process wait for it in line. Returns true if they have
+    /// just begun to.
     pub(in crate::local) fn set_waiters(&self, has_waiters: bool) -> bool {
         !self.has_waiters.swap(has_waiters, Ordering::Relaxed) && has_waiters
     }
@@ -215,8 +216,8 @@ impl Hold {
         self.has_waiters.load(Ordering::Relaxed)
     }
 
-    /// Whether threads of this process wait for it, or for another part of the same majority. The watchdog
-    /// then confirms it more often.
+    /// Whether threads of this process wait for it, or for another part of the same majority. The
+    /// watchdog then confirms it more often.
     pub(crate) fn is_awaited(&self) -> bool {
         if self.has_waiters() {
             return true;
@@ -290,7 +291,8 @@ impl Hold {
         self.count_unchanged()
     }
 
-    /// As [`count`](Self::count), but does not end a hold whose lease has run out.
+    /// The number of levels, 0 if the hold does not stand. Does not end a hold whose lease has run
+    /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
         self.left().map_or(0, |_| self.levels())
     }

@@ -51,8 +51,8 @@ impl Levels {
         }
     }
 
-    /// Gives up the level that is named, or else the newest without a guard. Returns how many levels
-    /// stay, or `None` if there is no such level.
+    /// Gives up the level that is named, or else the newest without a guard. Returns how many
+    /// levels stay, or `None` if there is no such level.
     pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
         let place = match level {
             Some(id) => self.held.iter().position(|level| level.id == id)?,

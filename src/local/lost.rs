@@ -9,15 +9,16 @@ use crate::owner::ThreadId;
 /// Up to this many lost holds are kept without a sweep.
 const FEW: usize = 64;
 
-/// The lost holds of all locks, by thread and key. A thread that calls for a lock again finds its lost hold here.
+/// The lost holds of all locks, by thread and key. A thread that calls for a lock again finds its
+/// lost hold here.
 ///
-/// Only the thread of a hold can unlock it, so a hold is removed without that once its thread has ended. A sweep
-/// looks for such holds when the number of holds has doubled since the last sweep. So there are never more than
-/// [`FEW`], or than twice the largest number of lost holds that running threads had at one time.
+/// Only the thread of a hold can unlock it, so a hold is also removed after its thread has ended. A
+/// sweep finds those each time the number of holds has doubled. So the map has at most [`FEW`]
+/// holds, or twice the largest number that running threads had at one time.
 #[derive(Debug, Default)]
 pub(super) struct LostHolds {
     holds: HashMap<(ThreadId, Arc<str>), Arc<Hold>>,
-    /// With this many holds comes the next sweep.
+    /// The number of holds at which the next sweep runs.
     sweep_at: usize,
 }
 
@@ -29,7 +30,8 @@ impl LostHolds {
         self.holds.get(&(thread, Arc::clone(key)))
     }
 
-    /// Adds a hold. Returns the holds that no thread can unlock, for the caller to drop outside its mutex.
+    /// Adds a hold. Returns the holds that no thread can unlock, for the caller to drop outside its
+    /// mutex.
     #[must_use]
     pub(super) fn insert(&mut self, hold: Arc<Hold>) -> Vec<Arc<Hold>> {
         if hold.thread_has_ended() {

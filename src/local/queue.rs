@@ -21,9 +21,9 @@ use crate::wake::Waker;
 
 /// All names that threads of this client hold or want, by key.
 ///
-/// Its mutex protects: a name has at most one turn, and a turn that is passed on has reached its
-/// next thread before anybody can see it free. A hold knows whether threads wait in line for it. A thread
-/// that awaits a reply is woken by it.
+/// Its mutex protects: a name has at most one turn; a turn that is passed on reaches the next
+/// thread before any thread can see it free; a hold knows whether threads wait for it; a reply
+/// wakes the threads that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct LocalQueue(Mutex<Names>);
 
@@ -39,7 +39,8 @@ struct Names {
 struct Name {
     turn: Option<Holder>,
     line: VecDeque<(ThreadId, Waker)>,
-    /// Threads in the line whose own wait is over. They wait for the reply to the thread with the turn.
+    /// Threads in the line whose own wait is over. They wait for the reply to the thread with the
+    /// turn.
     await_reply: Vec<(ThreadId, Waker)>,
 }
 
@@ -123,7 +124,7 @@ impl LocalQueue {
         }
     }
 
-    /// Has `waker` of a thread in line woken as soon as the thread with the turn gets a reply, too.
+    /// Also wakes a thread in line when the thread with the turn gets a reply.
     pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, waker: &Waker) {
         if let Some(name) = self.0.lock().wanted.get_mut(key) {
             name.await_reply.push((thread, waker.clone()));
@@ -242,8 +243,8 @@ impl Names {
         standing.or_else(|| self.lost.get(key, thread)).cloned()
     }
 
-    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's waker, for the caller to
-    /// wake it outside the mutex. Removes a name that no thread wants.
+    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's waker,
+    /// for the caller to wake it outside the mutex. Removes a name that no thread wants.
     fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Waker> {
         let name = self.wanted.get_mut(key)?;
         if name.turn.is_some() {

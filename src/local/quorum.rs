@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_part_waits_for_all() {
+    fn a_majority_is_awaited_if_any_of_its_parts_is() {
         let holds = holds();
         Quorum::bind(&holds, 2);
         assert!(!holds[1].is_awaited());

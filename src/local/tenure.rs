@@ -7,8 +7,8 @@ use crate::clock::Moment;
 use crate::lease::{Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
-/// While threads of this process wait for a lock, Redis is asked this often whether its hold still stands. The
-/// answer tells the waiting threads when another client has freed the lock.
+/// While threads of this process wait for a lock, Redis is asked this often whether its hold still
+/// stands. The answer tells the waiting threads when another client has freed the lock.
 const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -98,7 +98,8 @@ impl Tenure {
 
     /// When the watchdog is to look: before the last third of the lease begins, and no later than two
     /// thirds of it after Redis was last asked. That a lease was extended by hand is no reason to
-    /// look away for longer. While the hold is awaited, it is [`CONFIRM_AWAITED`] after that at the latest.
+    /// look away for longer. While threads wait for the hold, it is at most [`CONFIRM_AWAITED`]
+    /// after Redis was last asked.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
         let confirm = self.confirm_by().unwrap_or(Moment::NEVER);

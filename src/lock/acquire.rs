@@ -158,7 +158,7 @@ pub(super) struct Unwanted {
 }
 
 impl Unwanted {
-    /// What a hold that has not begun stands for.
+    /// A grant that became no hold.
     pub(super) fn new(hold: &Hold, terms: Terms) -> Self {
         Self {
             key: hold.key().clone(),
@@ -189,9 +189,8 @@ pub(super) fn request(handle: &Handle, owner: &Owner, terms: Terms) -> Call {
     }
 }
 
-/// The owner in another copy of a request. A copy that comes later than its reply was waited for
-/// could take the lock again, after it was lost, under the name of a hold that knows nothing of it.
-/// So no two copies have one name.
+/// The owner for another copy of a request. Each copy has its own name: a late copy could otherwise
+/// take the lock again, after it was lost, under the name of the old hold.
 pub(super) fn for_another_copy(owner: &Owner) -> Owner {
     owner.newest(OLDER_NAMES).with_fresh_name()
 }
@@ -332,7 +331,7 @@ fn reenter(
     add_level(core, hold, terms, written)
 }
 
-/// Adds the level to the hold if the count of it was written; when it was asked to be.
+/// Adds the level if its count was written. `written` is when that was asked for.
 pub(super) fn add_level(
     core: &Arc<Core>,
     hold: Arc<Hold>,

@@ -1,5 +1,5 @@
-//! What `Debug` shows of clients, locks and guards: one short line, without I/O and without a change of
-//! their state.
+//! What `Debug` shows of clients, locks and guards: one short line, without I/O and without a
+//! change of their state.
 
 use std::fmt;
 

@@ -25,14 +25,14 @@ use crate::patience::Patience;
 ///
 /// A guard stays on its thread (it is not `Send`), because the thread is the owner. Dropping it
 /// tries to unlock for one command time-out, never panics, and logs a warning if the lock was lost
-/// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. Nothing else gives back
-/// the level of a guard: [`Lock::unlock`](crate::Lock::unlock) gives back only levels that were taken
-/// without one.
+/// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. Nothing else gives
+/// back the level of a guard: [`Lock::unlock`](crate::Lock::unlock) gives back only levels that
+/// were taken without one.
 ///
-/// A guard that is forgotten ([`std::mem::forget`]) keeps its client alive and its lock held. A renewed
-/// lease is renewed until the process ends, unless
-/// [`force_unlock`](crate::LockClient::force_unlock) breaks the lock. After a loss, the thread that forgot
-/// the guard cannot take that lock again through this client: it gets [`Error::Lost`].
+/// A guard that is forgotten ([`std::mem::forget`]) keeps its client alive and its lock held. A
+/// renewed lease is renewed until the process ends, unless
+/// [`force_unlock`](crate::LockClient::force_unlock) breaks the lock. After a loss, the thread that
+/// forgot the guard cannot take that lock again through this client: it gets [`Error::Lost`].
 ///
 /// A guard of several locks ([`MultiLock`](crate::MultiLock)) speaks for all of them: it is lost as
 /// soon as one of them is, has left what the one that ends first has left, and extends and unlocks all.
@@ -59,8 +59,8 @@ use crate::patience::Patience;
 /// ```
 ///
 /// Another thread cannot have the guard. The compiler says
-/// "`(dyn leasehold::lock::guard::GuardBelongsToItsThread + 'static)` cannot be sent between threads
-/// safely":
+/// "`(dyn leasehold::lock::guard::GuardBelongsToItsThread + 'static)` cannot be sent between
+/// threads safely":
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> leasehold::Result<()> {
@@ -83,9 +83,9 @@ pub struct LockGuard {
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
 
-/// Makes a guard not `Send`: a trait object is `Send` only if its trait is. The compiler's error about a
-/// guard that is sent to another thread shows this name. `Sync`, because another thread may look at a
-/// guard.
+/// Makes a guard not `Send`: a trait object is `Send` only if its trait is. The compiler's error
+/// about a guard that is sent to another thread shows this name. `Sync`, because another thread may
+/// look at a guard.
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
@@ -113,8 +113,8 @@ impl LockGuard {
     ///
     /// It is known when Redis says so, which is asked at every renewal, and at the latest when the
     /// lease may be over by the local clock, a little before it is ([`remaining`](Self::remaining)). Redis is asked of fixed leases, too, once, so that a lock
-    /// that was deleted behind its holder's back is noticed within two thirds of its lease. While other threads
-    /// of the same client wait for the lock, Redis is asked once a second.
+    /// that was deleted behind its holder's back is noticed within two thirds of its lease. While
+    /// other threads of the same client wait for the lock, Redis is asked once a second.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl LockGuard {
         self.left()
     }
 
-    /// As [`remaining`](Self::remaining), but does not end a hold whose lease has run out.
+    /// What is left of the lease. Does not end a hold whose lease has run out.
     fn left(&self) -> Duration {
         let left = |part: &Held| part.hold.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
@@ -195,9 +195,10 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] in a forked child, [`Error::Config`] for a
-    /// duration outside its bounds, [`Error::Redis`] if Redis refused, [`Error::Unavailable`] after one
-    /// command time-out without an answer. After an error the lease counts here as what it was.
+    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] in a forked child, [`Error::Config`]
+    /// for a duration outside its bounds, [`Error::Redis`] if Redis refused, [`Error::Unavailable`]
+    /// after one command time-out without an answer. After an error the lease counts here as what
+    /// it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let patience = self.patience(Core::patience_for_an_answer);
         let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();

@@ -128,8 +128,8 @@ impl Handle {
         self.core.queue.hold_of(self.key.key(), ThreadId::current())
     }
 
-    /// What this thread holds, lost or not, if it has a level without a guard: `unlock` gives back no
-    /// other level.
+    /// What this thread holds, lost or not, if it has a level without a guard: `unlock` gives back
+    /// no other level.
     pub(super) fn hold_to_unlock(&self) -> Option<Arc<Hold>> {
         self.hold().filter(|hold| hold.unguarded() > 0)
     }

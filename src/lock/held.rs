@@ -64,8 +64,8 @@ pub(super) fn release_all(held: &[Held], needed: Needed, patience: &Patience) ->
     release_levels(levels, needed, patience)
 }
 
-/// Gives up a level of each of these holds, the last one first. A release without a reply goes on in
-/// the background.
+/// Gives up a level of each of these holds, the last one first. A release without a reply goes on
+/// in the background.
 pub(super) fn release_levels<'a>(
     levels: impl ExactSizeIterator<Item = Level<'a>>,
     needed: Needed,
@@ -75,8 +75,8 @@ pub(super) fn release_levels<'a>(
     if let (Needed::All, &[(core, hold, level)]) = (needed, &levels[..]) {
         return release::release(core, hold, level, patience);
     }
-    // In reverse order. A client that waits for these names waits for the first one, and finds the
-    // others free when it gets that. So do threads of this process.
+    // In reverse order: other clients and threads wait for the first name, and find the others free
+    // when they get it.
     levels.reverse();
     let leaving: Vec<Result<Leaving<'_>>> = levels
         .into_iter()

@@ -204,8 +204,9 @@ impl Majority {
                 lock: self.name().into(),
             });
         }
-        // All parts of a level come and go together. A lost part lacks the levels that were taken after
-        // its loss, so it has fewer levels without a guard than the others until these are given back.
+        // All parts of a level come and go together. A lost part lacks the levels that were taken
+        // after its loss, so it has fewer levels without a guard than the others until these are
+        // given back.
         let newest = holds.iter().map(|(_, hold)| hold.unguarded()).max();
         let levels = holds
             .iter()
@@ -219,12 +220,11 @@ impl Majority {
         release_levels(levels.into_iter(), needed, &patience)
     }
 
-    /// `count` of what this thread holds, as a majority of the servers has it.
+    /// The median of `count` over the servers, so a majority has at least that.
     pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
         let counts = self.locks.iter().map(|lock| lock.hold_count(count));
         let mut counts: Vec<u32> = counts.collect();
         counts.sort_unstable();
-        // A majority has so many, or more.
         counts.get(counts.len() / 2).copied().unwrap_or(0)
     }
 

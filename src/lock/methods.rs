@@ -1,15 +1,15 @@
 //! The methods of every lock type, written once.
 
-/// Gives a lock type the methods of [`Lock`](super::Lock) as its own, the trait, which forwards to them,
-/// and `Debug`. The type has one field, which is a [`Handle`](super::handle::Handle) or has the same
-/// methods. `$guard` is what its methods return, made by `$wrap` of a `LockGuard`.
+/// Gives a lock type the methods of [`Lock`](super::Lock) as its own, the trait, which forwards to
+/// them, and `Debug`. The type has one field, which is a [`Handle`](super::handle::Handle) or has
+/// the same methods. `$guard` is what its methods return, made by `$wrap` of a `LockGuard`.
 macro_rules! lock_by_handle {
     ($lock:ident) => {
         lock_by_handle!($lock, LockGuard, std::convert::identity);
     };
     ($lock:ident, $guard:ident, $wrap:path) => {
-        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the trait. The
-        /// documentation of the trait has the details and all errors.
+        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the trait.
+        /// The documentation of the trait has the details and all errors.
         impl $lock {
             /// The name of the lock, without the client's namespace.
             #[must_use]
@@ -17,8 +17,8 @@ macro_rules! lock_by_handle {
                 self.0.name()
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. A thread that
-            /// holds the lock already holds it once more, and must unlock it once more.
+            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. A
+            /// thread that holds the lock already holds it once more, and must unlock it once more.
             ///
             /// # Errors
             ///
@@ -36,8 +36,8 @@ macro_rules! lock_by_handle {
                 self.0.lock_with(lease).map(drop)
             }
 
-            /// Takes the lock if it becomes free within `wait`; false if another owner holds it then.
-            /// [`Duration::ZERO`] means one attempt.
+            /// Takes the lock if it becomes free within `wait`; false if another owner holds it
+            /// then. [`Duration::ZERO`] means one attempt.
             ///
             /// # Errors
             ///
@@ -46,8 +46,8 @@ macro_rules! lock_by_handle {
                 Ok(self.0.try_lock(wait, lease)?.is_some())
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
-            /// raised.
+            /// Takes the lock with `lease` and waits while another owner holds it, until
+            /// `interrupt` is raised.
             ///
             /// # Errors
             ///
@@ -56,8 +56,8 @@ macro_rules! lock_by_handle {
                 self.0.lock_interruptibly(lease, interrupt).map(drop)
             }
 
-            /// Gives back the newest level of this thread that was taken without a guard; the last level
-            /// frees the lock. A level with a guard is given back by dropping the guard.
+            /// Gives back the newest level of this thread that was taken without a guard; the last
+            /// level frees the lock. A level with a guard is given back by dropping the guard.
             ///
             /// # Errors
             ///
@@ -66,8 +66,8 @@ macro_rules! lock_by_handle {
                 self.0.unlock()
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
-            /// unlocks when it is dropped.
+            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The
+            /// guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -76,8 +76,8 @@ macro_rules! lock_by_handle {
                 self.acquire_with(Lease::RENEWED)
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it. The guard unlocks when it
-            /// is dropped.
+            /// Takes the lock with `lease` and waits while another owner holds it. The guard
+            /// unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -86,8 +86,8 @@ macro_rules! lock_by_handle {
                 Ok($wrap(self.0.guard(self.0.lock_with(lease)?)))
             }
 
-            /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it then. The
-            /// guard unlocks when it is dropped.
+            /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it
+            /// then. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -97,8 +97,8 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $wrap(self.0.guard(held))))
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it. The
-            /// guard unlocks when it is dropped.
+            /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds
+            /// it. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -107,8 +107,8 @@ macro_rules! lock_by_handle {
                 self.try_acquire(Duration::ZERO, Lease::RENEWED)
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
-            /// raised. The guard unlocks when it is dropped.
+            /// Takes the lock with `lease` and waits while another owner holds it, until
+            /// `interrupt` is raised. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -128,8 +128,8 @@ macro_rules! lock_by_handle {
                 self.hold_count() > 0
             }
 
-            /// How many times this thread holds the lock, as far as this process knows; 0 once the lock is
-            /// lost. No I/O.
+            /// How many times this thread holds the lock, as far as this process knows; 0 once the
+            /// lock is lost. No I/O.
             #[must_use]
             pub fn hold_count(&self) -> u32 {
                 self.0.hold_count(Hold::count)
@@ -144,8 +144,8 @@ macro_rules! lock_by_handle {
                 self.0.is_locked()
             }
 
-            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if it is
-            /// free.
+            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if
+            /// it is free.
             ///
             /// # Errors
             ///

@@ -41,8 +41,8 @@ use crate::lease::Lease;
 /// `java.util.concurrent.locks.Lock`.
 ///
 /// The owner is the OS thread that took the lock: only it can use and unlock it. The trait is
-/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller. Each lock type
-/// has these methods as its own, too, so only such generic code needs to import the trait.
+/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller. Each lock
+/// type has these methods as its own, too, so only such generic code needs to import the trait.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -94,11 +94,11 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.lock_with(Lease::RENEWED)
     }
 
-    /// As [`lock`](Self::lock), with another lease.
+    /// Takes the lock with `lease` and waits while another owner holds it.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// Those of [`lock`](Self::lock).
     fn lock_with(&self, lease: Lease) -> Result<()>;
 
     /// Takes the lock if it is to be had within `wait`; false if somebody else holds it then.
@@ -145,20 +145,20 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt was raised before.
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
 
-    /// Gives back the newest level of this thread that was taken without a guard; the last level frees
-    /// the lock.
+    /// Gives back the newest level of this thread that was taken without a guard; the last level
+    /// frees the lock.
     ///
-    /// A level with a guard is given back by its guard alone, so that a guard that exists is not
-    /// unlocked behind its back. No call gives back the level of a guard that was forgotten
+    /// A level with a guard is given back by its guard alone, so no call unlocks a lock whose guard
+    /// still exists. No call gives back the level of a guard that was forgotten
     /// ([`std::mem::forget`]).
     ///
-    /// Unless the error is [`Error::NotHeld`](crate::Error::NotHeld), the level is over, whatever the
-    /// result: an error tells what became of it, and calling again gives back the next one.
+    /// Unless the error is [`Error::NotHeld`](crate::Error::NotHeld), the level is over, whatever
+    /// the result: an error tells what became of it, and calling again gives back the next one.
     ///
     /// # Errors
     ///
-    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if guards hold
-    /// all its levels: drop the guard instead. Nothing is changed then;
+    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if
+    /// guards hold all its levels: drop the guard instead. Nothing is changed then;
     /// [`Error::Lost`](crate::Error::Lost) if it did and lost it, so that the work may have run
     /// beside somebody else's; nobody else's hold is touched then.
     /// [`Error::Unavailable`](crate::Error::Unavailable) after three command time-outs without an
@@ -166,15 +166,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// comes, too, when a failover fell into this call and the new server does not know the hold.
     fn unlock(&self) -> Result<()>;
 
-    /// As [`lock`](Self::lock), with a guard that unlocks when it is dropped.
+    /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
+    /// unlocks when it is dropped.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock).
+    /// Those of [`lock`](Self::lock).
     fn acquire(&self) -> Result<LockGuard>;
 
-    /// Takes the lock with `lease`, as [`lock_with`](Self::lock_with), with a guard that unlocks when it
-    /// is dropped.
+    /// Takes the lock with `lease` and waits while another owner holds it. The guard unlocks when
+    /// it is dropped.
     ///
     /// # Errors
     ///
@@ -184,15 +185,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// As [`try_lock`](Self::try_lock), with a guard; `None` if somebody else holds the lock.
+    /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it then. The
+    /// guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
-    /// As [`try_lock`](Self::try_lock).
+    /// Those of [`try_lock`](Self::try_lock).
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
-    /// Takes the lock with [`Lease::RENEWED`] if it is free, with a guard; `None` if another owner holds
-    /// it. The same as [`try_acquire(Duration::ZERO, Lease::RENEWED)`](Self::try_acquire).
+    /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it. The
+    /// guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -201,8 +203,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
 
-    /// Takes the lock as [`lock_interruptibly`](Self::lock_interruptibly) does, with a guard that unlocks
-    /// when it is dropped.
+    /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
+    /// raised. The guard unlocks when it is dropped.
     ///
     /// # Errors
     ///

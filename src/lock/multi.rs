@@ -24,16 +24,17 @@ use crate::local::Hold;
 ///
 /// # All or none
 ///
-/// A call that ends without the lock (false, an error, an interrupt, a panic) gives back what it has
-/// taken. It has the rest of its time for that, at most one command time-out; what gets no reply in
-/// that time is released in the background. When a call ends with the lock, every part of it has its
-/// whole lease, however long the call has waited for another.
+/// A call that ends without the lock (false, an error, an interrupt, a panic) gives back what it
+/// has taken. It has the rest of its time for that, at most one command time-out; what gets no
+/// reply in that time is released in the background. When a call ends with the lock, every part has
+/// its whole lease, less at most 100 ms or an eighth of it, however long the call has waited for
+/// another.
 ///
-/// There is one wait, one deadline and one interrupt for all names. Names of one client are asked for
-/// together: to take all of them is one round trip, and to give them back is another. If another
-/// client holds one of them, that one is waited for. Those before it in the order of their keys are
-/// held meanwhile, and those behind it are given back. So take no more names together than the work
-/// needs.
+/// There is one wait, one deadline and one interrupt for all names. Names of one client are asked
+/// for together: to take all of them is one round trip, and to give them back is another. If
+/// another client holds one of them, that one is waited for. Those before it in the order of their
+/// keys are held meanwhile, and those behind it are given back. So take no more names together than
+/// the work needs.
 ///
 /// # No deadlock
 ///
@@ -55,8 +56,8 @@ use crate::local::Hold;
 /// * [`is_locked`](crate::Lock::is_locked): whether anybody holds any of them, so that all are not to be had.
 ///   [`remaining_lease`](crate::Lock::remaining_lease): the longest that any of them is held.
 /// * [`unlock`](crate::Lock::unlock) gives every one back, the last one first, whatever becomes of the others, and tells
-///   the first error, a loss before all others. A thread that does not hold all of them without a guard gets
-///   [`Error::NotHeld`](crate::Error::NotHeld), and keeps what it has of them.
+///   the first error, a loss before all others. A thread that does not hold all of them without a
+///   guard gets [`Error::NotHeld`](crate::Error::NotHeld), and keeps what it has of them.
 ///
 /// No names at all, a name that is there twice, and a bad name are an
 /// [`Error::Config`](crate::Error::Config) of the first call.

@@ -23,7 +23,7 @@ use crate::script::{self, Call};
 pub(super) struct Attempted {
     /// The first of the locks, in their order.
     pub(super) held: Vec<Held>,
-    /// Why there are no more of them, unless it is all or the patience ended.
+    /// The first lock that was not granted; `None` if all were granted or the wait ended.
     pub(super) missing: Option<Missing>,
 }
 
@@ -78,8 +78,8 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
     patience.silent_since(Some(since.unwrap_or_else(Moment::now)));
     let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
-    // Time for two copies of a request. Until then no watchdog renews what is granted, and other
-    // clients cannot have what is granted behind a refused lock.
+    // Time for two copies of a request. Granted locks are not renewed before this ends, and those
+    // behind a refused lock stay taken until then.
     let briefly = Moment::now().after(core.command_timeout * 2);
     let answer_by = patience.answer_by().min(briefly);
     let answers = ask_batch(&questions, again, answer_by, patience);
@@ -270,7 +270,7 @@ impl Refusal {
         }
     }
 
-    /// Without an answer it is asked for again, while there is time.
+    /// Records an error. Without a reply, the lock is asked for again while there is time.
     fn failed(mut self, error: Error, is_over: bool) -> Self {
         if matches!(error, Error::Unavailable { .. }) && !is_over {
             self.missing.is_unanswered = true;

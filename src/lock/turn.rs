@@ -9,13 +9,14 @@ use crate::local::{LinedUp, Turn};
 use crate::owner::ThreadId;
 use crate::patience::Patience;
 
-/// Waits behind the other threads of this process, one of which asks Redis for the lock or holds it. Returns
-/// the turn, or `None` if it has not come before the wait for the lock ends.
+/// Waits behind the other threads of this process, one of which asks Redis for the lock or holds
+/// it. Returns the turn, or `None` if it has not come before the wait for the lock ends.
 ///
-/// The thread sleeps until its turn comes, until it is interrupted, or until the earliest moment at which it
-/// may have to give up. If the thread with the turn has had no reply since `heard` or before, it is not yet
-/// known whether the lock is free. Then a thread whose own wait is over still waits for that reply, for at most
-/// one command timeout. It gets the turn if the lock is free and the turn comes to it.
+/// The thread sleeps until its turn comes, until it is interrupted, or until the earliest moment at
+/// which it may have to give up. If the thread with the turn has had no reply since `heard` or
+/// before, it is not yet known whether the lock is free. Then a thread whose own wait is over still
+/// waits for that reply, for at most one command timeout. It gets the turn if the lock is free and
+/// the turn comes to it.
 ///
 /// `parts` are the locks that are held together with this one, itself included.
 pub(super) fn wait_in_line(
@@ -74,7 +75,8 @@ pub(super) fn wait_in_line(
     }
 }
 
-/// Has the watchdogs confirm the holds of these locks more often, because a thread has begun to wait for them.
+/// Has the watchdogs confirm the holds of these locks more often, because a thread has begun to
+/// wait for them.
 pub(super) fn confirm_soon(parts: &[Handle]) {
     for Handle { core, key, .. } in parts {
         if let Some(hold) = core.queue.standing_hold(key.key()) {

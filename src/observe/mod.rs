@@ -70,20 +70,20 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
-        // A bounded channel would allocate its whole buffer now, and keep it until the next event even if
-        // the receiver is dropped: only a message that cannot be sent tells of that.
+        // A bounded channel would allocate its whole buffer now, and keep it until the next event
+        // even if the receiver is dropped: only a message that cannot be sent tells of that.
         let (sender, receiver) = unbounded();
         self.receivers.lock().push(sender);
         receiver
     }
 
-    /// Starts the thread that calls the application's log subscriber and metrics recorder for the threads
-    /// of the client.
+    /// Starts the thread that calls the application's log subscriber and metrics recorder for the
+    /// threads of the client.
     pub(crate) fn start_reporter(&self) -> io::Result<Reporter> {
         Reporter::start(Arc::clone(&self.queue))
     }
 
-    /// Starts a thread of the client. What it [tells](tell) is told by the reporter.
+    /// Starts a thread of the client. Its calls of [`tell`] are made by the reporter.
     pub(crate) fn spawn(
         &self,
         name: &str,
@@ -102,8 +102,8 @@ impl Observer {
         tell(move || tracing::info!(node = &*node, "connected again"));
     }
 
-    /// Sends the event to every receiver that is not dropped. Never blocks: a full receiver misses the
-    /// event.
+    /// Sends the event to every receiver that is not dropped. Never blocks: a full receiver misses
+    /// the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
         let mut dropped = 0;
         self.receivers.lock().retain(|receiver| {

@@ -1,8 +1,8 @@
 //! Calls the application's log subscriber and metrics recorder.
 //!
-//! These may block: a full pipe behind standard output is enough. A thread of the application calls them
-//! directly, so that its spans apply. A thread of the client never calls them: it queues the call for the
-//! reporter, so that no renewal and no wake-up waits for them.
+//! These may block: a full pipe behind standard output is enough. A thread of the application calls
+//! them directly, so that its spans apply. A thread of the client never calls them: it queues the
+//! call for the reporter, so that no renewal and no wake-up waits for them.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
@@ -32,7 +32,8 @@ thread_local! {
     static QUEUE: OnceCell<Arc<Queue>> = const { OnceCell::new() };
 }
 
-/// Has the log subscriber or the metrics recorder called. Never call this while a mutex is locked.
+/// Calls the log subscriber or the metrics recorder: directly on a thread of the application, else
+/// through the reporter. Never call this while a mutex is locked.
 pub(crate) fn tell(call: impl FnOnce() + Send + 'static) {
     match queue() {
         Some(queue) => queue.push(Box::new(call)),
@@ -40,7 +41,7 @@ pub(crate) fn tell(call: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Has the metrics recorder called with an increment of a counter.
+/// Adds `n` to a counter of the metrics recorder.
 pub(super) fn count(series: Series, n: u64) {
     match queue() {
         Some(queue) => queue.count(series, n),
@@ -65,8 +66,8 @@ pub(super) struct Queue {
     changed: Condvar,
 }
 
-/// Its mutex protects: the reporter sleeps only while nothing is queued, and ends only after it took
-/// everything that was queued before `stop`.
+/// Its mutex protects: the reporter sleeps only while nothing is queued, and ends only after it
+/// took everything that was queued before `stop`.
 #[derive(Default)]
 struct State {
     queued: Queued,

@@ -29,8 +29,9 @@ use registry::Registry;
 /// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
 /// mutex then; a panic in one call does not affect the other targets.
 pub(crate) trait Renew: Send + Sync + fmt::Debug {
-    /// When the watchdog is to look at it. This alone is called under the watchdog's mutex: it computes
-    /// from the target's state, and calls neither the watchdog nor code of the application.
+    /// When the watchdog is to look at it. This alone is called under the watchdog's mutex: it
+    /// computes from the target's state, and calls neither the watchdog nor code of the
+    /// application.
     fn schedule(&self) -> Schedule;
     /// The count that is to be written at `now`, because nobody knows what Redis has.
     fn settle(&self, now: Moment) -> Option<Count>;
@@ -42,8 +43,8 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn renewed(&self, asked: Moment, done: &Renewal);
     /// A renewal got no clear answer, which says nothing about the lock.
     fn not_renewed(&self, cause: &str);
-    /// Redis answered to this renewal that the lock is gone. False if the answer settles nothing and
-    /// the target is to be renewed again.
+    /// Redis answered to this renewal that the lock is gone. False if the answer settles nothing
+    /// and the target is to be renewed again.
     fn lost(&self, reason: LostReason, asked: &Renewal) -> bool;
 }
 
@@ -70,10 +71,11 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Its mutex protects two invariants. What is registered is looked at no later than when it is due: the
-/// thread decides how long to sleep, and an insertion decides whether to end that sleep, under it. And a
-/// stored schedule is never older than the state of its target: each thread that changes the state calls
-/// `reschedule` afterwards, which asks the target under it. So it is locked before a target's mutex.
+/// Its mutex protects two invariants. What is registered is looked at no later than when it is due:
+/// the thread decides how long to sleep, and an insertion decides whether to end that sleep, under
+/// it. And a stored schedule is never older than the state of its target: each thread that changes
+/// the state calls `reschedule` afterwards, which asks the target under it. So it is locked before
+/// a target's mutex.
 #[derive(Debug)]
 struct State {
     registry: Registry<Arc<dyn Renew>>,

@@ -18,7 +18,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The same schedule, but not due before `earliest`. The end of the lease is never delayed.
+    /// This schedule, due no earlier than `earliest`, but never after the end of the lease.
     pub(crate) fn not_before(self, earliest: Moment) -> Self {
         Self {
             due: self.due.max(earliest).min(self.ends),
@@ -63,8 +63,8 @@ impl<T: Clone> Registry<T> {
         self.targets.insert(id, Entry { target, schedule });
     }
 
-    /// Stores the schedule that `ask` gets from the target. Returns when the target is due, or `None`
-    /// if it is not registered.
+    /// Stores the schedule that `ask` gets from the target. Returns when the target is due, or
+    /// `None` if it is not registered.
     pub(crate) fn reschedule(
         &mut self,
         id: Id,

@@ -146,8 +146,8 @@ fn the_library_keeps_its_manners() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A log and a recorder of metrics may block. `observe/` knows on which threads they may be called, and
-/// marks the threads on which they may not.
+/// A log and a recorder of metrics may block. `observe/` knows on which threads they may be called,
+/// and marks the threads on which they may not.
 #[test]
 fn only_observe_starts_threads_and_calls_code_of_the_application() {
     const ONLY_THERE: &[&str] = &["thread::Builder", "thread::spawn", "metrics::"];

@@ -64,7 +64,7 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
     Finding::failure(REACHABLE, found, advice)
 }
 
-/// No server told where the servers are that locks are on.
+/// The finding if no server could say where the locks are.
 pub(super) fn nowhere(nowhere: Nowhere) -> Finding {
     let hint = match &nowhere {
         Nowhere::Refused { hint, .. } => hint.as_deref(),

@@ -117,7 +117,7 @@ impl Fanout<'_, '_> {
         server.failed(&error, true);
         exchange.is_sound &= advice.keeps_connection();
         if advice == Advice::Crowded {
-            // It is for the connection, on which nothing is done.
+            // The server refused the connection, so it executes none of these requests.
             for pending in exchange.pending.drain(..) {
                 self.fail(pending.place, Failure::Redis(error.clone()));
             }
@@ -144,7 +144,7 @@ impl Fanout<'_, '_> {
         self.unanswered_exchange(exchange, error);
     }
 
-    /// What has no reply when the time is over gets none.
+    /// Fails all requests that have no reply at the deadline.
     pub(super) fn give_up(&mut self, open: Vec<Exchange<'_>>) {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         for exchange in open {
@@ -156,7 +156,7 @@ impl Fanout<'_, '_> {
         }
     }
 
-    /// Every request without a reply may be done at any time.
+    /// Notes for each request without a reply that it may still be executed.
     fn unanswered_exchange(&mut self, exchange: Exchange<'_>, error: &RedisError) {
         let can_follow_up = !exchange.is_torn && !exchange.has_begun_its_only_reply();
         let Exchange {
@@ -172,7 +172,7 @@ impl Fanout<'_, '_> {
             request.in_vain.sent_in_vain(server, wire.clone());
             self.fail(pending.place, Failure::Redis(error.clone()));
         }
-        // Whether replicas have them is not known.
+        // It is unknown whether the replicas have these.
         for place in taken {
             self.requests[place].in_vain.sent_in_vain(server, None);
             self.fail(place, Failure::Redis(error.clone()));

@@ -11,7 +11,7 @@ use crate::conn::batch::Question;
 use crate::conn::server::Server;
 
 impl<'q> Fanout<'_, 'q> {
-    /// What goes where; a request that cannot be sent gets its outcome.
+    /// Groups the requests by server. A request that cannot be sent gets its outcome here.
     pub(super) fn groups(&mut self) -> Vec<Group> {
         let left_out = self.left_out();
         let mut groups = Vec::new();
@@ -79,8 +79,7 @@ impl<'q> Fanout<'_, 'q> {
         }
     }
 
-    /// Looks for servers that are not known. One look is for all locks of a client, also if it
-    /// fails.
+    /// Looks up unknown servers, once for all locks of a client, even if that fails.
     fn look_for(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
         let mut clients: Vec<&'q Connections> = Vec::new();
         for client in unknown.iter().map(|&place| self.connections(place)) {
@@ -117,8 +116,8 @@ impl<'q> Fanout<'_, 'q> {
         }
     }
 
-    /// The time for the first of `untried` servers that are not ready, if `at_hand` requests have
-    /// one that is.
+    /// The time for the first of `untried` servers that are not ready. It is shorter if the
+    /// `at_hand` requests whose servers are ready are enough.
     pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
         let connections = self.connections(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);

@@ -14,7 +14,8 @@ use crate::conn::hint::Role;
 use crate::conn::node::Node;
 use crate::error::Hint;
 
-/// No server that was asked told where the locks are. Each failure has what to change, if it tells.
+/// No server that was asked told where the locks are. Each failure has what to change, if the reply
+/// says so.
 #[derive(Debug)]
 pub(crate) struct LookUpFailed(pub(crate) Vec<(Arc<str>, RedisError, Option<Box<Hint>>)>);
 

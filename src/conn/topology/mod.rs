@@ -132,7 +132,7 @@ impl Topology {
             Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline),
             Kind::Cluster(cluster) => cluster.look(&self.servers, deadline),
         };
-        // What keeps this process from opening a connection can keep it from looking, too.
+        // A process that cannot open a connection cannot look for servers either.
         let usable = self.last_known(key).filter(|server| server.may_be_used());
         if let (Err(Nowhere::Yet(_)), Some(server)) = (&looked, usable)
             && !deadline.is_past()

@@ -93,8 +93,8 @@ fn said_pid(running: &Running) -> u32 {
     running.next_output().trim().parse().expect("a process id")
 }
 
-/// True if the process runs no more instructions of its program: it is gone, a zombie, or has a pending SIGKILL, which a
-/// busy machine may deliver later.
+/// True if the process runs no more instructions of its program: it is gone, a zombie, or has a
+/// pending SIGKILL, which a busy machine may deliver later.
 fn is_dead(pid: u32) -> bool {
     const SIGKILL: u64 = 1 << 8;
     let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {

@@ -1,4 +1,5 @@
-//! Every method of the trait `Lock` is a method of every lock type, and needs no import of the trait.
+//! Every method of the trait `Lock` is a method of every lock type, and needs no import of the
+//! trait.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Which scenario runs for which lock in which environment.
 //!
-//! A combination in which the meaning of a lock differs runs every scenario: each kind of lock on one server, and
-//! `RedLock` on five. In the other combinations a lock differs only in how its servers are reached. They run the
-//! scenarios whose names stand in brackets, which depend on that; the other scenarios are ignored there, and
-//! `scripts/soak` runs them.
+//! A combination in which the meaning of a lock differs runs every scenario: each kind of lock on
+//! one server, and `RedLock` on five. In the other combinations a lock differs only in how its
+//! servers are reached. They run the scenarios whose names stand in brackets, which depend on that;
+//! the other scenarios are ignored there, and `scripts/soak` runs them.
 
 /// The scenarios of a group, each as a test. The groups are the modules of this directory.
 macro_rules! group {

@@ -216,8 +216,8 @@ fn the_handles_go_before_the_guard(url: &str, name: &str) {
     });
 }
 
-/// The forgotten guard keeps its client alive, so its lock is renewed until the process ends, although
-/// the program has no handle of it.
+/// The forgotten guard keeps its client alive, so its lock is renewed until the process ends,
+/// although the program has no handle of it.
 #[test]
 #[ignore = "soak"]
 fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {

@@ -1,5 +1,5 @@
-//! A log that blocks, and one that drops the last client: code of the application that is called for the
-//! client's own threads.
+//! A log that blocks, and one that drops the last client: code of the application that is called
+//! for the client's own threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -15,8 +15,8 @@ pub fn long() -> Duration {
     SOON.get() * 6
 }
 
-/// A second thread waits for the lock that the calling thread takes with `lease`, and gets it when `free` has
-/// freed it.
+/// A second thread waits for the lock that the calling thread takes with `lease`, and gets it when
+/// `free` has freed it.
 pub fn a_waiting_thread_gets_it_within_a_second(
     lock: &dyn Lock,
     lease: Lease,

@@ -50,8 +50,8 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-/// The role: one of the scenarios below, with a log that panics. A process of its own, because a process
-/// has one log.
+/// The role: one of the scenarios below, with a log that panics. A process of its own, because a
+/// process has one log.
 pub fn panicking_log(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")

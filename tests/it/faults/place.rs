@@ -8,8 +8,8 @@ use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::LEASE;
 
-/// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the semicolon run on
-/// one server by default; `scripts/soak` runs all others, which are ignored.
+/// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the
+/// semicolon run on one server by default; `scripts/soak` runs all others, which are ignored.
 macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
         mod one_server {

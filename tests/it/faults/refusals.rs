@@ -36,8 +36,8 @@ use Outcome::{Refused, Retried, Works};
 /// What servers say whose user lacks a permission.
 const NO_PERMISSION: &str = "no permissions";
 
-/// Whether an error has these words. Redis 7.0 and older say it in other words if a script calls what the user
-/// may not.
+/// Whether an error has these words. Redis 7.0 and older say it in other words if a script calls
+/// what the user may not.
 fn says(text: &str, words: &str) -> bool {
     let in_script = "the user executing the script can't";
     let text = text.to_lowercase();

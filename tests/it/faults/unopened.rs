@@ -154,7 +154,8 @@ fn a_socket_file_that_is_gone_costs_no_open_connection() {
     is_asked_once(&client, admin);
 }
 
-/// The server accepts and closes a further connection. It refuses either the log-in or the first command.
+/// The server accepts and closes a further connection. It refuses either the log-in or the first
+/// command.
 #[test]
 fn too_many_clients_cost_no_open_connection() {
     for password in [None, Some("s3cret")] {
@@ -251,7 +252,8 @@ fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
     guard.unlock().expect("it was held all the time");
 }
 
-/// One thread uses the open connection to a server, another thread needs a second one for a Redlock.
+/// One thread uses the open connection to a server, another thread needs a second one for a
+/// Redlock.
 #[test]
 fn a_redlock_that_cannot_connect_costs_no_open_connection() {
     let servers = Independent::start(3);

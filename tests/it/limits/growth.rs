@@ -37,7 +37,8 @@ pub fn many_pairs(arguments: &[&str]) {
         }
         guard.unlock().unwrap();
     };
-    // The base line counts all threads, so the subscriber of the client that waits must run before it is taken.
+    // The base line counts all threads, so the subscriber of the client that waits must run before
+    // it is taken.
     let held = client.reentrant_lock("held").acquire().unwrap();
     let before = process::threads();
     eventually("the subscriber to run", || {

@@ -17,8 +17,8 @@ fn client(server: &Server, command_timeout: Duration) -> LockClient {
     builder.command_timeout(command_timeout).build().unwrap()
 }
 
-/// Runs `wait` on many threads, each of which must sleep for `time` without waking up. `end` then ends their
-/// wait.
+/// Runs `wait` on many threads, each of which must sleep for `time` without waking up. `end` then
+/// ends their wait.
 fn sleep_while_they_wait(
     threads: usize,
     wait: impl Fn() + Sync,

@@ -184,7 +184,8 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
     });
 }
 
-/// After a while without an answer the one name is asked for alone, for as long as the call has time.
+/// After a while without an answer the one name is asked for alone, for as long as the call has
+/// time.
 #[test]
 fn a_call_that_waits_asks_until_there_is_an_answer() {
     let bench = Bench::new();

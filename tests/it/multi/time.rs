@@ -265,7 +265,7 @@ fn a_pool_of_one_connection_is_enough() {
 
 /// While one name is waited for, those before it are held, and those behind it are free.
 #[test]
-fn what_is_behind_the_name_that_is_waited_for_is_free() {
+fn names_after_the_awaited_one_are_free() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let names = names();

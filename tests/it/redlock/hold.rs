@@ -141,7 +141,8 @@ fn a_server_that_comes_back_empty_is_not_rejoined() {
     next.unlock().unwrap();
 }
 
-/// Threads of one process wait in line at one of the servers. All parts of the hold must be confirmed.
+/// Threads of one process wait in line at one of the servers. All parts of the hold must be
+/// confirmed.
 #[test]
 fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
     let servers = Servers::start(3);
@@ -156,7 +157,8 @@ fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
     }
 }
 
-/// The server that lost the lock does not know the guard's level, but it has the one that is given back.
+/// The server that lost the lock does not know the guard's level, but it has the one that is given
+/// back.
 #[test]
 fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_was_lost_before() {
     let servers = Servers::start(3);

@@ -1,4 +1,5 @@
-//! Keys that hold another kind of lock, or data: every call says what it found there, and changes nothing.
+//! Keys that hold another kind of lock, or data: every call says what it found there, and changes
+//! nothing.
 
 use std::time::Duration;
 

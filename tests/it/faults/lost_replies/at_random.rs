@@ -20,8 +20,9 @@ everywhere! {
     operations_with_every_third_connection_reset_keep_every_count
 }
 
-/// How many calls of `lock`, `unlock` and the like a test makes: `LEASEHOLD_OPERATIONS`, or 1,000 if that is not set.
-/// With more than one server, a fifth of a larger number: the scripts are the same there.
+/// How many calls of `lock`, `unlock` and the like a test makes: `LEASEHOLD_OPERATIONS`, or 1,000
+/// if that is not set. With more than one server, a fifth of a larger number: the scripts are the
+/// same there.
 fn operations(place: &Place) -> u32 {
     const FEW: u32 = 1_000;
     let set = std::env::var("LEASEHOLD_OPERATIONS").ok();

@@ -34,8 +34,8 @@ fn of_many_locks_two_may_not_be_used_any_more_and_all_others_are_renewed() {
     two_of_many_are_refused(&["resetkeys", "~kept:*", "~redisson_lock__channel:*"]);
 }
 
-/// The script may be called for all keys, but what it calls is allowed for some keys only. Then the reply
-/// has no code of its own.
+/// The script may be called for all keys, but what it calls is allowed for some keys only. Then the
+/// reply has no code of its own.
 #[test]
 fn of_many_locks_a_script_may_not_use_two_any_more_and_all_others_are_renewed() {
     two_of_many_are_refused(&["-@all", "+evalsha", "+eval", "(+@all ~kept:*)"]);
