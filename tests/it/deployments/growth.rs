@@ -1,6 +1,6 @@
 //! Failovers come and go, and threads and connections stay as many as they were.
 
-use leasehold::{Lease, LockClient};
+use leasehold::{Error, Lease, LockClient};
 
 use super::workload::patient;
 use super::{connections, of_cluster, of_sentinel};
@@ -67,7 +67,15 @@ fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn
             lock.unlock().unwrap();
         }
         let before = holder.stats().renewals;
-        eventually("a renewal", || holder.stats().renewals > before);
+        eventually("a renewal", || {
+            // A failover can lose what the old master acknowledged last, the renewal of this short lease included.
+            if !renewed.is_held_by_current_thread() {
+                let unlocked = renewed.unlock();
+                assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+                renewed.lock().unwrap();
+            }
+            holder.stats().renewals > before
+        });
     };
     let now = || (process::threads(), servers.iter().map(connections).sum());
     let round = |_| {
@@ -82,6 +90,11 @@ fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn
         let after: (usize, usize) = now();
         after.0 <= before.0 + LATE && after.1 <= before.1 + LATE
     });
-    assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
+    // At most the renewed lock, once in each failover; never one of the long leases.
+    assert!(holder.stats().lost <= (FIRST + MORE) as u64);
+    assert_eq!(waiter.stats().lost, 0);
+    for name in &names {
+        assert!(holder.reentrant_lock(name).is_held_by_current_thread());
+    }
     renewed.unlock().unwrap();
 }
