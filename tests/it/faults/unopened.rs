@@ -42,12 +42,20 @@ fn client(url: &str) -> LockClient {
     settings(url).build().expect("the settings are good")
 }
 
-/// The ids of the connections of callers.
-fn connections(admin: &mut Connection) -> BTreeSet<u64> {
+/// What the server says of each connection of a caller, whose last command is a script.
+fn callers(admin: &mut Connection) -> Vec<String> {
     let mut list = redis::cmd("CLIENT");
     let list: String = list.arg("LIST").query(admin).expect("the server answers");
-    let callers = list.lines().filter(|line| line.contains(" cmd=eval"));
-    let ids = callers.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
+    let lines = list.lines().filter(|line| line.contains(" cmd=eval"));
+    lines.map(str::to_owned).collect()
+}
+
+/// The ids of the connections of callers.
+fn connections(admin: &mut Connection) -> BTreeSet<u64> {
+    let callers = callers(admin);
+    let ids = callers
+        .iter()
+        .filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
     ids.map(|id| id.parse().expect("a number")).collect()
 }
 
@@ -76,14 +84,18 @@ fn pause_scripts(admin: &mut Connection) {
     client_command(admin, &["PAUSE", &longest, "WRITE"]);
 }
 
-/// As many callers wait for the reply to a script.
-fn callers_wait(admin: &mut Connection, callers: usize) {
+/// As many callers wait for the reply to a script. The server says so by a flag.
+fn callers_wait(admin: &mut Connection, expected: usize) {
+    let waits = |line: &String| {
+        let flags = line.split(" flags=").nth(1);
+        flags.is_some_and(|rest| {
+            rest.split(' ')
+                .next()
+                .is_some_and(|flags| flags.contains('b'))
+        })
+    };
     eventually("the connections to be in use", || {
-        let mut list = redis::cmd("CLIENT");
-        let list: String = list.arg("LIST").query(admin).expect("the server answers");
-        let flags = list.split(" flags=").skip(1);
-        let blocked = flags.filter(|rest| rest.split(' ').next().is_some_and(|f| f.contains('b')));
-        blocked.count() == callers
+        callers(admin).iter().filter(|line| waits(line)).count() == expected
     });
 }
 
@@ -154,8 +166,7 @@ fn a_socket_file_that_is_gone_costs_no_open_connection() {
     is_asked_once(&client, admin);
 }
 
-/// The server accepts and closes a further connection. It refuses either the log-in or the first
-/// command.
+/// The server accepts and closes a further connection. It refuses either the log-in or the first command.
 #[test]
 fn too_many_clients_cost_no_open_connection() {
     for password in [None, Some("s3cret")] {
@@ -252,8 +263,7 @@ fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
     guard.unlock().expect("it was held all the time");
 }
 
-/// One thread uses the open connection to a server, another thread needs a second one for a
-/// Redlock.
+/// One thread uses the open connection to a server, another thread needs a second one for a Redlock.
 #[test]
 fn a_redlock_that_cannot_connect_costs_no_open_connection() {
     let servers = Independent::start(3);
