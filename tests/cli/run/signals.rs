@@ -37,7 +37,7 @@ fn the_command_gets_them() {
 fn the_group_of_the_command_gets_them_and_is_its_own() {
     let server = Server::start();
     let script = "echo $$ $(ps -o pgid= -p $$); trap 'echo parent' TERM; \
-         sh -c 'trap \"echo child\" TERM; echo on; exec 2>/dev/null; while :; do sleep 0.02; done' & \
+         sh -c 'trap \"echo child; exit\" TERM; echo on; exec 2>/dev/null; while :; do sleep 0.02; done' & \
          wait; wait";
     let running = run(&server).locked("k", script).start();
     let mut told = String::new();
