@@ -174,11 +174,11 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
     let Handle { core, key, .. } = handle;
     let mut owner = Owner::current(&core.id);
     let first = request(handle, &owner, terms);
-    let anew = || {
+    let again = || {
         owner = for_another_copy(&owner);
         Some(request(handle, &owner, terms))
     };
-    let answer = core.connections.ask_anew(key, &first, anew, patience);
+    let answer = core.connections.ask_anew(key, &first, again, patience);
     found(handle, owner, terms, answer)
 }
 

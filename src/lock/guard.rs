@@ -120,8 +120,8 @@ impl LockGuard {
     ///
     /// [`Error::Lost`], and [`Error::NotHeld`] in a forked child.
     pub fn check(&self) -> Result<()> {
-        let needed = self.needed.of(self.parts.len());
-        together(self.parts.iter().map(|part| part.hold.check()), needed)
+        let checks = self.parts.iter().map(|part| part.hold.check());
+        together(checks, self.needed())
     }
 
     /// Whether [`check`](Self::check) knows the lock to be lost.
@@ -161,8 +161,9 @@ impl LockGuard {
             return only.hold.bell();
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
-        let needed = self.needed.of(self.parts.len());
-        let quorum = self.quorum.get_or_init(|| Quorum::of(holds(), needed));
+        let quorum = self
+            .quorum
+            .get_or_init(|| Quorum::of(holds(), self.needed()));
         quorum.bell()
     }
 
@@ -183,8 +184,7 @@ impl LockGuard {
         let left = |part: &Held| part.hold.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
         lefts.sort_unstable_by_key(|&left| Reverse(left));
-        let needed = self.needed.of(self.parts.len());
-        let last_needed = lefts.get(needed.saturating_sub(1));
+        let last_needed = lefts.get(self.needed().saturating_sub(1));
         last_needed.copied().unwrap_or_default()
     }
 
@@ -224,13 +224,15 @@ impl LockGuard {
         self.parts.first().and_then(|part| part.hold.token())
     }
 
+    /// How many of the parts must stand.
+    fn needed(&self) -> usize {
+        self.needed.of(self.parts.len())
+    }
+
     /// Adds to `shown` whether the lock is held, and for how long.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
         let standing = |part: &Held| part.hold.left().map(drop);
-        let state = together(
-            self.parts.iter().map(standing),
-            self.needed.of(self.parts.len()),
-        );
+        let state = together(self.parts.iter().map(standing), self.needed());
         shown
             .field("state", &State(&state))
             .field("remaining", &format_args!("{:.1?}", self.left()));

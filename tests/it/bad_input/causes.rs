@@ -44,8 +44,8 @@ fn assert_said_once(error: &Error) {
 
 #[test]
 fn the_cause_of_a_failed_connection_is_said_once() {
-    let nobody = Port::reserve();
-    let address = format!("redis://:{SECRET}@127.0.0.1:{}", nobody.number());
+    let closed = Port::reserve();
+    let address = format!("redis://:{SECRET}@127.0.0.1:{}", closed.number());
     for builder in [
         builder(&address),
         // A look-up that fails without asking a name server.
