@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use crate::base::key::LockKey;
 use crate::config::{Config, LockClientBuilder};
 use crate::core::Core;
 use crate::deployment::Urls;
 use crate::error::Result;
-use crate::key::LockKey;
 use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 

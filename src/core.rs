@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::base::key::LockKey;
+use crate::base::patience::Patience;
+use crate::base::process::Process;
 use crate::config::Config;
 use crate::conn::{Connections, Topology, Volley};
 use crate::error::{Error, Result};
-use crate::key::LockKey;
 use crate::local::LocalQueue;
 use crate::observe::{Observer, Reporter};
-use crate::patience::Patience;
-use crate::process::Process;
 use crate::wait::Subscriber;
 use crate::watchdog::Watchdog;
 

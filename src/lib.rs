@@ -208,32 +208,27 @@
     )
 )]
 
+mod base;
 #[cfg(feature = "cli")]
 mod cli;
 mod client;
-mod clock;
 mod config;
 mod conn;
 mod core;
 mod deployment;
 mod error;
-mod interrupt;
-mod key;
 mod lease;
 mod local;
 mod lock;
 #[cfg(feature = "macros")]
 mod locked;
 mod observe;
-mod owner;
-mod patience;
-mod process;
 mod script;
 mod tls;
 mod wait;
-mod wake;
 mod watchdog;
 
+pub use base::interrupt::Interrupt;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::command;
@@ -243,7 +238,6 @@ pub use config::LockClientBuilder;
 /// `select!` and the errors of its `Receiver`.
 pub use crossbeam_channel;
 pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
-pub use interrupt::Interrupt;
 pub use lease::Lease;
 #[cfg(feature = "macros")]
 #[doc = include_str!("locked.md")]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
+use crate::base::key::LockKey;
+use crate::base::owner::Owner;
 use crate::error::LostReason;
-use crate::key::LockKey;
-use crate::owner::Owner;
 
 /// A script of `lua/`, whose header says what its keys, arguments and replies are.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
+use crate::base::key::LockKey;
 use crate::client::LockClient;
 use crate::config::LockClientBuilder;
 use crate::deployment::Credentials;
-use crate::key::LockKey;
 
 /// What replicas have to confirm a lock.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::row::Row;
+use crate::base::key::LockKey;
 use crate::conn::{Advice, Talk, missing_permission};
 use crate::error::Permission;
-use crate::key::LockKey;
 
 /// What a server knows of a key.
 pub(super) enum Found {

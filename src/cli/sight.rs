@@ -7,10 +7,10 @@ use redis::{RedisResult, Value, from_redis_value};
 use super::outcome::{Failure, Result, UNAVAILABLE, advised};
 use super::probe::{Found, find};
 use super::row::{Row, shown};
+use crate::base::key::LockKey;
 use crate::client::LockClient;
 use crate::conn::{Connections, Redirect, Server};
 use crate::error::Error;
-use crate::key::LockKey;
 
 /// How often a lock is looked at that is given back between two questions.
 const LOOKS: usize = 10;

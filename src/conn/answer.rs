@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::server::Server;
 use super::wire::Wire;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
 

@@ -12,10 +12,10 @@ use super::pool::Slot;
 use super::server::Server;
 use super::topology::{Nowhere, Redirect};
 use super::wire::{Broken, Wire};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::patience::GRACE;
 use crate::error::{Cause, Error};
-use crate::key::LockKey;
-use crate::patience::GRACE;
 use crate::script::Call;
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where

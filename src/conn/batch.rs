@@ -11,11 +11,11 @@ use super::fanout::Fanout;
 use super::server::Server;
 use super::topology::Redirect;
 use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner;
+use crate::base::patience::Patience;
 use crate::error::{Cause, Error};
-use crate::key::LockKey;
-use crate::owner;
-use crate::patience::Patience;
 use crate::script::Call;
 
 /// One request to the server of one client that has the lock.

@@ -10,7 +10,7 @@ use super::advice::Advice;
 use super::pool::Slot;
 use super::server::Server;
 use super::wire::{Wire, asking};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::script::Call;
 
 /// How long a reply is waited for before the next server's is looked at.

@@ -39,11 +39,11 @@ pub(crate) use topology::{LookUpFailed, Nowhere, Redirect};
 pub(crate) use volley::Volley;
 pub(crate) use wire::Wire;
 
+use crate::base::key::LockKey;
+use crate::base::owner;
+use crate::base::patience::Patience;
 use crate::config::Config;
 use crate::error::{Cause, Error, Result};
-use crate::key::LockKey;
-use crate::owner;
-use crate::patience::Patience;
 use crate::script::{self, Call};
 use crate::tls::UNANSWERED;
 use attempt::{Failure, Replied};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::conn::socket::Socket;
 use crate::conn::wire::Wire;

@@ -16,11 +16,11 @@ use parking_lot::{Condvar, Mutex};
 use r2d2::{ManageConnection, PooledConnection};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::process::Process;
 use crate::config::Config;
 use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
-use crate::process::Process;
 
 /// A pool of slots.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use redis::ConnectionAddr;
 use redis::io::tcp::socket2::{self, Domain, SockAddr, TcpKeepalive, Type};
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::tls::{Session, Tls};
 
 /// Sockets take no time-out of zero.

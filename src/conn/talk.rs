@@ -10,8 +10,8 @@ use super::server::Server;
 use super::topology::{Nowhere, Redirect};
 use super::wire::Wire;
 use super::{Connections, silence};
+use crate::base::key::LockKey;
 use crate::error::Hint;
-use crate::key::LockKey;
 use crate::script::Publish;
 
 /// A connection of its own to one server. After an error that is no reply it is out of step: drop it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Parser, RedisError, RedisResult, Value};
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::conn::socket::Socket;
 use crate::script::{Call, Publish};

@@ -12,13 +12,13 @@ use super::naming::{Naming, Written};
 use super::queue::LocalQueue;
 use super::quorum::Quorum;
 use super::tenure::Tenure;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::{Liveness, Owner, ThreadId};
+use crate::base::process::Process;
 use crate::error::{Error, LostReason, Result};
-use crate::key::LockKey;
 use crate::lease::Terms;
 use crate::observe::Observer;
-use crate::owner::{Liveness, Owner, ThreadId};
-use crate::process::Process;
 use crate::watchdog::{Id, Schedule};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::hold::Hold;
-use crate::owner::ThreadId;
+use crate::base::owner::ThreadId;
 
 /// Up to this many lost holds are kept without a sweep.
 const FEW: usize = 64;

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::owner::Owner;
+use crate::base::clock::Moment;
+use crate::base::owner::Owner;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

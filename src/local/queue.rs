@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use super::hold::Hold;
 use super::lost::LostHolds;
 use super::silence::Silence;
-use crate::clock::Moment;
-use crate::owner::ThreadId;
-use crate::wake::Waker;
+use crate::base::clock::Moment;
+use crate::base::owner::ThreadId;
+use crate::base::parker::Waker;
 
 /// All names that threads of this client hold or want, by key.
 ///

@@ -80,8 +80,8 @@ impl Quorum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::owner::ThreadId;
     use crate::local::hold::tests::hold;
-    use crate::owner::ThreadId;
 
     fn holds() -> Vec<Arc<Hold>> {
         let one = || hold(&Arc::default(), ThreadId::current());

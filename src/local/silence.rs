@@ -1,6 +1,6 @@
 //! Questions to Redis that were asked in vain.
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {

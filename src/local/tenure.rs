@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::levels::{LevelId, Levels};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::lease::{Terms, drift};
 use crate::watchdog::{Schedule, slack};
 

@@ -7,15 +7,15 @@ use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
 use super::turn::{silence, wait_in_line};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::{self, Owner, ThreadId};
+use crate::base::patience::Patience;
 use crate::conn::{Answer, InVain, NoAnswer, Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::key::LockKey;
 use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, Place, Turn};
-use crate::owner::{self, Owner, ThreadId};
-use crate::patience::Patience;
 use crate::script::{self, Attempt, Call};
 
 /// Between tries where no message can tell of a release.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Lock, LockGuard, standing};
+use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::lease::whole_millis;
 
 /// A wait with two ends: its time, and an interrupt.

@@ -9,9 +9,9 @@ use super::LockGuard;
 use super::debug::Short;
 use super::handle::{Handle, Kind, Take};
 use super::methods::lock_by_handle;
+use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::lease::Lease;
 use crate::local::Hold;
 

@@ -11,11 +11,11 @@ use crossbeam_channel::Receiver;
 use super::debug::{Short, State};
 use super::held::{Held, Needed, release_all, slowest, together};
 use super::standing;
+use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Quorum;
 use crate::observe::tell;
-use crate::patience::Patience;
 
 /// A lock that this thread holds; dropping it unlocks.
 ///

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::acquire::acquire;
 use super::held::{Held, Needed};
 use super::{LockGuard, release, standing};
+use crate::base::interrupt::Interrupt;
+use crate::base::key::LockKey;
+use crate::base::owner::ThreadId;
+use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::local::Hold;
-use crate::owner::ThreadId;
-use crate::patience::Patience;
 
 /// What one kind of lock asks of Redis that another does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

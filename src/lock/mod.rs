@@ -33,8 +33,8 @@ pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};
 
+use crate::base::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::lease::Lease;
 
 /// A lock that threads of different processes and machines share; shaped like

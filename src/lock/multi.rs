@@ -8,9 +8,9 @@ use super::handle::{Handle, Kind, Take};
 use super::methods::lock_by_handle;
 use super::several::Several;
 use super::{LockGuard, ReentrantLock};
+use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::lease::Lease;
 use crate::local::Hold;
 

@@ -9,14 +9,14 @@ use super::acquire::{
 use super::handle::Handle;
 use super::held::{Held, Needed, release_all};
 use super::standing::recounted;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::owner::{Owner, ThreadId};
+use crate::base::patience::Patience;
 use crate::conn::{Answer, NoAnswer, Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Place, Turn};
-use crate::owner::{Owner, ThreadId};
-use crate::patience::Patience;
 use crate::script::{self, Call};
 
 /// What one attempt brought.

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::standing;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::{self, Owner};
+use crate::base::patience::Patience;
 use crate::conn::{Answer, NoAnswer};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::key::LockKey;
 use crate::local::{Hold, LevelId, Popped, Written};
 use crate::observe::{LockEvent, tell};
-use crate::owner::{self, Owner};
-use crate::patience::Patience;
 use crate::script::{self, Call, Verdict};
 
 /// Gives up one level: the one that is named, or the newest without a guard.

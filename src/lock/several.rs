@@ -8,13 +8,13 @@ use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::patience::{Patience, by_chance};
 use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals, drift};
 use crate::local::Hold;
-use crate::patience::{Patience, by_chance};
 use crate::script::{self, Inspected};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where

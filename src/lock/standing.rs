@@ -5,15 +5,15 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use super::held::{Held, Needed, together};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::Owner;
+use crate::base::patience::Patience;
 use crate::conn::{Answer, NoAnswer, Question, in_vain};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::key::LockKey;
 use crate::lease::whole_millis;
 use crate::local::{Hold, Written};
-use crate::owner::Owner;
-use crate::patience::Patience;
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
 /// Writes how many levels the hold has from now on, and brings what is left of its lease up to

@@ -1,13 +1,13 @@
 //! The wait at home: behind the other threads of this process, for the turn to ask Redis.
 
 use super::handle::Handle;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::ThreadId;
+use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::key::LockKey;
 use crate::local::{LinedUp, Turn};
-use crate::owner::ThreadId;
-use crate::patience::Patience;
 
 /// Waits behind the other threads of this process, one of which asks Redis for the lock or holds
 /// it. Returns the turn, or `None` if it has not come before the wait for the lock ends.

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub use current::{CurrentLock, current_lock};
 pub use default::set_default_client;
 
+use crate::base::clock::Moment;
 use crate::client::LockClient;
-use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lock::{FencedGuard, LockGuard};

@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 
 use super::counters::Series;
-use crate::process::Process;
+use crate::base::process::Process;
 
 /// The number of queued calls above which further ones are dropped and counted.
 const CAPACITY: usize = 16_384;

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::base::key::LockKey;
+use crate::base::parker::Waker;
+use crate::base::process::Process;
 use crate::conn::{Connections, Server, Topology};
-use crate::key::LockKey;
 use crate::observe::Observer;
-use crate::process::Process;
-use crate::wake::Waker;
 use ear::{Ear, Means};
 
 /// The ears of a client: one on each server that has a lock which somebody waited for.

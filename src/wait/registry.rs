@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::wake::Waker;
+use crate::base::clock::Moment;
+use crate::base::parker::Waker;
 
 /// A channel that nobody listens to any more stays subscribed for so long: a lock that is contended
 /// again and again is not subscribed again and again.
@@ -162,7 +162,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wake::{Sleeper, pair};
+    use crate::base::parker::{Sleeper, pair};
 
     fn channel() -> Arc<str> {
         "channel".into()

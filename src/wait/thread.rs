@@ -7,11 +7,11 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::ear::{Means, Shared};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::parker::Waker;
 use crate::conn::{Advice, Wire};
 use crate::observe::tell;
 use crate::script::Publish;
-use crate::wake::Waker;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
 const TICK: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::thread::{Worker, guarded};
 use super::{Id, Renew, Withdrawal};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::conn::Advice;
-use crate::key::LockKey;
 use crate::script::{self, Call, Count, Verdict};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -16,13 +16,13 @@ use parking_lot::{Condvar, Mutex};
 
 pub(crate) use registry::{Id, Schedule, slack};
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::Owner;
+use crate::base::process::Process;
 use crate::conn::Volley;
 use crate::error::LostReason;
-use crate::key::LockKey;
 use crate::observe::Observer;
-use crate::owner::Owner;
-use crate::process::Process;
 use crate::script::{Count, Renewal};
 use registry::Registry;
 

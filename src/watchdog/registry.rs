@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 
 /// When a target wants attention, and by how much too early it may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::conn::{Advice, Volley, missing_permission};
 use crate::error::{LostReason, Permission};
-use crate::key::LockKey;
 use crate::observe::{Observer, tell};
 use crate::script::{self, Call, Renewal, Verdict};
 

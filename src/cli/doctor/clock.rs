@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::{RedisResult, Value};
 
 use super::finding::Finding;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 
 /// Clocks of machines that are kept by somebody agree better.
 const FAR_OFF: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::finding::Finding;
+use crate::base::clock::Moment;
 use crate::cli::outcome::in_options;
 use crate::client::LockClient;
-use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 

@@ -11,8 +11,8 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::rights::{self, Answer, Names, RIGHTS, Right, When};
 use super::{standing, upkeep};
+use crate::base::clock::Moment;
 use crate::cli::args::RedisArgs;
-use crate::clock::Moment;
 use crate::conn::{Advice, Connections, Server, Talk};
 
 /// Round trips that are timed, and readings of the clock of which the quickest counts.

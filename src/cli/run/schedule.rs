@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::error::LostReason;
 
 /// What is to be done to a job at which moment, so that it is dead before its lease can be over.

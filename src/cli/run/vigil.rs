@@ -9,9 +9,9 @@ use super::job::{Ending, Job, State};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
 use super::terminal::Terminal;
+use crate::base::clock::Moment;
 use crate::cli::outcome::LOST;
 use crate::cli::voice::{Voice, say};
-use crate::clock::Moment;
 use crate::error::{Error, LostReason};
 use crate::lock::LockGuard;
 

@@ -108,8 +108,8 @@ impl Drop for Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::Moment;
     use crate::cli::watch::wait;
-    use crate::clock::Moment;
 
     fn bell_of(lookout: &Lookout) {
         let ready = wait::readable(&[lookout.as_fd()], Moment::NEVER).unwrap();

@@ -14,7 +14,7 @@ use super::exchange::{Exchange, Pending};
 use super::pool::Slot;
 use super::server::Server;
 use super::wire::Wire;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 
 /// What finding or opening one server may take while there are enough others, at the least.
 const BRIEFLY: Duration = Duration::from_millis(100);

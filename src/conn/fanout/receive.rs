@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::{RedisError, RedisResult, Value};
 
 use super::Fanout;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::conn::answer::Unanswered;
 use crate::conn::attempt::{Failure, Replied};

@@ -10,13 +10,13 @@ use redis::{ConnectionAddr, RedisResult};
 use super::Nowhere;
 use super::lookout::{Found, Lookout, ask_in_turn};
 use super::slots::{self, Range};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::SLOTS;
 use crate::config::Config;
 use crate::conn::advice::Advice;
 use crate::conn::hint::Role;
 use crate::conn::node::Node;
 use crate::conn::server::{Server, Servers};
-use crate::key::SLOTS;
 use crate::script::Publish;
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use redis::{RedisError, RedisResult};
 
 use super::Nowhere;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::conn::advice::Advice;
 use crate::conn::hint::Role;
 use crate::conn::node::Node;

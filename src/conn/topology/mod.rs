@@ -15,11 +15,11 @@ use super::hint::Role;
 use super::node::Entry;
 use super::pool::Pools;
 use super::server::{Server, Servers};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::{Cause, Error, Hint, Result};
-use crate::key::LockKey;
 use cluster::Cluster;
 #[cfg(feature = "cli")]
 pub(crate) use lookout::LookUpFailed;

@@ -9,7 +9,7 @@ use redis::{ConnectionAddr, RedisResult};
 
 use super::Nowhere;
 use super::lookout::{Found, Lookout, ask_in_turn};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
 use crate::config::Config;
 use crate::conn::hint::Role;
 use crate::conn::node::{Entry, Node};

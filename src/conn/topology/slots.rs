@@ -2,7 +2,7 @@
 
 use redis::{RedisResult, Value};
 
-use crate::key::SLOTS;
+use crate::base::key::SLOTS;
 
 /// Some slots in a row, and the host and port of their primary; `None`: the host of whoever says so.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use redis::{ErrorKind, RedisError, RedisResult, Value};
 use super::server::Server;
 use super::topology::{Nowhere, Redirect, Topology};
 use super::wire::{Wire, asking};
-use crate::clock::Moment;
-use crate::key::LockKey;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::observe::Observer;
 use crate::script::Call;
 

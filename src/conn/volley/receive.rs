@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Open, ROUNDS, Replied, Sent, Volley};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::conn::advice::Advice;
 use crate::conn::wire::Wire;
-use crate::key::LockKey;
 use crate::script::Call;
 
 /// How long one server is listened to while others may have answered.

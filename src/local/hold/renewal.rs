@@ -1,11 +1,11 @@
 //! What a hold wants of the watchdog, and what it makes of the answers.
 
 use super::Hold;
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::owner::Owner;
 use crate::error::LostReason;
 use crate::local::tenure::Want;
 use crate::observe::LockEvent;
-use crate::owner::Owner;
 use crate::script::{Count, Renewal};
 use crate::watchdog::{Renew, Schedule, Step};
 

@@ -1,6 +1,6 @@
 use super::*;
+use crate::base::parker::pair;
 use crate::local::hold::tests::hold;
-use crate::wake::pair;
 use std::time::Duration;
 
 fn thread(number: u64) -> ThreadId {

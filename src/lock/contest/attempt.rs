@@ -6,7 +6,8 @@ use std::time::Duration;
 use redis::Value;
 
 use super::{Contest, Found, POLL};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::owner::{self, Owner, ThreadId};
 use crate::conn::{Enough, NoAnswer, Question, ask_all};
 use crate::error::{Error, Result};
 use crate::lease::drift;
@@ -15,7 +16,6 @@ use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::turn::confirm_soon;
-use crate::owner::{self, Owner, ThreadId};
 use crate::script::{self, Attempt};
 
 /// What all servers said.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::held::Held;
 use super::majority::Majority;
 use super::turn::{silence, wait_in_line};
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::owner::ThreadId;
+use crate::base::patience::{Patience, by_chance};
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Place, Turn};
-use crate::owner::ThreadId;
-use crate::patience::{Patience, by_chance};
 use crate::wait::Listener;
 
 /// Between attempts while Redis does not answer; none before the second.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::clock::Moment;
+use crate::base::clock::Moment;
+use crate::base::interrupt::{Interrupt, Registered};
+use crate::base::parker::{self, Sleeper, Waker};
 use crate::error::{Error, Result};
-use crate::interrupt::{Interrupt, Registered};
-use crate::wake::{self, Sleeper, Waker};
 
 /// A reply that is on its way when the wait ends is worth this much more time: cutting it off
 /// would turn an answer into an ambiguity that must be undone.
@@ -223,7 +223,7 @@ impl Patience {
 
     fn bed(&self) -> &Bed {
         self.bed.get_or_init(|| {
-            let (waker, sleeper) = wake::pair();
+            let (waker, sleeper) = parker::pair();
             let registered = self
                 .interrupt
                 .as_ref()

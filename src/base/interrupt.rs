@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::wake::Waker;
+use crate::base::parker::Waker;
 
 /// Ends waits from outside: every [`lock_interruptibly`](crate::Lock::lock_interruptibly) that was
 /// given a clone of it returns [`Error::Interrupted`](crate::Error::Interrupted).
