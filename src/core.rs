@@ -13,7 +13,7 @@ use crate::conn::{Connections, Topology, Volley};
 use crate::error::{Error, Result};
 use crate::local::LocalQueue;
 use crate::observe::{Observer, Reporter};
-use crate::wait::Subscriber;
+use crate::subscriber::Subscriber;
 use crate::watchdog::Watchdog;
 
 /// Held by clients, handles and guards. The threads never hold it, nor does anything that they

@@ -224,8 +224,8 @@ mod lock;
 mod locked;
 mod observe;
 mod script;
+mod subscriber;
 mod tls;
-mod wait;
 mod watchdog;
 
 pub use base::interrupt::Interrupt;

@@ -15,7 +15,7 @@ use crate::base::patience::{Patience, by_chance};
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Place, Turn};
-use crate::wait::Listener;
+use crate::subscriber::Listener;
 
 /// Between attempts while Redis does not answer; none before the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

@@ -3,7 +3,7 @@
 //! A message is a hint. It is worth a try, and missing it costs time but never progress: whoever
 //! waits also has the lease that Redis told, and a poll where there is no subscription.
 
-mod ear;
+mod connection;
 mod registry;
 mod thread;
 
@@ -18,7 +18,7 @@ use crate::base::parker::Waker;
 use crate::base::process::Process;
 use crate::conn::{Connections, Server, Topology};
 use crate::observe::Observer;
-use ear::{Ear, Means};
+use connection::{Means, SubscriberConnection};
 
 /// The ears of a client: one on each server that has a lock which somebody waited for.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Subscriber {
     topology: Arc<Topology>,
     means: Arc<Means>,
     /// Protects: a server has one ear.
-    ears: Mutex<Vec<Arc<Ear>>>,
+    ears: Mutex<Vec<Arc<SubscriberConnection>>>,
     /// There is an ear.
     started: AtomicBool,
     process: Process,
@@ -36,7 +36,7 @@ pub(crate) struct Subscriber {
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// `None`: no server is known that has the lock, so there is nothing to hear.
-    ear: Option<Arc<Ear>>,
+    ear: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
     waker: Waker,
 }
@@ -107,15 +107,17 @@ impl Subscriber {
         }
     }
 
-    fn ear_on(&self, server: Arc<Server>) -> Arc<Ear> {
+    fn ear_on(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
         let mut ears = self.ears.lock();
         if let Some(ear) = ears.iter().find(|ear| ear.is_on(&server)) {
             return Arc::clone(ear);
         }
         // Those of servers that are gone. One that anybody else has may be about to start again.
-        let is_over = |ear: &mut Arc<Ear>| Arc::get_mut(ear).is_some_and(|ear| ear.is_idle());
-        let over: Vec<Arc<Ear>> = ears.extract_if(.., is_over).collect();
-        let ear = Arc::new(Ear::new(server, Arc::clone(&self.means)));
+        let is_over = |ear: &mut Arc<SubscriberConnection>| {
+            Arc::get_mut(ear).is_some_and(|ear| ear.is_idle())
+        };
+        let over: Vec<Arc<SubscriberConnection>> = ears.extract_if(.., is_over).collect();
+        let ear = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.means)));
         ears.push(Arc::clone(&ear));
         self.started.store(true, Ordering::Release);
         drop(ears);
@@ -139,7 +141,7 @@ impl Drop for Subscriber {
 }
 
 impl Listener {
-    fn new(ear: Option<Arc<Ear>>, key: &LockKey, waker: Waker) -> Self {
+    fn new(ear: Option<Arc<SubscriberConnection>>, key: &LockKey, waker: Waker) -> Self {
         Self {
             ear,
             channel: Arc::clone(key.channel()),

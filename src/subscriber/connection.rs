@@ -28,7 +28,7 @@ pub(super) struct Means {
 }
 
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct SubscriberConnection {
     shared: Arc<Shared>,
     means: Arc<Means>,
     /// Protects: at most one thread runs.
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) stop: bool,
 }
 
-impl Ear {
+impl SubscriberConnection {
     pub(super) fn new(server: Arc<Server>, means: Arc<Means>) -> Self {
         Self {
             shared: Arc::new(Shared {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::ear::{Means, Shared};
+use super::connection::{Means, Shared};
 use crate::base::clock::Moment;
 use crate::base::parker::Waker;
 use crate::conn::{Advice, Wire};
