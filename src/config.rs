@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::deployment::{Credentials, Deployment, Urls};
+use crate::deployment::{Deployment, Urls};
 use crate::error::{Error, Result};
 use crate::lease::SHORTEST_RENEWED;
-use crate::tls::{self, Tls};
+use crate::transport::node::Credentials;
+use crate::transport::tls::{self, Tls};
 
 /// The bounds of all time-outs.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);

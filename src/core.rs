@@ -9,11 +9,12 @@ use crate::base::key::LockKey;
 use crate::base::patience::Patience;
 use crate::base::process::Process;
 use crate::config::Config;
-use crate::conn::{Connections, Topology, Volley};
 use crate::error::{Error, Result};
 use crate::local::LocalQueue;
 use crate::observe::{Observer, Reporter};
+use crate::request::{Connections, Volley};
 use crate::subscriber::Subscriber;
+use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
 /// Held by clients, handles and guards. The threads never hold it, nor does anything that they

@@ -2,12 +2,11 @@
 
 mod url;
 
-use std::fmt;
-
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::error::{Error, Result};
-use crate::tls::{self, Tls};
+use crate::transport::node::Credentials;
+use crate::transport::tls::{self, Tls};
 
 /// What the user says.
 #[derive(Clone)]
@@ -34,14 +33,6 @@ pub(crate) enum Deployment {
     Cluster(Vec<ConnectionAddr>),
 }
 
-/// What it takes to be let in.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) database: i64,
-}
-
 impl Urls {
     /// The deployment, and the credentials for the servers that locks are on: those of the URLs, unless
     /// `own` are given.
@@ -54,7 +45,7 @@ impl Urls {
             Self::One(url) => {
                 let (server, with_tls) = parse("url", url, "")?;
                 let tls = trust("url", with_tls, settings, &[server.addr()])?;
-                let credentials = Credentials::of(&server);
+                let credentials = Credentials::from(&server);
                 (Deployment::One(server.addr().clone()), credentials, tls)
             }
             Self::Sentinel { sentinels, service } => {
@@ -123,7 +114,7 @@ fn parse_all(
         if addresses.contains(server.addr()) {
             return Err(refused("each is named once"));
         }
-        let found = (Credentials::of(&server), with_tls);
+        let found = (Credentials::from(&server), with_tls);
         if *common.get_or_insert_with(|| found.clone()) != found {
             return Err(refused(
                 "all have the same scheme, user, password and database",
@@ -202,22 +193,6 @@ impl Credentials {
     #[cfg(feature = "cli")]
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (server, _) = parse("url", url, "").ok()?;
-        Some(Self::of(&server))
-    }
-
-    fn of(server: &ConnectionInfo) -> Self {
-        let settings = server.redis_settings();
-        Self {
-            username: settings.username().map(Into::into),
-            password: settings.password().map(Into::into),
-            database: settings.db(),
-        }
-    }
-}
-
-/// Without them.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
+        Some(Self::from(&server))
     }
 }

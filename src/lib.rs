@@ -213,7 +213,6 @@ mod base;
 mod cli;
 mod client;
 mod config;
-mod conn;
 mod core;
 mod deployment;
 mod error;
@@ -223,9 +222,11 @@ mod lock;
 #[cfg(feature = "macros")]
 mod locked;
 mod observe;
+mod request;
 mod script;
 mod subscriber;
-mod tls;
+mod topology;
+mod transport;
 mod watchdog;
 
 pub use base::interrupt::Interrupt;

@@ -10,7 +10,7 @@ use super::outcome::{Failure, Result};
 use crate::base::key::LockKey;
 use crate::client::LockClient;
 use crate::config::LockClientBuilder;
-use crate::deployment::Credentials;
+use crate::transport::node::Credentials;
 
 /// What replicas have to confirm a lock.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);

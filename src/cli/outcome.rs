@@ -4,8 +4,9 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::voice::{one_line, say};
-use crate::conn::{LookUpFailed, Nowhere};
 use crate::error::{Cause, Error, Hint};
+use crate::topology::LookUpFailed;
+use crate::topology::Nowhere;
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -6,8 +6,10 @@ use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::row::Row;
 use crate::base::key::LockKey;
-use crate::conn::{Advice, Talk, missing_permission};
 use crate::error::Permission;
+use crate::request::Talk;
+use crate::transport::advice::Advice;
+use crate::transport::permission::missing_permission;
 
 /// What a server knows of a key.
 pub(super) enum Found {

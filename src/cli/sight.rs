@@ -9,8 +9,10 @@ use super::probe::{Found, find};
 use super::row::{Row, shown};
 use crate::base::key::LockKey;
 use crate::client::LockClient;
-use crate::conn::{Connections, Redirect, Server};
 use crate::error::Error;
+use crate::request::Connections;
+use crate::topology::Redirect;
+use crate::transport::server::Server;
 
 /// How often a lock is looked at that is given back between two questions.
 const LOOKS: usize = 10;

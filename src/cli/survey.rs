@@ -10,7 +10,9 @@ use super::probe::locks;
 use super::row::Row;
 use super::voice::Voice;
 use crate::client::LockClient;
-use crate::conn::{Advice, Connections, Server};
+use crate::request::Connections;
+use crate::transport::advice::Advice;
+use crate::transport::server::Server;
 
 /// How many keys Redis looks at before it answers: it does nothing else meanwhile.
 const BATCH: usize = 500;

@@ -11,11 +11,11 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{self, Owner, ThreadId};
 use crate::base::patience::Patience;
-use crate::conn::{Answer, InVain, NoAnswer, Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, Place, Turn};
+use crate::request::{Answer, InVain, NoAnswer, Question, ask_batch};
 use crate::script::{self, Attempt, Call};
 
 /// Between tries where no message can tell of a release.

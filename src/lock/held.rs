@@ -6,10 +6,10 @@ use redis::Value;
 
 use super::release::{self, Leaving};
 use crate::base::patience::Patience;
-use crate::conn::{Answer, Enough, NoAnswer, Question, ask_all, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
+use crate::request::{Answer, Enough, NoAnswer, Question, ask_all, ask_batch};
 use crate::script::{self, Call, Verdict};
 
 /// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.

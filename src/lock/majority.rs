@@ -11,11 +11,11 @@ use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::standing;
 use crate::base::patience::Patience;
-use crate::conn::{Enough, Question, ask_all};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Written};
+use crate::request::{Enough, Question, ask_all};
 use crate::script::{self, Inspected, Verdict};
 
 /// The lock of one name at each of several servers.

@@ -12,11 +12,11 @@ use super::standing::recounted;
 use crate::base::clock::Moment;
 use crate::base::owner::{Owner, ThreadId};
 use crate::base::patience::Patience;
-use crate::conn::{Answer, NoAnswer, Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Place, Turn};
+use crate::request::{Answer, NoAnswer, Question, ask_batch};
 use crate::script::{self, Call};
 
 /// What one attempt brought.

@@ -7,11 +7,11 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{self, Owner};
 use crate::base::patience::Patience;
-use crate::conn::{Answer, NoAnswer};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped, Written};
 use crate::observe::{LockEvent, tell};
+use crate::request::{Answer, NoAnswer};
 use crate::script::{self, Call, Verdict};
 
 /// Gives up one level: the one that is named, or the newest without a guard.

@@ -10,11 +10,11 @@ use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
 use crate::base::clock::Moment;
 use crate::base::patience::{Patience, by_chance};
-use crate::conn::{Question, ask_batch};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals, drift};
 use crate::local::Hold;
+use crate::request::{Question, ask_batch};
 use crate::script::{self, Inspected};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where

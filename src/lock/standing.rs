@@ -9,11 +9,11 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::Owner;
 use crate::base::patience::Patience;
-use crate::conn::{Answer, NoAnswer, Question, in_vain};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::local::{Hold, Written};
+use crate::request::{Answer, NoAnswer, Question, in_vain};
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
 /// Writes how many levels the hold has from now on, and brings what is left of its lease up to

@@ -10,8 +10,9 @@ use super::registry::Registry;
 use super::thread::Worker;
 use crate::base::clock::Moment;
 use crate::base::parker::Waker;
-use crate::conn::{Connections, Server};
 use crate::observe::{Observer, tell};
+use crate::request::Connections;
+use crate::transport::server::Server;
 
 /// What the interrupt of the thread's read may cost the thread that wants to wait.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);

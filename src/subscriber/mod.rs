@@ -16,8 +16,10 @@ use parking_lot::Mutex;
 use crate::base::key::LockKey;
 use crate::base::parker::Waker;
 use crate::base::process::Process;
-use crate::conn::{Connections, Server, Topology};
 use crate::observe::Observer;
+use crate::request::Connections;
+use crate::topology::Topology;
+use crate::transport::server::Server;
 use connection::{Means, SubscriberConnection};
 
 /// The ears of a client: one on each server that has a lock which somebody waited for.

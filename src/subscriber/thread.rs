@@ -9,9 +9,10 @@ use redis::{RedisError, RedisResult, Value};
 use super::connection::{Means, Shared};
 use crate::base::clock::Moment;
 use crate::base::parker::Waker;
-use crate::conn::{Advice, Wire};
 use crate::observe::tell;
 use crate::script::Publish;
+use crate::transport::advice::Advice;
+use crate::transport::wire::Wire;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
 const TICK: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use super::thread::{Worker, guarded};
 use super::{Id, Renew, Withdrawal};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::conn::Advice;
 use crate::script::{self, Call, Count, Verdict};
+use crate::transport::advice::Advice;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

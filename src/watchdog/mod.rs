@@ -20,9 +20,9 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::Owner;
 use crate::base::process::Process;
-use crate::conn::Volley;
 use crate::error::LostReason;
 use crate::observe::Observer;
+use crate::request::Volley;
 use crate::script::{Count, Renewal};
 use registry::Registry;
 

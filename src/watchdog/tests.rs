@@ -2,9 +2,9 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::config::LockClientBuilder;
-use crate::conn::Topology;
 use crate::deployment::Urls;
 use crate::script::Verdict;
+use crate::topology::Topology;
 
 const ID: Id = 7;
 

@@ -10,10 +10,12 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::conn::{Advice, Volley, missing_permission};
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
+use crate::request::Volley;
 use crate::script::{self, Call, Renewal, Verdict};
+use crate::transport::advice::Advice;
+use crate::transport::permission::missing_permission;
 
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
 const BATCH: usize = 250;

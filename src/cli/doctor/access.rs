@@ -7,8 +7,12 @@ use redis::RedisError;
 use super::facts::Facts;
 use super::finding::Finding;
 use crate::cli::outcome::Failure;
-use crate::conn::{Advice, LookUpFailed, Nowhere, is_log_in, missing_permission};
 use crate::error::{Error, Hint, Permission};
+use crate::topology::LookUpFailed;
+use crate::topology::Nowhere;
+use crate::transport::advice::Advice;
+use crate::transport::hint::is_log_in;
+use crate::transport::permission::missing_permission;
 
 /// Of its connections, in hundredths: more is close to the limit.
 const MANY_CLIENTS: u64 = 90;
@@ -147,7 +151,7 @@ mod tests {
     use super::*;
     use crate::cli::doctor::facts::tests::{facts, refused};
     use crate::cli::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
-    use crate::conn::tests::refusal;
+    use crate::transport::tests::refusal;
 
     #[test]
     fn every_closed_door_has_its_advice() {

@@ -77,7 +77,7 @@ fn refusal(command: &str, code: Option<&str>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::conn::tests::refusal;
+    use crate::transport::tests::refusal;
 
     pub(in crate::cli::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());

@@ -4,8 +4,8 @@ use redis::{Cmd, RedisResult, Value};
 
 use super::finding::Finding;
 use crate::base::key::LockKey;
-use crate::conn::missing_permission;
 use crate::error::Permission;
+use crate::transport::permission::missing_permission;
 
 /// When a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,9 @@ use super::rights::{self, Answer, Names, RIGHTS, Right, When};
 use super::{standing, upkeep};
 use crate::base::clock::Moment;
 use crate::cli::args::RedisArgs;
-use crate::conn::{Advice, Connections, Server, Talk};
+use crate::request::{Connections, Talk};
+use crate::transport::advice::Advice;
+use crate::transport::server::Server;
 
 /// Round trips that are timed, and readings of the clock of which the quickest counts.
 const TRIPS: usize = 5;

@@ -8,7 +8,6 @@ use redis::Value;
 use super::{Contest, Found, POLL};
 use crate::base::clock::Moment;
 use crate::base::owner::{self, Owner, ThreadId};
-use crate::conn::{Enough, NoAnswer, Question, ask_all};
 use crate::error::{Error, Result};
 use crate::lease::drift;
 use crate::local::{Grant, Hold, Place, Quorum};
@@ -16,6 +15,7 @@ use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::turn::confirm_soon;
+use crate::request::{Enough, NoAnswer, Question, ask_all};
 use crate::script::{self, Attempt};
 
 /// What all servers said.

@@ -18,9 +18,8 @@ use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::base::clock::Moment;
 use crate::base::process::Process;
-use crate::config::Config;
-use crate::conn::wire::Wire;
 use crate::error::{Error, Result};
+use crate::transport::wire::Wire;
 
 /// A pool of slots.
 #[derive(Debug)]
@@ -63,7 +62,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    pub(crate) fn new(config: &Config) -> Result<Self> {
+    pub(crate) fn new(size: u32, timeout: Duration) -> Result<Self> {
         // Starting its thread is the one thing that can fail, and there it panics.
         let thread = catch_unwind(|| {
             ScheduledThreadPool::builder()
@@ -74,15 +73,15 @@ impl Pools {
         });
         let thread = thread.map_err(|_| Error::Config {
             field: "pool_size",
-            value: config.pool_size.to_string(),
+            value: size.to_string(),
             rule:
                 "the pool's thread could not be started; the system's limit of threads is reached"
                     .into(),
         })?;
         Ok(Self {
             thread: Arc::new(thread),
-            size: config.pool_size,
-            timeout: config.pool_timeout,
+            size,
+            timeout,
             process: Process::current(),
         })
     }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use redis::{ConnectionAddr, RedisError};
 
-use crate::conn::advice::Advice;
-use crate::conn::node::{Entry, Node};
-use crate::conn::pool::{Pool, Pools};
+use crate::transport::advice::Advice;
+use crate::transport::node::{Entry, Node};
+use crate::transport::pool::{Pool, Pools};
 
 #[derive(Debug)]
 pub(crate) struct Server {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use redis::{Parser, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
-use crate::conn::advice::Advice;
-use crate::conn::socket::Socket;
 use crate::script::{Call, Publish};
+use crate::transport::advice::Advice;
+use crate::transport::socket::Socket;
 
 /// A connection that was idle for longer is opened anew: what stands between may have dropped it
 /// without a word, and finding that out costs a whole time-out.
@@ -36,7 +36,7 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    pub(super) fn new(socket: Socket, publish: Publish) -> Self {
+    pub(crate) fn new(socket: Socket, publish: Publish) -> Self {
         Self {
             socket,
             parser: Parser::new(),
@@ -131,7 +131,7 @@ impl Wire {
 }
 
 /// A request for a slot that moves to the server that is asked; it gets a reply more.
-pub(super) fn asking(request: Vec<u8>) -> Vec<u8> {
+pub(crate) fn asking(request: Vec<u8>) -> Vec<u8> {
     let mut both = redis::cmd("ASKING").get_packed_command();
     both.extend(request);
     both

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::tls::Distrust;
+use crate::transport::tls::Distrust;
 
 /// What a failed command asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn is_distrust(error: &RedisError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conn::tests::refusal;
+    use crate::transport::tests::refusal;
 
     fn on(code: &str) -> Advice {
         Advice::on(&refusal(&format!("{code} some detail")))

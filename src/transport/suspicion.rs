@@ -14,7 +14,7 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(10);
 
 /// Whether a client's server is worth asking where others can be asked instead.
 #[derive(Debug, Default)]
-pub(super) struct Suspicion(Mutex<State>);
+pub(crate) struct Suspicion(Mutex<State>);
 
 /// Its mutex protects: of all threads that come when a pause is over, one asks.
 #[derive(Debug)]
@@ -38,12 +38,12 @@ impl Default for State {
 
 impl Suspicion {
     /// It did not answer lately.
-    pub(super) fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         !self.0.lock().pause.is_zero()
     }
 
     /// It is to be left out this time. After a pause the first who comes asks, and settles it for all.
-    pub(super) fn leaves_out(&self) -> bool {
+    pub(crate) fn leaves_out(&self) -> bool {
         let mut state = self.0.lock();
         if state.pause.is_zero() {
             return false;
@@ -56,7 +56,7 @@ impl Suspicion {
         false
     }
 
-    pub(super) fn answered(&self, took: Duration) {
+    pub(crate) fn answered(&self, took: Duration) {
         let mut state = self.0.lock();
         state.pause = Duration::ZERO;
         let usual = state.usual.unwrap_or_default();
@@ -66,13 +66,13 @@ impl Suspicion {
     /// How much later than the others it may be without being suspected: twice what its answers take, `unknown`
     /// if it never gave one, and the longer the more often it was left out, so that one that has become
     /// slow is not left out for ever.
-    pub(super) fn grace(&self, unknown: Duration) -> Duration {
+    pub(crate) fn grace(&self, unknown: Duration) -> Duration {
         let state = self.0.lock();
         let usual = state.usual.map_or(unknown, |usual| usual * 2);
         usual.max(state.pause / 8).max(SHORTEST_GRACE)
     }
 
-    pub(super) fn unanswered(&self) {
+    pub(crate) fn unanswered(&self) {
         let mut state = self.0.lock();
         state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         state.until = Moment::now().after(state.pause);

@@ -7,11 +7,11 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::Fanout;
 use crate::base::clock::Moment;
-use crate::conn::advice::Advice;
-use crate::conn::answer::Unanswered;
-use crate::conn::attempt::{Failure, Replied};
-use crate::conn::batch::Enough;
-use crate::conn::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK, Received};
+use crate::request::answer::Unanswered;
+use crate::request::attempt::{Failure, Replied};
+use crate::request::batch::Enough;
+use crate::transport::advice::Advice;
+use crate::transport::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK, Received};
 
 impl Fanout<'_, '_> {
     /// Reads replies until all are there, or enough are there and the others had their time, or the

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::server::Server;
-use super::topology::{Nowhere, Redirect, Topology};
-use super::wire::{Wire, asking};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::observe::Observer;
 use crate::script::Call;
+use crate::topology::{Nowhere, Redirect, Topology};
+use crate::transport::server::Server;
+use crate::transport::wire::{Wire, asking};
 
 /// How often one request is sent on, or anew by its source.
 const ROUNDS: usize = 4;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{Open, ROUNDS, Replied, Sent, Volley};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::conn::advice::Advice;
-use crate::conn::wire::Wire;
 use crate::script::Call;
+use crate::transport::advice::Advice;
+use crate::transport::wire::Wire;
 
 /// How long one server is listened to while others may have answered.
 const FIRST_SLICE: Duration = Duration::from_millis(1);

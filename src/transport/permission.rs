@@ -43,8 +43,8 @@ pub(crate) fn missing_permission(error: &RedisError) -> Option<Permission> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conn::Advice;
-    use crate::conn::tests::refusal;
+    use crate::transport::advice::Advice;
+    use crate::transport::tests::refusal;
 
     /// The replies of Redis 6.0, 6.2, 7.0, 7.2 to 8 and of Valkey 8 to 9.1, to a command and to a
     /// script.

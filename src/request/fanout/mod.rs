@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::Connections;
 use super::attempt::Failure;
 use super::batch::{Enough, Request};
-use super::exchange::{Exchange, Pending};
-use super::pool::Slot;
-use super::server::Server;
-use super::wire::Wire;
 use crate::base::clock::Moment;
+use crate::transport::exchange::{Exchange, Pending};
+use crate::transport::pool::Slot;
+use crate::transport::server::Server;
+use crate::transport::wire::Wire;
 
 /// What finding or opening one server may take while there are enough others, at the least.
 const BRIEFLY: Duration = Duration::from_millis(100);

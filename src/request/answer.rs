@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::server::Server;
-use super::wire::Wire;
 use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
+use crate::transport::server::Server;
+use crate::transport::wire::Wire;
 
 /// Requests without a reply whose connections are kept; of more, only the last.
 const KEPT: usize = 3;

@@ -6,17 +6,17 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::Connections;
-use super::advice::Advice;
 use super::answer::InVain;
-use super::pool::Slot;
-use super::server::Server;
-use super::topology::{Nowhere, Redirect};
-use super::wire::{Broken, Wire};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::patience::GRACE;
 use crate::error::{Cause, Error};
 use crate::script::Call;
+use crate::topology::{Nowhere, Redirect};
+use crate::transport::advice::Advice;
+use crate::transport::pool::Slot;
+use crate::transport::server::Server;
+use crate::transport::wire::{Broken, Wire};
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
 /// a slot is must not be asked without a pause.

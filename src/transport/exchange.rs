@@ -14,45 +14,45 @@ use crate::base::clock::Moment;
 use crate::script::Call;
 
 /// How long a reply is waited for before the next server's is looked at.
-pub(super) const FIRST_LOOK: Duration = Duration::from_millis(1);
-pub(super) const LONGEST_LOOK: Duration = Duration::from_millis(16);
+pub(crate) const FIRST_LOOK: Duration = Duration::from_millis(1);
+pub(crate) const LONGEST_LOOK: Duration = Duration::from_millis(16);
 
 /// The requests to one server that have no reply yet.
-pub(super) struct Exchange<'s> {
+pub(crate) struct Exchange<'s> {
     /// The index of one of the requests; all are of one client.
-    pub(super) place: usize,
-    pub(super) server: &'s Arc<Server>,
-    pub(super) slot: Slot<'s>,
-    pub(super) wire: Wire,
-    pub(super) asked: Moment,
+    pub(crate) place: usize,
+    pub(crate) server: &'s Arc<Server>,
+    pub(crate) slot: Slot<'s>,
+    pub(crate) wire: Wire,
+    pub(crate) asked: Moment,
     /// In the order in which they were sent.
-    pub(super) pending: VecDeque<Pending>,
+    pub(crate) pending: VecDeque<Pending>,
     /// Requests whose scripts the server does not know. They are sent again when all others have
     /// their replies.
     unknown: VecDeque<Pending>,
     /// The reply to the ASKING before the first of them, if that is there.
     acknowledged: Option<RedisResult<()>>,
     /// The connection can be used again.
-    pub(super) is_sound: bool,
+    pub(crate) is_sound: bool,
     /// A part of a request went out, and nothing may follow it.
-    pub(super) is_torn: bool,
+    pub(crate) is_torn: bool,
     /// One request was sent, with one reply.
     is_single: bool,
     /// Requests that took a lock which replicas must confirm.
-    pub(super) taken: Vec<usize>,
+    pub(crate) taken: Vec<usize>,
 }
 
 /// A request without a reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    pub(super) place: usize,
+pub(crate) struct Pending {
+    pub(crate) place: usize,
     /// With ASKING before it, which has a reply of its own.
-    pub(super) asking: bool,
+    pub(crate) asking: bool,
     by_source: bool,
 }
 
 /// What a look for a reply found.
-pub(super) enum Received {
+pub(crate) enum Received {
     /// The reply to this request.
     Reply(usize, RedisResult<Value>),
     /// Nothing in the time that the connection was given.
@@ -62,7 +62,7 @@ pub(super) enum Received {
 }
 
 impl Pending {
-    pub(super) fn new(place: usize, asking: bool) -> Self {
+    pub(crate) fn new(place: usize, asking: bool) -> Self {
         Self {
             place,
             asking,
@@ -71,7 +71,7 @@ impl Pending {
     }
 
     /// The request in bytes.
-    pub(super) fn packed(self, call: &Call, wire: &Wire) -> Vec<u8> {
+    pub(crate) fn packed(self, call: &Call, wire: &Wire) -> Vec<u8> {
         let packed = if self.by_source {
             call.by_source(wire.publish())
         } else {
@@ -83,7 +83,7 @@ impl Pending {
 
 impl<'s> Exchange<'s> {
     /// Requests that have just been sent.
-    pub(super) fn new(
+    pub(crate) fn new(
         place: usize,
         server: &'s Arc<Server>,
         slot: Slot<'s>,
@@ -109,18 +109,18 @@ impl<'s> Exchange<'s> {
     }
 
     /// Whether the server has done the only request, whose reply has begun to arrive.
-    pub(super) fn has_begun_its_only_reply(&self) -> bool {
+    pub(crate) fn has_begun_its_only_reply(&self) -> bool {
         self.is_single && self.wire.is_answered()
     }
 
     /// Whether every request has its reply.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.pending.is_empty() && self.unknown.is_empty()
     }
 
     /// The next reply. Requests whose scripts the server does not know are sent again by their
     /// sources, which may take `time`.
-    pub(super) fn receive<'c>(
+    pub(crate) fn receive<'c>(
         &mut self,
         call: impl Fn(usize) -> &'c Call,
         time: Duration,

@@ -11,10 +11,10 @@ use super::Nowhere;
 use super::lookout::{Found, Lookout, ask_in_turn};
 use crate::base::clock::Moment;
 use crate::config::Config;
-use crate::conn::hint::Role;
-use crate::conn::node::{Entry, Node};
-use crate::conn::server::{Server, Servers};
 use crate::error::Error;
+use crate::transport::hint::Role;
+use crate::transport::node::{Entry, Node};
+use crate::transport::server::{Server, Servers};
 
 #[derive(Debug)]
 pub(super) struct Sentinel {

@@ -1,43 +1,23 @@
 //! Questions to Redis: asked once, or again until there is a clear answer or no time left.
 
-mod advice;
 mod answer;
 mod attempt;
 mod batch;
-mod exchange;
 mod fanout;
-mod hint;
-mod node;
-mod permission;
-mod pool;
-mod server;
-mod socket;
-mod suspicion;
 #[cfg(feature = "cli")]
 mod talk;
-mod topology;
 mod volley;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisError;
 
-pub(crate) use advice::Advice;
 pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
 pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
 #[cfg(feature = "cli")]
-pub(crate) use hint::is_log_in;
-pub(crate) use permission::missing_permission;
-pub(crate) use server::Server;
-#[cfg(feature = "cli")]
 pub(crate) use talk::Talk;
-pub(crate) use topology::Topology;
-#[cfg(feature = "cli")]
-pub(crate) use topology::{LookUpFailed, Nowhere, Redirect};
 pub(crate) use volley::Volley;
-pub(crate) use wire::Wire;
 
 use crate::base::key::LockKey;
 use crate::base::owner;
@@ -45,9 +25,11 @@ use crate::base::patience::Patience;
 use crate::config::Config;
 use crate::error::{Cause, Error, Result};
 use crate::script::{self, Call};
-use crate::tls::UNANSWERED;
+use crate::topology::Topology;
+use crate::transport::advice::Advice;
+use crate::transport::suspicion::Suspicion;
+use crate::transport::tls::UNANSWERED;
 use attempt::{Failure, Replied};
-use suspicion::Suspicion;
 
 /// Pauses between attempts: none after the first failure, then growing.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -220,16 +202,5 @@ fn silence(error: &RedisError) -> &'static str {
         UNANSWERED
     } else {
         "no reply in time"
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use redis::RedisError;
-
-    /// The error of a refusal, from its line without the minus.
-    pub(crate) fn refusal(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        value.extract_error().unwrap_err()
     }
 }

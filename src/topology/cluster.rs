@@ -13,11 +13,11 @@ use super::slots::{self, Range};
 use crate::base::clock::Moment;
 use crate::base::key::SLOTS;
 use crate::config::Config;
-use crate::conn::advice::Advice;
-use crate::conn::hint::Role;
-use crate::conn::node::Node;
-use crate::conn::server::{Server, Servers};
 use crate::script::Publish;
+use crate::transport::advice::Advice;
+use crate::transport::hint::Role;
+use crate::transport::node::Node;
+use crate::transport::server::{Server, Servers};
 
 #[derive(Debug)]
 pub(super) struct Cluster {

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError, ServerErrorKind};
 
-use super::hint::Role;
-use super::node::Entry;
-use super::pool::Pools;
-use super::server::{Server, Servers};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::{Cause, Error, Hint, Result};
+use crate::transport::hint::Role;
+use crate::transport::node::Entry;
+use crate::transport::pool::Pools;
+use crate::transport::server::{Server, Servers};
 use cluster::Cluster;
 #[cfg(feature = "cli")]
 pub(crate) use lookout::LookUpFailed;
@@ -70,7 +70,7 @@ impl Topology {
         let servers = |entry| -> Result<Servers> {
             Ok(Servers {
                 entry: Arc::new(entry),
-                pools: Pools::new(config)?,
+                pools: Pools::new(config.pool_size, config.pool_timeout)?,
             })
         };
         let (kind, servers) = match &config.deployment {
@@ -146,7 +146,7 @@ impl Topology {
 
     /// Every server that locks are on, looked for anew.
     #[cfg(feature = "cli")]
-    pub(in crate::conn) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, Nowhere> {
+    pub(crate) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, Nowhere> {
         let deadline = Moment::now().after(time);
         Ok(match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
@@ -198,7 +198,7 @@ impl Topology {
     }
 
     /// What the servers that locks are on are taken for.
-    pub(in crate::conn) fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> Role {
         match self.kind {
             Kind::One(_) => Role::Alone,
             Kind::Sentinel(_) => Role::Master,
@@ -213,7 +213,7 @@ impl Topology {
     }
 
     /// The addresses that the user gave, without credentials: for messages.
-    pub(in crate::conn) fn deployment(&self) -> Arc<str> {
+    pub(crate) fn deployment(&self) -> Arc<str> {
         match &self.kind {
             Kind::One(server) => Arc::clone(server.name()),
             Kind::Sentinel(sentinel) => sentinel.name(),

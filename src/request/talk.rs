@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::advice::Advice;
-use super::server::Server;
-use super::topology::{Nowhere, Redirect};
-use super::wire::Wire;
 use super::{Connections, silence};
 use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
+use crate::topology::{Nowhere, Redirect};
+use crate::transport::advice::Advice;
+use crate::transport::server::Server;
+use crate::transport::wire::Wire;
 
 /// A connection of its own to one server. After an error that is no reply it is out of step: drop it.
 #[derive(Debug)]

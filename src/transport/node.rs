@@ -5,15 +5,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
-use crate::conn::advice::Advice;
-use crate::conn::socket::Socket;
-use crate::conn::wire::Wire;
-use crate::deployment::Credentials;
 use crate::script::Publish;
-use crate::tls::Tls;
+use crate::transport::advice::Advice;
+use crate::transport::socket::Socket;
+use crate::transport::tls::Tls;
+use crate::transport::wire::Wire;
+
+/// The user, the password and the database of a connection.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: i64,
+}
+
+impl From<&ConnectionInfo> for Credentials {
+    fn from(server: &ConnectionInfo) -> Self {
+        let settings = server.redis_settings();
+        Self {
+            username: settings.username().map(Into::into),
+            password: settings.password().map(Into::into),
+            database: settings.db(),
+        }
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
 
 /// What the connections to all servers of one deployment have in common.
 pub(crate) struct Entry {

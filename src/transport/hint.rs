@@ -7,7 +7,7 @@ use crate::error::Hint;
 
 /// What a server was taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The one that has all locks.
     Alone,
     Sentinel,
@@ -18,7 +18,7 @@ pub(super) enum Role {
 
 impl Role {
     /// What to change after this refusal, if the reply says so.
-    pub(super) fn hint(self, error: &RedisError) -> Option<Box<Hint>> {
+    pub(crate) fn hint(self, error: &RedisError) -> Option<Box<Hint>> {
         if let Some(permission) = missing_permission(error) {
             return Some(Box::new(Hint::Grant(permission)));
         }
@@ -58,8 +58,8 @@ pub(crate) fn is_log_in(error: &RedisError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conn::tests::refusal;
     use crate::error::Permission;
+    use crate::transport::tests::refusal;
 
     #[test]
     fn every_refusal_has_the_hint_for_its_role() {

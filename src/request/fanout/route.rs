@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BRIEFLY, Fanout, Group, Room};
-use crate::conn::Connections;
-use crate::conn::attempt::Failure;
-use crate::conn::batch::Question;
-use crate::conn::server::Server;
+use crate::request::Connections;
+use crate::request::attempt::Failure;
+use crate::request::batch::Question;
+use crate::transport::server::Server;
 
 impl<'q> Fanout<'_, 'q> {
     /// Groups the requests by server. A request that cannot be sent gets its outcome here.

@@ -108,7 +108,7 @@ mod over_tls {
             .with_no_client_auth()
             .with_single_cert(vec![issued.cert.der().clone()], key)
             .unwrap();
-        let settings = crate::tls::Settings {
+        let settings = crate::transport::tls::Settings {
             ca_certificates: Some(issued.cert.pem().into()),
             client_certificate: None,
         };

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use redis::{RedisError, Value};
 
-use super::advice::Advice;
 use super::attempt::{Failure, REDIRECTIONS, Replied};
 use super::fanout::Fanout;
-use super::server::Server;
-use super::topology::Redirect;
 use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -17,6 +14,9 @@ use crate::base::owner;
 use crate::base::patience::Patience;
 use crate::error::{Cause, Error};
 use crate::script::Call;
+use crate::topology::Redirect;
+use crate::transport::advice::Advice;
+use crate::transport::server::Server;
 
 /// One request to the server of one client that has the lock.
 #[derive(Debug)]

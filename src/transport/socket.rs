@@ -11,7 +11,7 @@ use redis::ConnectionAddr;
 use redis::io::tcp::socket2::{self, Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
-use crate::tls::{Session, Tls};
+use crate::transport::tls::{Session, Tls};
 
 /// Sockets take no time-out of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -20,7 +20,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const ALERT: &[u8] = &[0x15, 0x03];
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     bytes: Bytes,
     tls: Option<Session>,
     /// Something was read since the last write. What TLS says to itself does not count: a server may
@@ -47,7 +47,7 @@ struct Armed(Duration);
 impl Socket {
     /// Connects within `time`, which the addresses of a host and the handshake of TLS share. The look-up of
     /// the host's name is the system's, and takes what the system takes.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         address: &ConnectionAddr,
         tls: Option<&Tls>,
         time: Duration,
@@ -70,12 +70,12 @@ impl Socket {
     }
 
     /// Whether anything came since the last that was written.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.answered
     }
 
     /// All that is read and written from here on ends within `time` from now.
-    pub(super) fn give(&mut self, time: Duration) {
+    pub(crate) fn give(&mut self, time: Duration) {
         self.bytes.deadline = Moment::now().after(time.max(SHORTEST));
     }
 }

@@ -9,10 +9,10 @@ use redis::{RedisError, RedisResult};
 
 use super::Nowhere;
 use crate::base::clock::Moment;
-use crate::conn::advice::Advice;
-use crate::conn::hint::Role;
-use crate::conn::node::Node;
 use crate::error::Hint;
+use crate::transport::advice::Advice;
+use crate::transport::hint::Role;
+use crate::transport::node::Node;
 
 /// No server that was asked told where the locks are. Each failure has what to change, if the reply
 /// says so.

@@ -1,0 +1,24 @@
+//! One server: the connections to it, what is sent and received on them, and what a failure means.
+
+pub(crate) mod advice;
+pub(crate) mod exchange;
+pub(crate) mod hint;
+pub(crate) mod node;
+pub(crate) mod permission;
+pub(crate) mod pool;
+pub(crate) mod server;
+mod socket;
+pub(crate) mod suspicion;
+pub(crate) mod tls;
+pub(crate) mod wire;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use redis::RedisError;
+
+    /// The error of a refusal, from its line without the minus.
+    pub(crate) fn refusal(line: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+}
