@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
-use crate::base::patience::Patience;
 use crate::base::process::Process;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -89,18 +89,18 @@ impl Core {
     }
 
     /// For `lock`: it waits for other holders without end, but not for a server that is silent.
-    pub(crate) fn patience_to_lock(&self) -> Patience {
-        Patience::unless_silent(self.command_timeout * 10)
+    pub(crate) fn budget_to_lock(&self) -> CallBudget {
+        CallBudget::while_answered_within(self.command_timeout * 10)
     }
 
     /// For `unlock`: long enough to outlast a lost reply or two.
-    pub(crate) fn patience_to_unlock(&self) -> Patience {
-        Patience::answered_within(self.command_timeout * 3)
+    pub(crate) fn budget_to_unlock(&self) -> CallBudget {
+        CallBudget::reply_within(self.command_timeout * 3)
     }
 
     /// For calls that ask once.
-    pub(crate) fn patience_for_an_answer(&self) -> Patience {
-        Patience::answered_within(self.command_timeout)
+    pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
+        CallBudget::reply_within(self.command_timeout)
     }
 
     /// What this client adds to a lease that it waits for, so that many processes do not all come

@@ -7,10 +7,10 @@ use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
 use super::turn::{silence, wait_in_line};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{self, Owner, ThreadId};
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -26,26 +26,26 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 /// one took runs out with its lease.
 const OLDER_NAMES: usize = 7;
 
-/// Takes a lock, or a further level of it; `None` if the patience ends before.
-pub(super) fn acquire(handle: &Handle, lease: Lease, patience: &Patience) -> Result<Option<Held>> {
+/// Takes a lock, or a further level of it; `None` if the budget ends before.
+pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
     let Handle { core, key, kind } = handle;
     core.check_process(key.name())?;
     key.check()?;
     let terms = lease.terms(core.watchdog_lease)?;
-    patience.check(key.name())?;
+    budget.check(key.name())?;
     let thread = ThreadId::current();
     let turn = match core.queue.enter(key.key(), thread) {
-        Place::Mine(hold) => return reenter(core, hold, *kind, terms, patience).map(Some),
+        Place::Mine(hold) => return reenter(core, hold, *kind, terms, budget).map(Some),
         Place::Turn(turn) => turn,
         Place::Behind => {
             let parts = std::slice::from_ref(handle);
-            match wait_in_line(handle, parts, patience, Moment::now())? {
+            match wait_in_line(handle, parts, budget, Moment::now())? {
                 Some(turn) => turn,
                 None => return Ok(None),
             }
         }
     };
-    take(handle, turn, terms, patience)
+    take(handle, turn, terms, budget)
 }
 
 /// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
@@ -54,55 +54,53 @@ pub(super) fn take(
     handle: &Handle,
     turn: Turn,
     terms: Terms,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<Option<Held>> {
     let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
-    let mut listener = core.subscriber.listen_if_live(key, || patience.waker());
+    let mut listener = core.subscriber.listen_if_live(key, || budget.waker());
     let mut poll = FIRST_POLL;
     loop {
         let unanswered = Some(turn.ask());
-        patience.silent_since(unanswered);
-        silence(core, key, unanswered, patience)?;
-        let found = attempt(handle, terms, patience);
+        budget.silent_since(unanswered);
+        silence(core, key, unanswered, budget)?;
+        let found = attempt(handle, terms, budget);
         // A refusal says nothing of who has the lock: those who come next ask for themselves.
         if matches!(found, Ok(Found::Taken(_) | Found::Held(_))) {
             turn.answered();
         }
         let left = match found? {
             Found::Taken(hold) => {
-                return Ok(Some(begin(core, turn, hold, patience)));
+                return Ok(Some(begin(core, turn, hold, budget)));
             }
             Found::Held(left) => left + core.stagger(),
             Found::Unreplicated(unwanted, confirmed) => {
-                let briefly = patience.for_a_last_word(core.command_timeout);
+                let briefly = budget.for_cleanup(core.command_timeout);
                 give_back(core, vec![unwanted], &briefly);
-                if patience.is_over() || patience.answer_by().is_past() {
+                if budget.is_over() || budget.reply_by().is_past() {
                     return Err(core.connections.too_few_replicas(key, confirmed));
                 }
                 turn.unreplicated(confirmed);
                 // Nobody else has it, so there is nothing to listen for; its own release would wake it.
                 listener = None;
-                patience.sleep(poll.min(patience.answer_by().left()));
+                budget.sleep(poll.min(budget.reply_by().left()));
                 poll = (poll * 2).min(LONGEST_POLL);
-                patience.check(key.name())?;
+                budget.check(key.name())?;
                 continue;
             }
             Found::TooLate => {
-                if patience.is_over() || patience.answer_by().is_past() {
-                    return Err(too_late(core, key, patience));
+                if budget.is_over() || budget.reply_by().is_past() {
+                    return Err(too_late(core, key, budget));
                 }
                 Duration::ZERO
             }
         };
-        if patience.is_over() {
+        if budget.is_over() {
             return Ok(None);
         }
         drop(listener.take_if(|listener| !core.subscriber.is_in_place(listener, key)));
-        let listener = listener.get_or_insert_with(|| {
-            core.subscriber
-                .listen(key, patience.waker(), patience.left())
-        });
+        let listener = listener
+            .get_or_insert_with(|| core.subscriber.listen(key, budget.waker(), budget.left()));
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
         let nap = if listener.is_live() {
             left
@@ -110,26 +108,26 @@ pub(super) fn take(
             left.min(poll)
         };
         poll = (poll * 2).min(LONGEST_POLL);
-        if patience.sleep(nap) {
+        if budget.sleep(nap) {
             core.observer.counters.wakeups_by_message.add(1);
         } else {
             core.observer.counters.wakeups_by_timeout.add(1);
         }
-        patience.check(key.name())?;
+        budget.check(key.name())?;
     }
 }
 
-pub(super) fn too_late(core: &Core, key: &LockKey, patience: &Patience) -> Error {
+pub(super) fn too_late(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     let cause = "every answer came after the end of the lease that it granted";
-    core.connections.unavailable(key, patience, cause.into())
+    core.connections.unavailable(key, budget, cause.into())
 }
 
 /// A hold begins: its thread keeps the turn, and it is watched.
-pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, patience: &Patience) -> Held {
+pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, budget: &CallBudget) -> Held {
     turn.keep(Arc::clone(&hold));
     core.watchdog.watch(hold.id(), Arc::clone(&hold) as _);
     core.observer.counters.acquisitions.add(1);
-    core.observer.counters.waited(patience.waited());
+    core.observer.counters.waited(budget.waited());
     Held {
         core: Arc::clone(core),
         hold,
@@ -170,7 +168,7 @@ impl Unwanted {
 }
 
 /// One try, to a clear answer.
-fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> {
+fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> {
     let Handle { core, key, .. } = handle;
     let mut owner = Owner::current(&core.id);
     let first = request(handle, &owner, terms);
@@ -178,7 +176,7 @@ fn attempt(handle: &Handle, terms: Terms, patience: &Patience) -> Result<Found> 
         owner = for_another_copy(&owner);
         Some(request(handle, &owner, terms))
     };
-    let answer = core.connections.ask_anew(key, &first, again, patience);
+    let answer = core.connections.ask_anew(key, &first, again, budget);
     found(handle, owner, terms, answer)
 }
 
@@ -276,7 +274,7 @@ pub(super) fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, 
 }
 
 /// Gives these locks back. What gets no answer in time is released in the background.
-pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, patience: &Patience) {
+pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudget) {
     let questions: Vec<Question<'_>> = unwanted
         .iter()
         .map(|unwanted| Question {
@@ -285,7 +283,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, patience: &Patienc
             call: script::release(&unwanted.key, &unwanted.owner),
         })
         .collect();
-    let answers = ask_batch(&questions, |_| None, patience.answer_by(), patience);
+    let answers = ask_batch(&questions, |_| None, budget.reply_by(), budget);
     drop(questions);
     for (unwanted, answer) in unwanted.into_iter().zip(answers) {
         let Unwanted {
@@ -314,7 +312,7 @@ fn reenter(
     hold: Arc<Hold>,
     kind: Kind,
     terms: Terms,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<Held> {
     hold.check()?;
     if kind == Kind::Fenced && hold.token().is_none() {
@@ -327,7 +325,7 @@ fn reenter(
         });
     }
     let count = hold.count() + 1;
-    let written = standing::recount(core, &hold, count, terms.millis, patience);
+    let written = standing::recount(core, &hold, count, terms.millis, budget);
     add_level(core, hold, terms, written)
 }
 

@@ -27,8 +27,8 @@ impl LockGuard {
         match &self.parts[..] {
             [only] => standing::confirm(&only.core, &only.hold),
             parts => {
-                let patience = self.patience(Core::patience_for_an_answer);
-                standing::confirm_all(parts, self.needed, &patience);
+                let budget = self.budget(Core::budget_for_a_reply);
+                standing::confirm_all(parts, self.needed, &budget);
             }
         }
     }
@@ -40,6 +40,6 @@ impl LockGuard {
         for part in &self.parts {
             part.hold.stay(millis);
         }
-        self.finish(Core::patience_to_unlock)
+        self.finish(Core::budget_to_unlock)
     }
 }

@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 use super::debug::{Short, State};
 use super::held::{Held, Needed, release_all, slowest, together};
 use super::standing;
-use crate::base::patience::Patience;
+use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Quorum;
@@ -200,9 +200,9 @@ impl LockGuard {
     /// after one command time-out without an answer. After an error the lease counts here as what
     /// it was.
     pub fn extend(&self, duration: Duration) -> Result<()> {
-        let patience = self.patience(Core::patience_for_an_answer);
+        let budget = self.budget(Core::budget_for_a_reply);
         let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();
-        standing::extend_all(&parts, self.needed, &patience)
+        standing::extend_all(&parts, self.needed, &budget)
     }
 
     /// Unlocks, and says how that went.
@@ -211,12 +211,12 @@ impl LockGuard {
     ///
     /// As [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
-        self.finish(Core::patience_to_unlock)
+        self.finish(Core::budget_to_unlock)
     }
 
-    pub(super) fn finish(&mut self, patience: fn(&Core) -> Patience) -> Result<()> {
+    pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget) -> Result<()> {
         self.unlocked = true;
-        release_all(&self.parts, self.needed, &self.patience(patience))
+        release_all(&self.parts, self.needed, &self.budget(budget))
     }
 
     /// The fencing token of its hold, if it has one.
@@ -239,12 +239,9 @@ impl LockGuard {
     }
 
     /// The time of a call, as the slowest of the clients has it.
-    pub(super) fn patience(&self, of: fn(&Core) -> Patience) -> Patience {
+    pub(super) fn budget(&self, of: fn(&Core) -> CallBudget) -> CallBudget {
         let core = slowest(self.parts.iter().map(|part| &part.core));
-        core.map_or_else(
-            || Patience::answered_within(Duration::ZERO),
-            |core| of(core),
-        )
+        core.map_or_else(|| CallBudget::reply_within(Duration::ZERO), |core| of(core))
     }
 }
 
@@ -263,7 +260,7 @@ impl Drop for LockGuard {
         if self.unlocked || !self.parts.iter().all(is_at_home) {
             return;
         }
-        if let Err(error) = self.finish(Core::patience_for_an_answer) {
+        if let Err(error) = self.finish(Core::budget_for_a_reply) {
             tell(move || {
                 tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
             });

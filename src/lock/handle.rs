@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::acquire::acquire;
 use super::held::{Held, Needed};
 use super::{LockGuard, release, standing};
+use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -38,21 +38,21 @@ pub(super) trait Take {
     /// The client by whose time-outs a call is measured, if there can be such a lock.
     fn check(&self) -> Result<&Arc<Core>>;
 
-    /// Takes it; `None` if the patience ends before.
-    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Self::Held>>;
+    /// Takes it; `None` if the budget ends before.
+    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Self::Held>>;
 
     fn lock_with(&self, lease: Lease) -> Result<Self::Held> {
-        self.wait_for(lease, &self.check()?.patience_to_lock())
+        self.wait_for(lease, &self.check()?.budget_to_lock())
     }
 
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Self::Held>> {
-        let patience = Patience::at_most(wait, self.check()?.command_timeout);
-        self.take(lease, &patience)
+        let budget = CallBudget::at_most(wait, self.check()?.command_timeout);
+        self.take(lease, &budget)
     }
 
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Self::Held> {
         self.check()?;
-        self.wait_for(lease, &Patience::until_interrupted(interrupt))
+        self.wait_for(lease, &CallBudget::until_interrupted(interrupt))
     }
 
     /// Without a `wait` as [`lock_with`](Self::lock_with), otherwise as [`try_lock`](Self::try_lock), until
@@ -66,16 +66,16 @@ pub(super) trait Take {
     ) -> Result<Option<Self::Held>> {
         let core = self.check()?;
         let Some(wait) = wait else {
-            let patience = core.patience_to_lock().or_interrupted(interrupt);
-            return self.wait_for(lease, &patience).map(Some);
+            let budget = core.budget_to_lock().or_interrupted(interrupt);
+            return self.wait_for(lease, &budget).map(Some);
         };
-        let patience = Patience::at_most(wait, core.command_timeout).or_interrupted(interrupt);
-        self.take(lease, &patience)
+        let budget = CallBudget::at_most(wait, core.command_timeout).or_interrupted(interrupt);
+        self.take(lease, &budget)
     }
 
-    fn wait_for(&self, lease: Lease, patience: &Patience) -> Result<Self::Held> {
+    fn wait_for(&self, lease: Lease, budget: &CallBudget) -> Result<Self::Held> {
         loop {
-            if let Some(held) = self.take(lease, patience)? {
+            if let Some(held) = self.take(lease, budget)? {
                 return Ok(held);
             }
         }
@@ -90,8 +90,8 @@ impl Take for Handle {
         Ok(&self.core)
     }
 
-    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Held>> {
-        acquire(self, lease, patience)
+    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
+        acquire(self, lease, budget)
     }
 }
 
@@ -113,7 +113,7 @@ impl Handle {
         let hold = self.hold_to_unlock().ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
         })?;
-        release::release(&self.core, &hold, None, &self.core.patience_to_unlock())
+        release::release(&self.core, &hold, None, &self.core.budget_to_unlock())
     }
 
     pub(super) fn guard(&self, held: Held) -> LockGuard {

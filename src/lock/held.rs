@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::release::{self, Leaving};
-use crate::base::patience::Patience;
+use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
@@ -47,21 +47,21 @@ impl Needed {
         questions: &[Question<'_>],
         is_good: fn(&Value) -> bool,
         again: impl FnMut(usize) -> Option<Call>,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Vec<Result<Answer, NoAnswer>> {
         match self {
-            Self::All => ask_batch(questions, again, patience.answer_by(), patience),
-            Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, patience),
+            Self::All => ask_batch(questions, again, budget.reply_by(), budget),
+            Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, budget),
         }
     }
 }
 
 /// Gives all of these parts back.
-pub(super) fn release_all(held: &[Held], needed: Needed, patience: &Patience) -> Result<()> {
+pub(super) fn release_all(held: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
     let levels = held
         .iter()
         .map(|held| (&held.core, &*held.hold, Some(held.level)));
-    release_levels(levels, needed, patience)
+    release_levels(levels, needed, budget)
 }
 
 /// Gives up a level of each of these holds, the last one first. A release without a reply goes on
@@ -69,11 +69,11 @@ pub(super) fn release_all(held: &[Held], needed: Needed, patience: &Patience) ->
 pub(super) fn release_levels<'a>(
     levels: impl ExactSizeIterator<Item = Level<'a>>,
     needed: Needed,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<()> {
     let mut levels: Vec<Level<'a>> = levels.collect();
     if let (Needed::All, &[(core, hold, level)]) = (needed, &levels[..]) {
-        return release::release(core, hold, level, patience);
+        return release::release(core, hold, level, budget);
     }
     // In reverse order: other clients and threads wait for the first name, and find the others free
     // when they get it.
@@ -97,7 +97,7 @@ pub(super) fn release_levels<'a>(
     let (told, questions): (Vec<_>, Vec<_>) = told.into_iter().unzip();
     let is_good = |reply: &Value| matches!(script::verdict(reply), Ok(Verdict::Done));
     let again = |place: usize| told[place].call_again();
-    let mut answers = needed.ask(&questions, is_good, again, patience).into_iter();
+    let mut answers = needed.ask(&questions, is_good, again, budget).into_iter();
     let mut good = answers
         .as_slice()
         .iter()
@@ -108,14 +108,14 @@ pub(super) fn release_levels<'a>(
         .map(|leaving| {
             let leaving = leaving?;
             let answer = leaving.call().and_then(|_| answers.next());
-            let mut answer = answer.map(|answer| leaving.judge(answer?, patience));
+            let mut answer = answer.map(|answer| leaving.judge(answer?, budget));
             // A connection that was cut while it was idle says nothing of its server.
             if let Needed::Majority(needed) = needed
                 && good < needed
                 && !leaving.core().connections.is_suspect()
                 && matches!(&answer, Some(Err(_)))
             {
-                answer = leaving.ask_again(answer, patience);
+                answer = leaving.ask_again(answer, budget);
                 good += usize::from(matches!(&answer, Some(Ok(_))));
             }
             Ok((leaving, answer))

@@ -10,7 +10,7 @@ use super::contest::Contest;
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::standing;
-use crate::base::patience::Patience;
+use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -61,14 +61,14 @@ impl Take for Majority {
         }
     }
 
-    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
+    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
         let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
         let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
-        patience.check(&self.name)?;
+        budget.check(&self.name)?;
         if self.holds().next().is_some() {
-            return self.reenter(&terms, patience).map(Some);
+            return self.reenter(&terms, budget).map(Some);
         }
-        Contest::new(self, &terms, patience).enter()
+        Contest::new(self, &terms, budget).enter()
     }
 }
 
@@ -103,7 +103,7 @@ impl Majority {
 
     /// A further level wherever this thread holds the lock. Where nobody answers, the level counts here,
     /// and the watchdog writes it; the hold stands if a majority says so.
-    fn reenter(&self, terms: &[Terms], patience: &Patience) -> Result<Vec<Held>> {
+    fn reenter(&self, terms: &[Terms], budget: &CallBudget) -> Result<Vec<Held>> {
         let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
         if holds.len() < self.needed() {
             return Err(self.held_otherwise());
@@ -124,7 +124,7 @@ impl Majority {
             }
         };
         let questions: Vec<Question<'_>> = standing.iter().map(question).collect();
-        let answers = ask_all(&questions, self.enough(is_done), patience);
+        let answers = ask_all(&questions, self.enough(is_done), budget);
         let (mut held, mut confirmed, mut failure) = (Vec::new(), 0, None);
         for ((at, hold), answer) in standing.iter().zip(answers) {
             let core = &self.locks[*at].core;
@@ -140,7 +140,7 @@ impl Majority {
                         // A connection that was cut while it was idle says nothing of its server. But one
                         // that is dead must not cost more than a moment.
                         let (count, millis) = (hold.count() + 1, terms[*at].millis);
-                        let briefly = patience.for_a_last_word(core.command_timeout);
+                        let briefly = budget.for_cleanup(core.command_timeout);
                         standing::recount(core, hold, count, millis, &briefly)
                     };
                     match again {
@@ -166,7 +166,7 @@ impl Majority {
         if confirmed >= self.needed() {
             return Ok(held);
         }
-        let _ = release_all(&held, Needed::Majority(held.len()), patience);
+        let _ = release_all(&held, Needed::Majority(held.len()), budget);
         Err(failure.unwrap_or_else(|| self.lost(standing.iter().map(|(_, hold)| hold))))
     }
 
@@ -195,7 +195,7 @@ impl Majority {
     }
 
     pub(super) fn unlock(&self) -> Result<()> {
-        let patience = self.check()?.patience_to_unlock();
+        let budget = self.check()?.budget_to_unlock();
         let holds = self.locks.iter();
         let holds = holds.filter_map(|lock| Some((lock, lock.hold_to_unlock()?)));
         let holds: Vec<(&Handle, Arc<Hold>)> = holds.collect();
@@ -217,7 +217,7 @@ impl Majority {
             return Err(self.held_otherwise());
         }
         let needed = Needed::Majority(self.needed());
-        release_levels(levels.into_iter(), needed, &patience)
+        release_levels(levels.into_iter(), needed, &budget)
     }
 
     /// The median of `count` over the servers, so a majority has at least that.
@@ -237,7 +237,7 @@ impl Majority {
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let patience = self.check()?.patience_for_an_answer();
+        let budget = self.check()?.budget_for_a_reply();
         let questions: Vec<Question<'_>> = self
             .locks
             .iter()
@@ -248,7 +248,7 @@ impl Majority {
             })
             .collect();
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        let ask = || ask_all(&questions, self.enough(|_| true), &patience);
+        let ask = || ask_all(&questions, self.enough(|_| true), &budget);
         let mut answers = ask();
         if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
             // Connections that were cut while they were idle say nothing of their servers.
@@ -267,7 +267,7 @@ impl Majority {
             }
         }
         if lefts.len() < self.needed() {
-            return Err(joined(&self.name, failures, &patience));
+            return Err(joined(&self.name, failures, &budget));
         }
         lefts.sort_unstable();
         // A majority of the servers has it for so long, or longer.
@@ -282,7 +282,7 @@ fn is_done(reply: &Value) -> bool {
 
 /// What kept a majority from answering, as one error: a refusal, which means it, or else all servers that
 /// gave no answer.
-pub(super) fn joined(lock: &str, failures: Vec<Error>, patience: &Patience) -> Error {
+pub(super) fn joined(lock: &str, failures: Vec<Error>, budget: &CallBudget) -> Error {
     let (mut nodes, mut last) = (Vec::new(), None);
     for failure in failures {
         match failure {
@@ -296,7 +296,7 @@ pub(super) fn joined(lock: &str, failures: Vec<Error>, patience: &Patience) -> E
     Error::Unavailable {
         lock: lock.into(),
         node: nodes.join(", "),
-        waited: patience.waited(),
+        waited: budget.waited(),
         cause: last.unwrap_or_else(|| "no majority of the servers answered".into()),
     }
 }

@@ -9,9 +9,9 @@ use super::acquire::{
 use super::handle::Handle;
 use super::held::{Held, Needed, release_all};
 use super::standing::recounted;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::owner::{Owner, ThreadId};
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -48,11 +48,11 @@ impl Missing {
         self,
         lock: &Handle,
         lease: Lease,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Result<Attempted> {
         let held = match self.turn {
-            Some(turn) => take(lock, turn, lease.terms(lock.core.watchdog_lease)?, patience)?,
-            None => acquire(lock, lease, patience)?,
+            Some(turn) => take(lock, turn, lease.terms(lock.core.watchdog_lease)?, budget)?,
+            None => acquire(lock, lease, budget)?,
         };
         Ok(Attempted {
             held: held.into_iter().collect(),
@@ -63,29 +63,29 @@ impl Missing {
 
 /// Takes the first of these locks, in their order, up to the first one that is not granted. What
 /// was granted behind that one is given back. If the attempt fails, all is given back.
-pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> Result<Attempted> {
+pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Attempted> {
     let Handle { core, key, .. } = locks[0];
     core.check_process(key.name())?;
-    patience.check(key.name())?;
+    budget.check(key.name())?;
     let terms = lease.terms(core.watchdog_lease)?;
     let mut parts = line_up(locks)?;
     if parts.len() < 2 {
         let turn = parts.pop().and_then(|part| part.way.turn());
         let missing = Missing::new(turn);
-        return missing.take(locks[0], lease, patience);
+        return missing.take(locks[0], lease, budget);
     }
     let since = parts.iter_mut().filter_map(Part::begin).min();
-    patience.silent_since(Some(since.unwrap_or_else(Moment::now)));
+    budget.silent_since(Some(since.unwrap_or_else(Moment::now)));
     let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
     // Time for two copies of a request. Granted locks are not renewed before this ends, and those
     // behind a refused lock stay taken until then.
     let briefly = Moment::now().after(core.command_timeout * 2);
-    let answer_by = patience.answer_by().min(briefly);
-    let answers = ask_batch(&questions, again, answer_by, patience);
+    let reply_by = budget.reply_by().min(briefly);
+    let answers = ask_batch(&questions, again, reply_by, budget);
     let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
     for (part, answer) in parts.into_iter().zip(answers) {
-        match part.came_to(terms, answer, patience) {
+        match part.came_to(terms, answer, budget) {
             Ok(granted) if stopped.is_none() => kept.push(granted),
             Ok(granted) => back.add(granted, terms),
             Err(refusal) => {
@@ -103,18 +103,18 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, patience: &Patience) -> R
             back.turns.extend(missing.turn);
             kept.into_iter()
                 .for_each(|granted| back.add(granted, terms));
-            back.give(core, patience);
+            back.give(core, budget);
             return Err(error);
         }
         Some((missing, None)) => Some(missing),
         None => None,
     };
     let held = |granted| match granted {
-        Granted::Lock(turn, hold) => begin(core, turn, hold, patience),
+        Granted::Lock(turn, hold) => begin(core, turn, hold, budget),
         Granted::Level(held) => held,
     };
     let held = kept.into_iter().map(held).collect();
-    back.give(core, patience);
+    back.give(core, budget);
     Ok(Attempted { held, missing })
 }
 
@@ -223,10 +223,10 @@ impl<'a> Part<'a> {
         self,
         terms: Terms,
         answer: Result<Answer, NoAnswer>,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;
-        let is_over = patience.is_over();
+        let is_over = budget.is_over();
         let turn = match self.way {
             Way::First(turn) => turn,
             Way::Again(hold, _) => {
@@ -244,7 +244,7 @@ impl<'a> Part<'a> {
                 Refusal::of(Some(turn))
             }
             Ok(Found::TooLate) => Refusal {
-                error: is_over.then(|| too_late(core, key, patience)),
+                error: is_over.then(|| too_late(core, key, budget)),
                 ..Refusal::of(Some(turn))
             },
             Ok(Found::Unreplicated(unwanted, confirmed)) => {
@@ -302,8 +302,8 @@ impl Back {
     }
 
     /// Gives it back in the rest of the call, or in the background.
-    fn give(self, core: &Core, patience: &Patience) {
-        let rest = patience.rest(core.command_timeout);
+    fn give(self, core: &Core, budget: &CallBudget) {
+        let rest = budget.rest(core.command_timeout);
         if !self.unwanted.is_empty() {
             give_back(core, self.unwanted, &rest);
         }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::standing;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{self, Owner};
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped, Written};
@@ -19,10 +19,10 @@ pub(super) fn release(
     core: &Core,
     hold: &Hold,
     level: Option<LevelId>,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<()> {
     let leaving = Leaving::begin(core, hold, level)?;
-    let result = leaving.ask(patience);
+    let result = leaving.ask(budget);
     leaving.finish(result)
 }
 
@@ -119,21 +119,21 @@ impl<'a> Leaving<'a> {
     }
 
     /// Tells it until there is an answer.
-    pub(super) fn ask(&self, patience: &Patience) -> Option<Result<Answer, NoAnswer>> {
+    pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Answer, NoAnswer>> {
         let call = self.call()?;
         let connections = &self.core.connections;
-        let answer = connections.ask_anew(self.key(), &call, || self.call_again(), patience);
-        Some(answer.and_then(|answer| self.judge(answer, patience)))
+        let answer = connections.ask_anew(self.key(), &call, || self.call_again(), budget);
+        Some(answer.and_then(|answer| self.judge(answer, budget)))
     }
 
     /// An answer says nothing of what earlier copies did at another server.
-    pub(super) fn judge(&self, answer: Answer, patience: &Patience) -> Result<Answer, NoAnswer> {
+    pub(super) fn judge(&self, answer: Answer, budget: &CallBudget) -> Result<Answer, NoAnswer> {
         let is_gone = matches!(script::verdict(&answer.reply), Ok(Verdict::Lost(_)));
         if matches!(self.what, What::Last) && is_gone && answer.in_vain.was_elsewhere() {
             // An earlier copy has released it, or it was lost before that.
             let cause = "its server was replaced meanwhile, and the new one does not know the hold";
             let connections = &self.core.connections;
-            let error = connections.unavailable(self.key(), patience, cause.into());
+            let error = connections.unavailable(self.key(), budget, cause.into());
             return Err(NoAnswer {
                 error,
                 in_vain: answer.in_vain,
@@ -146,7 +146,7 @@ impl<'a> Leaving<'a> {
     pub(super) fn ask_again(
         &self,
         before: Option<Result<Answer, NoAnswer>>,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Option<Result<Answer, NoAnswer>> {
         let Some(Err(before)) = before else {
             return before;
@@ -155,7 +155,7 @@ impl<'a> Leaving<'a> {
             // No two copies of a count have one name: the watchdog writes it under another.
             return Some(Err(before));
         }
-        Some(match self.ask(patience)? {
+        Some(match self.ask(budget)? {
             Ok(mut answer) => {
                 answer.in_vain.add(before.in_vain);
                 Ok(answer)

@@ -8,8 +8,8 @@ use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
+use crate::base::call_budget::{CallBudget, by_chance};
 use crate::base::clock::Moment;
-use crate::base::patience::{Patience, by_chance};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals, drift};
@@ -69,14 +69,14 @@ impl Take for Several {
         slowest(cores).ok_or_else(|| refused("an empty list".into(), "it has one name at least"))
     }
 
-    /// Takes all of them; `None` if the patience ends before.
-    fn take(&self, lease: Lease, patience: &Patience) -> Result<Option<Vec<Held>>> {
-        patience.share_grace();
+    /// Takes all of them; `None` if the budget ends before.
+    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
+        budget.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
         // Since when their leases have not lasted until all were had.
         let mut lost = None;
         loop {
-            match self.take_in(&order, lease, patience) {
+            match self.take_in(&order, lease, budget) {
                 Ok(Round::Taken(held)) => return Ok(Some(held)),
                 // Begins with the one that was not to be had: while it is waited for, nothing is held.
                 Ok(Round::Refused(at)) => {
@@ -84,12 +84,12 @@ impl Take for Several {
                     lost = None;
                 }
                 Ok(Round::Lost) => {
-                    patience.silent_since(Some(*lost.get_or_insert_with(Moment::now)));
-                    if patience.answer_by().is_past() {
+                    budget.silent_since(Some(*lost.get_or_insert_with(Moment::now)));
+                    if budget.reply_by().is_past() {
                         let cause = "the leases of the first are over before all are taken";
                         let first = order[0];
                         let connections = &first.core.connections;
-                        return Err(connections.unavailable(&first.key, patience, cause.into()));
+                        return Err(connections.unavailable(&first.key, budget, cause.into()));
                     }
                 }
                 Err(Error::Interrupted { .. }) => {
@@ -99,10 +99,10 @@ impl Take for Several {
                 }
                 Err(error) => return Err(error),
             }
-            if patience.is_over() {
+            if budget.is_over() {
                 return Ok(None);
             }
-            patience.sleep(PAUSE);
+            budget.sleep(PAUSE);
         }
     }
 }
@@ -131,8 +131,8 @@ impl Several {
     /// Takes the locks in this order. Neighbours of one client are asked for in one pipeline. A
     /// lock that others hold is waited for alone, while those before it are held. If not all are
     /// taken, what was taken is given back.
-    fn take_in(&self, order: &[&Handle], lease: Lease, patience: &Patience) -> Result<Round> {
-        let mut taken = Taken::new(patience);
+    fn take_in(&self, order: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Round> {
+        let mut taken = Taken::new(budget);
         let mut in_time = Moment::NEVER;
         let mut missing: Option<Missing> = None;
         while let Some(&lock) = order.get(taken.held.len()) {
@@ -142,12 +142,12 @@ impl Several {
                 .is_none_or(|missing| !missing.is_unanswered)
             {
                 // What the last one met says nothing about this one.
-                patience.silent_since(None);
+                budget.silent_since(None);
             }
             let until = in_time.min(self.yield_by(at));
             let hurried =
-                (until < Moment::NEVER).then(|| patience.until(until, lock.core.command_timeout));
-            let limit = hurried.as_ref().unwrap_or(patience);
+                (until < Moment::NEVER).then(|| budget.until(until, lock.core.command_timeout));
+            let limit = hurried.as_ref().unwrap_or(budget);
             let attempted = match missing.take() {
                 Some(missing) => missing.take(lock, lease, limit),
                 None => attempt(of_one_client(&order[at..]), lease, limit),
@@ -155,7 +155,7 @@ impl Several {
             let attempted = match attempted {
                 // The whole call may have more time for an answer than one who holds others has.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
-                    if hurried.is_some() && !patience.is_over() =>
+                    if hurried.is_some() && !budget.is_over() =>
                 {
                     return Ok(Round::Refused(at));
                 }
@@ -194,7 +194,7 @@ impl Several {
     }
 
     pub(super) fn unlock(&self) -> Result<()> {
-        let patience = self.check()?.patience_to_unlock();
+        let budget = self.check()?.budget_to_unlock();
         let holds = self
             .locks
             .iter()
@@ -205,7 +205,7 @@ impl Several {
             lock: self.name().into(),
         })?;
         let levels = holds.iter().map(|(core, hold)| (*core, &**hold, None));
-        release_levels(levels, Needed::All, &patience)
+        release_levels(levels, Needed::All, &budget)
     }
 
     /// The least of `count` of what this thread holds.
@@ -223,7 +223,7 @@ impl Several {
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let patience = self.check()?.patience_for_an_answer();
+        let budget = self.check()?.budget_for_a_reply();
         let mut questions = Vec::with_capacity(self.locks.len());
         for Handle { core, key, .. } in self.locks.iter() {
             core.check_process(key.name())?;
@@ -234,7 +234,7 @@ impl Several {
             });
         }
         let mut longest = None;
-        let answers = ask_batch(&questions, |_| None, patience.answer_by(), &patience);
+        let answers = ask_batch(&questions, |_| None, budget.reply_by(), &budget);
         for (question, answer) in questions.iter().zip(answers) {
             let answer = answer.map_err(|no_answer| no_answer.error)?;
             let found = script::inspected(answer.reply)
@@ -268,22 +268,22 @@ fn half_time(held: &Held, lease: Lease) -> Moment {
 struct Taken<'p> {
     held: Vec<Held>,
     /// That of the call.
-    patience: &'p Patience,
+    budget: &'p CallBudget,
 }
 
 impl<'p> Taken<'p> {
-    fn new(patience: &'p Patience) -> Self {
+    fn new(budget: &'p CallBudget) -> Self {
         Self {
             held: Vec::new(),
-            patience,
+            budget,
         }
     }
 
     /// What is left of the call's time.
-    fn rest(&self) -> Patience {
+    fn rest(&self) -> CallBudget {
         let slowest = slowest(self.held.iter().map(|held| &held.core));
         let time = slowest.map(|core| core.command_timeout);
-        self.patience.rest(time.unwrap_or_default())
+        self.budget.rest(time.unwrap_or_default())
     }
 
     /// Makes sure that what was taken before others were waited for still stands, and brings its lease up

@@ -5,10 +5,10 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 
 use super::held::{Held, Needed, together};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::Owner;
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
@@ -23,13 +23,13 @@ pub(super) fn recount(
     hold: &Hold,
     count: u32,
     millis: u64,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<Moment> {
     let begun = hold.begin_count();
     let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.count_again(&begun)));
     let connections = &core.connections;
-    let result = connections.ask_anew(hold.key(), &request(&begun), anew, patience);
+    let result = connections.ask_anew(hold.key(), &request(&begun), anew, budget);
     recounted(core, hold, result)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn recounted(
 }
 
 /// As [`recount`], but leaves the levels as they are.
-fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<Moment> {
+fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<Moment> {
     loop {
         let owner = hold.ask()?;
         let request = script::renew(&[Renewal {
@@ -69,7 +69,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
             owner: owner.clone(),
             millis,
         }]);
-        let result = core.connections.ask(hold.key(), &request, patience);
+        let result = core.connections.ask(hold.key(), &request, budget);
         if !in_vain(&result).is_ambiguous() {
             hold.answered();
         }
@@ -89,13 +89,13 @@ fn renew(core: &Core, hold: &Hold, millis: u64, patience: &Patience) -> Result<M
 /// Asks whether the hold stands; if not, it is lost from here on. Without an answer nothing is known.
 #[cfg(feature = "cli")]
 pub(super) fn confirm(core: &Core, hold: &Hold) {
-    let _ = renew(core, hold, 0, &core.patience_for_an_answer());
+    let _ = renew(core, hold, 0, &core.budget_for_a_reply());
 }
 
 /// Asks whether these holds stand; one that does not is lost from here on. Without an answer
 /// nothing is known.
 #[cfg(feature = "cli")]
-pub(super) fn confirm_all(parts: &[Held], needed: Needed, patience: &Patience) {
+pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
     let asked: Vec<(&Held, Owner)> = parts
         .iter()
         .filter_map(|part| Some((part, part.hold.ask().ok()?)))
@@ -104,7 +104,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, patience: &Patience) {
         .iter()
         .map(|(part, owner)| renewal(part, owner, 0))
         .collect();
-    let answers = needed.ask(&questions, stands, |_| None, patience);
+    let answers = needed.ask(&questions, stands, |_| None, budget);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
         if !in_vain(&answer).is_ambiguous() {
             hold.answered();
@@ -183,11 +183,11 @@ pub(super) fn extend(
     core: &Core,
     hold: &Hold,
     duration: Duration,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<()> {
     let millis = whole_millis("lease", duration)?;
     hold.check()?;
-    let asked = renew(core, hold, millis, patience)?;
+    let asked = renew(core, hold, millis, budget)?;
     hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id());
     Ok(())
@@ -197,10 +197,10 @@ pub(super) fn extend(
 pub(super) fn extend_all(
     parts: &[(&Held, Duration)],
     needed: Needed,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<()> {
     if let (Needed::All, &[(part, duration)]) = (needed, parts) {
-        return extend(&part.core, &part.hold, duration, patience);
+        return extend(&part.core, &part.hold, duration, budget);
     }
     let millis = |&(_, duration): &(&Held, Duration)| whole_millis("lease", duration);
     let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
@@ -211,7 +211,7 @@ pub(super) fn extend_all(
             Some(renewal(part, owner.as_ref().ok()?, millis))
         })
         .collect();
-    let answers = needed.ask(&questions, stands, |_| None, patience);
+    let answers = needed.ask(&questions, stands, |_| None, budget);
     let mut answers = answers.into_iter();
     let finish =
         |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<Owner>), u64)| {
@@ -227,7 +227,7 @@ pub(super) fn extend_all(
                 (Ok(answer), _) => answer,
                 // A connection that was cut while it was idle says nothing of its server.
                 (Err(_), Needed::Majority(_)) if !core.connections.is_suspect() => {
-                    let briefly = patience.for_a_last_word(core.command_timeout);
+                    let briefly = budget.for_cleanup(core.command_timeout);
                     return extend(core, hold, duration, &briefly);
                 }
                 (Err(no_answer), _) => return Err(failure(core, hold, no_answer.error)),
@@ -239,7 +239,7 @@ pub(super) fn extend_all(
                     Ok(())
                 }
                 // Asked under a name that its own thread has changed meanwhile: nothing is known.
-                Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, patience),
+                Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, budget),
                 Err(reason) => Err(lose(core, hold, reason)),
             }
         };
@@ -250,32 +250,27 @@ pub(super) fn extend_all(
 
 /// Who holds a lock, as Redis knows it.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let reply = ask_once(
-        core,
-        key,
-        &script::inspect(key),
-        &core.patience_for_an_answer(),
-    )?;
+    let reply = ask_once(core, key, &script::inspect(key), &core.budget_for_a_reply())?;
     script::inspected(reply).map_err(|error| core.connections.refusal(key, error))
 }
 
 /// Deletes a hold, whose ever it is; whether there was one.
 pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
-    let patience = core.patience_for_an_answer();
-    let reply = ask_once(core, key, &script::force_unlock(key), &patience)?;
+    let budget = core.budget_for_a_reply();
+    let reply = ask_once(core, key, &script::force_unlock(key), &budget)?;
     let forced = script::forced(&reply).map_err(|error| core.connections.refusal(key, error))?;
     if let (true, Some(hold)) = (forced, core.queue.standing_hold(key.key())) {
         // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
         // the watchdog will ask.
-        let _ = renew(core, &hold, 0, &patience);
+        let _ = renew(core, &hold, 0, &budget);
     }
     Ok(forced)
 }
 
-fn ask_once(core: &Core, key: &LockKey, request: &Call, patience: &Patience) -> Result<Value> {
+fn ask_once(core: &Core, key: &LockKey, request: &Call, budget: &CallBudget) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
-    match core.connections.ask(key, request, patience) {
+    match core.connections.ask(key, request, budget) {
         Ok(answer) => Ok(answer.reply),
         Err(no_answer) => Err(no_answer.error),
     }

@@ -1,10 +1,10 @@
 //! The wait at home: behind the other threads of this process, for the turn to ask Redis.
 
 use super::handle::Handle;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
-use crate::base::patience::Patience;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{LinedUp, Turn};
@@ -22,16 +22,16 @@ use crate::local::{LinedUp, Turn};
 pub(super) fn wait_in_line(
     handle: &Handle,
     parts: &[Handle],
-    patience: &Patience,
+    budget: &CallBudget,
     heard: Moment,
 ) -> Result<Option<Turn>> {
     let Handle { core, key, .. } = handle;
     let (queue, thread) = (&core.queue, ThreadId::current());
-    let is_settled = || patience.is_over() && !queue.is_open(key.key(), heard);
+    let is_settled = || budget.is_over() && !queue.is_open(key.key(), heard);
     if is_settled() {
         return Ok(None);
     }
-    match queue.line_up(key.key(), thread, patience.waker()) {
+    match queue.line_up(key.key(), thread, budget.waker()) {
         LinedUp::Turn(turn) => return Ok(Some(turn)),
         LinedUp::Behind { first: true } => confirm_soon(parts),
         LinedUp::Behind { first: false } => {}
@@ -39,14 +39,14 @@ pub(super) fn wait_in_line(
     // Set when the wait for the lock is over, and the reply is still to come.
     let mut reply_by = None;
     loop {
-        if patience.is_over() && reply_by.is_none() {
+        if budget.is_over() && reply_by.is_none() {
             // Before the checks below: a reply that they do not see wakes this thread.
-            queue.await_reply(key.key(), thread, patience.waker());
+            queue.await_reply(key.key(), thread, budget.waker());
             let time = Moment::now().after(core.command_timeout);
-            reply_by = Some(patience.call_ends().min(time));
+            reply_by = Some(budget.ends().min(time));
         }
         // What has come while this thread could not run counts, however late it is.
-        if !patience.is_interrupted() {
+        if !budget.is_interrupted() {
             if let Some(turn) = queue.take_turn(key.key(), thread) {
                 return Ok(Some(turn));
             }
@@ -55,22 +55,22 @@ pub(super) fn wait_in_line(
             }
         }
         let silent = queue.unanswered(key.key());
-        patience.silent_since(silent);
-        let given_up = patience.check(key.name()).and_then(|()| match reply_by {
+        budget.silent_since(silent);
+        let given_up = budget.check(key.name()).and_then(|()| match reply_by {
             // That too few replicas have it is an answer.
             Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
-                Err(no_answer(core, key, patience))
+                Err(no_answer(core, key, budget))
             }
             Some(_) => Ok(()),
-            None => silence(core, key, silent, patience),
+            None => silence(core, key, silent, budget),
         });
         if let Err(error) = given_up {
             drop(queue.leave(key.key(), thread));
             return Err(error);
         }
         match reply_by {
-            Some(end) => patience.pause(end.left()),
-            None => patience.sleep(patience.answer_by().left()),
+            Some(end) => budget.pause(end.left()),
+            None => budget.sleep(budget.reply_by().left()),
         };
     }
 }
@@ -90,19 +90,19 @@ pub(super) fn silence(
     core: &Core,
     key: &LockKey,
     since: Option<Moment>,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Result<()> {
-    if since.is_some() && patience.answer_by().is_past() {
-        return Err(no_answer(core, key, patience));
+    if since.is_some() && budget.reply_by().is_past() {
+        return Err(no_answer(core, key, budget));
     }
     Ok(())
 }
 
 /// What the thread with the turn has asked has had no answer that counts.
-fn no_answer(core: &Core, key: &LockKey, patience: &Patience) -> Error {
+fn no_answer(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     if let Some(confirmed) = core.queue.confirmed(key.key()) {
         return core.connections.too_few_replicas(key, confirmed);
     }
     let cause = "no reply in time to the thread that asks for all of this process";
-    core.connections.unavailable(key, patience, cause.into())
+    core.connections.unavailable(key, budget, cause.into())
 }

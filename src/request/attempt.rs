@@ -7,9 +7,9 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::Connections;
 use super::answer::InVain;
+use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::patience::GRACE;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Nowhere, Redirect};
@@ -74,10 +74,10 @@ impl Connections {
         &self,
         lock: &LockKey,
         call: &Call,
-        answer_by: Moment,
+        reply_by: Moment,
         in_vain: &mut InVain,
     ) -> Result<Replied, Failure> {
-        let time = self.connect_timeout.min(answer_by.left());
+        let time = self.connect_timeout.min(reply_by.left());
         let server = self.topology.server(lock, time);
         let mut to = Redirect {
             server: server.map_err(|nowhere| Failure::nowhere(lock, nowhere))?,
@@ -85,14 +85,14 @@ impl Connections {
         };
         let mut sent_on_by: Option<Arc<Server>> = None;
         for _ in 0..REDIRECTIONS {
-            let error = match self.attempt_at(&to, call, answer_by, in_vain) {
+            let error = match self.attempt_at(&to, call, reply_by, in_vain) {
                 Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
                 result => {
                     if let (Ok(replied), Some(from)) = (&result, &sent_on_by)
                         && to.asking
                         && call.has_released(&replied.reply)
                     {
-                        self.announce_at(from, lock, answer_by);
+                        self.announce_at(from, lock, reply_by);
                     }
                     return result;
                 }
@@ -115,12 +115,12 @@ impl Connections {
         &self,
         to: &Redirect,
         call: &Call,
-        answer_by: Moment,
+        reply_by: Moment,
         in_vain: &mut InVain,
     ) -> Result<Replied, Failure> {
-        let (mut slot, mut wire) = self.checkout(&to.server, answer_by, call.is_repeatable())?;
+        let (mut slot, mut wire) = self.checkout(&to.server, reply_by, call.is_repeatable())?;
         let asked = Moment::now();
-        let time = || self.command_timeout.min(answer_by.left());
+        let time = || self.command_timeout.min(reply_by.left());
         let result = wire.run(call, to.asking, time);
         let established = wire.is_established();
         let error = match result {
@@ -128,7 +128,7 @@ impl Connections {
                 to.server.answered();
                 let replicated = match self.min_replicas {
                     Some(wanted) if call.has_taken(&reply) => {
-                        self.replicate(&mut wire, wanted, answer_by)
+                        self.replicate(&mut wire, wanted, reply_by)
                     }
                     _ => Ok(None),
                 };
@@ -174,21 +174,21 @@ impl Connections {
     pub(super) fn replicate(
         &self,
         wire: &mut Wire,
-        (wanted, patience): (u32, Duration),
-        answer_by: Moment,
+        (wanted, budget): (u32, Duration),
+        reply_by: Moment,
     ) -> RedisResult<Option<u32>> {
-        let left = answer_by.left();
-        let patience = patience.min(left);
+        let left = reply_by.left();
+        let budget = budget.min(left);
         // The reply to a WAIT that ends with the time of the call is on its way then.
-        let reply = self.command_timeout.min((left - patience).max(GRACE));
-        let confirmed = wire.replicate(wanted, patience, reply)?;
+        let reply = self.command_timeout.min((left - budget).max(GRACE));
+        let confirmed = wire.replicate(wanted, budget, reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
     /// Announces a release at the server from which the lock is migrating, because waiting threads
     /// may still listen there.
-    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, answer_by: Moment) {
-        let time = HINT_TIMEOUT.min(answer_by.left());
+    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, reply_by: Moment) {
+        let time = HINT_TIMEOUT.min(reply_by.left());
         let command = from.node.publish().command();
         let _ = self.publish(from, command, lock.channel(), "0", time);
     }
@@ -202,13 +202,13 @@ impl Connections {
         text: &str,
         time: Duration,
     ) -> Result<(), Failure> {
-        let answer_by = Moment::now().after(time);
-        let (mut slot, mut wire) = self.checkout(server, answer_by, true)?;
+        let reply_by = Moment::now().after(time);
+        let (mut slot, mut wire) = self.checkout(server, reply_by, true)?;
         let hint = redis::cmd(command)
             .arg(channel)
             .arg(text)
             .get_packed_command();
-        wire.give(self.command_timeout.min(answer_by.left()));
+        wire.give(self.command_timeout.min(reply_by.left()));
         wire.send(&hint).and_then(|()| wire.receive())?;
         slot.put(wire);
         Ok(())
@@ -220,21 +220,21 @@ impl Connections {
     fn checkout<'a>(
         &self,
         server: &'a Server,
-        answer_by: Moment,
+        reply_by: Moment,
         repeatable: bool,
     ) -> Result<(Slot<'a>, Wire), Failure> {
         let mut slot = server
             .pool
-            .slot(self.pool_timeout.min(answer_by.left()))
+            .slot(self.pool_timeout.min(reply_by.left()))
             .map_err(|_| Failure::NoSlot)?;
         if repeatable && let Some(wire) = slot.take() {
             return Ok((slot, wire));
         }
         // Until the new connection is put back, an open one stays in the slot.
-        let opened = server.node.open(self.connect_timeout.min(answer_by.left()));
+        let opened = server.node.open(self.connect_timeout.min(reply_by.left()));
         let wire = opened.or_else(|error| {
             server.failed(&error, false);
-            let time = RETURN_TIMEOUT.min(answer_by.left());
+            let time = RETURN_TIMEOUT.min(reply_by.left());
             slot.another(time).ok_or(error)
         })?;
         Ok((slot, wire))

@@ -8,10 +8,10 @@ use redis::{RedisError, Value};
 use super::attempt::{Failure, REDIRECTIONS, Replied};
 use super::fanout::Fanout;
 use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner;
-use crate::base::patience::Patience;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::Redirect;
@@ -42,15 +42,15 @@ pub(crate) struct Enough {
 pub(crate) fn ask_all(
     questions: &[Question<'_>],
     enough: Enough,
-    patience: &Patience,
+    budget: &CallBudget,
 ) -> Vec<Result<Answer, NoAnswer>> {
     let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
-    Fanout::new(&mut requests, Some(enough), patience.answer_by()).run();
+    Fanout::new(&mut requests, Some(enough), budget.reply_by()).run();
     requests.iter_mut().for_each(Request::settle);
-    finish(requests, patience)
+    finish(requests, budget)
 }
 
-/// Sends each question until it has a clear answer, all of them within one deadline, `answer_by`.
+/// Sends each question until it has a clear answer, all of them within one deadline, `reply_by`.
 /// What goes to one server goes out together on one connection. Before another copy of a question
 /// is sent, while an earlier one may be under way, `again` can put another call in its place. All
 /// calls must be repeatable.
@@ -61,14 +61,14 @@ pub(crate) fn ask_all(
 pub(crate) fn ask_batch(
     questions: &[Question<'_>],
     mut again: impl FnMut(usize) -> Option<Call>,
-    answer_by: Moment,
-    patience: &Patience,
+    reply_by: Moment,
+    budget: &CallBudget,
 ) -> Vec<Result<Answer, NoAnswer>> {
     let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
     let (mut pause, mut redirections) = (Duration::ZERO, 0);
-    while !answer_by.is_past() {
+    while !reply_by.is_past() {
         let copies: Vec<u32> = requests.iter().map(|r| r.in_vain.copies).collect();
-        Fanout::new(&mut requests, None, answer_by).run();
+        Fanout::new(&mut requests, None, reply_by).run();
         requests.iter_mut().for_each(Request::settle_or_follow);
         let mut open = requests.iter().filter(|r| r.is_open()).peekable();
         if open.peek().is_none() {
@@ -80,7 +80,7 @@ pub(crate) fn ask_batch(
             continue;
         }
         redirections = 0;
-        patience.pause(pause.min(answer_by.left()));
+        budget.pause(pause.min(reply_by.left()));
         pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         for (place, request) in requests.iter_mut().enumerate() {
             if !request.is_open() {
@@ -90,7 +90,7 @@ pub(crate) fn ask_batch(
                 // The servers have sent it on to one another.
                 request.redirect = None;
             }
-            if let Err(interrupted) = patience.check(request.question.lock.name()) {
+            if let Err(interrupted) = budget.check(request.question.lock.name()) {
                 request.outcome = Some(Err(Failure::Final(interrupted)));
             } else if request.in_vain.copies > copies[place] {
                 request.newer = again(place).or(request.newer.take());
@@ -98,14 +98,14 @@ pub(crate) fn ask_batch(
         }
     }
     for request in &requests {
-        request.announce(answer_by);
+        request.announce(reply_by);
     }
-    finish(requests, patience)
+    finish(requests, budget)
 }
 
-fn finish(requests: Vec<Request<'_>>, patience: &Patience) -> Vec<Result<Answer, NoAnswer>> {
+fn finish(requests: Vec<Request<'_>>, budget: &CallBudget) -> Vec<Result<Answer, NoAnswer>> {
     let requests = requests.into_iter();
-    let outcomes: Vec<_> = requests.map(|request| request.finish(patience)).collect();
+    let outcomes: Vec<_> = requests.map(|request| request.finish(budget)).collect();
     if outcomes
         .iter()
         .any(|outcome| in_vain(outcome).is_ambiguous())
@@ -210,7 +210,7 @@ impl<'q> Request<'q> {
 
     /// Also announces a release at the server from which the lock is migrating, because waiting
     /// threads may still listen there.
-    fn announce(&self, answer_by: Moment) {
+    fn announce(&self, reply_by: Moment) {
         if let (Some(Ok(replied)), Some(from)) = (&self.outcome, &self.sent_on_by)
             && self.is_asking()
             && self.call().has_released(&replied.reply)
@@ -218,11 +218,11 @@ impl<'q> Request<'q> {
             let Question {
                 connections, lock, ..
             } = self.question;
-            connections.announce_at(from, lock, answer_by);
+            connections.announce_at(from, lock, reply_by);
         }
     }
 
-    fn finish(self, patience: &Patience) -> Result<Answer, NoAnswer> {
+    fn finish(self, budget: &CallBudget) -> Result<Answer, NoAnswer> {
         let in_vain = self.in_vain;
         let error: Error = match self.outcome {
             Some(Ok(replied)) => {
@@ -239,7 +239,7 @@ impl<'q> Request<'q> {
                 let Question {
                     connections, lock, ..
                 } = self.question;
-                connections.unavailable(lock, patience, cause)
+                connections.unavailable(lock, budget, cause)
             }
         };
         Err(NoAnswer { error, in_vain })

@@ -19,9 +19,9 @@ pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
 pub(crate) use talk::Talk;
 pub(crate) use volley::Volley;
 
+use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
 use crate::base::owner;
-use crate::base::patience::Patience;
 use crate::config::Config;
 use crate::error::{Cause, Error, Result};
 use crate::script::{self, Call};
@@ -58,7 +58,7 @@ impl Connections {
         }
     }
 
-    /// Runs `call` until Redis gives a clear answer, for as long as `patience` has for it.
+    /// Runs `call` until Redis gives a clear answer, for as long as `budget` has for it.
     ///
     /// The calling thread's owner name is retired if a copy of the call may still be under way: the
     /// copy may carry that name.
@@ -66,9 +66,9 @@ impl Connections {
         &self,
         lock: &LockKey,
         call: &Call,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Result<Answer, NoAnswer> {
-        self.ask_anew(lock, call, || None, patience)
+        self.ask_anew(lock, call, || None, budget)
     }
 
     /// As [`ask`](Self::ask), but whenever a copy may be under way, `anew` can put another call in place
@@ -78,10 +78,10 @@ impl Connections {
         lock: &LockKey,
         call: &Call,
         anew: impl FnMut() -> Option<Call>,
-        patience: &Patience,
+        budget: &CallBudget,
     ) -> Result<Answer, NoAnswer> {
         let mut in_vain = InVain::default();
-        let result = self.ask_until_answered(lock, call, anew, patience, &mut in_vain);
+        let result = self.ask_until_answered(lock, call, anew, budget, &mut in_vain);
         if in_vain.is_ambiguous() {
             owner::retire();
         }
@@ -101,17 +101,17 @@ impl Connections {
         lock: &LockKey,
         call: &Call,
         mut anew: impl FnMut() -> Option<Call>,
-        patience: &Patience,
+        budget: &CallBudget,
         in_vain: &mut InVain,
     ) -> Result<Replied> {
-        let answer_by = patience.answer_by();
+        let reply_by = budget.reply_by();
         let mut pause = Duration::ZERO;
         let mut copies = 0;
         let mut newer = None;
         let mut cause: Option<Cause> = None;
         loop {
             let call = newer.as_ref().unwrap_or(call);
-            match self.attempt(lock, call, answer_by, in_vain) {
+            match self.attempt(lock, call, reply_by, in_vain) {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::NoServer(found)) => cause = Some(found),
@@ -128,11 +128,11 @@ impl Connections {
                 }
                 Err(Failure::Redis(error)) => return Err(self.refusal(lock, error)),
             }
-            patience.pause(pause.min(answer_by.left()));
-            patience.check(lock.name())?;
-            if answer_by.is_past() || (in_vain.is_ambiguous() && !call.is_repeatable()) {
+            budget.pause(pause.min(reply_by.left()));
+            budget.check(lock.name())?;
+            if reply_by.is_past() || (in_vain.is_ambiguous() && !call.is_repeatable()) {
                 let cause = cause.unwrap_or_else(|| "no reply in time".into());
-                return Err(self.unavailable(lock, patience, cause));
+                return Err(self.unavailable(lock, budget, cause));
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
             if in_vain.copies > copies {
@@ -158,11 +158,11 @@ impl Connections {
     }
 
     /// The error of a call that ran out of time for an answer.
-    pub(crate) fn unavailable(&self, lock: &LockKey, patience: &Patience, cause: Cause) -> Error {
+    pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
             node: self.topology.name(lock).as_ref().into(),
-            waited: patience.waited(),
+            waited: budget.waited(),
             cause,
         }
     }

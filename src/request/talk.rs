@@ -19,7 +19,7 @@ use crate::transport::wire::Wire;
 pub(crate) struct Talk {
     wire: Wire,
     /// For each reply.
-    patience: Duration,
+    budget: Duration,
 }
 
 impl Connections {
@@ -67,7 +67,7 @@ impl Connections {
     pub(crate) fn talk(&self, server: &Server) -> RedisResult<Talk> {
         Ok(Talk {
             wire: server.node.open(self.connect_timeout)?,
-            patience: self.command_timeout,
+            budget: self.command_timeout,
         })
     }
 }
@@ -80,18 +80,18 @@ impl Talk {
 
     /// The reply; an error reply is an error.
     pub(crate) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.wire.give(self.patience);
+        self.wire.give(self.budget);
         self.wire.send(&command.get_packed_command())?;
         self.wire.receive()
     }
 
     /// The replies, one for each command. Error replies are among them.
     pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
-        self.wire.give(self.patience);
+        self.wire.give(self.budget);
         self.wire.send(&commands.get_packed_pipeline())?;
         let mut replies = Vec::with_capacity(commands.len());
         for _ in 0..commands.len() {
-            self.wire.give(self.patience);
+            self.wire.give(self.budget);
             match self.wire.receive() {
                 Err(error) if !Advice::is_reply(&error) => return Err(error),
                 reply => replies.push(reply),

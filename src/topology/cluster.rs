@@ -29,7 +29,7 @@ pub(super) struct Cluster {
     first: AtomicUsize,
     lookout: Lookout,
     /// For one server.
-    patience: Duration,
+    budget: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Cluster {
             map: RwLock::default(),
             first: AtomicUsize::new(0),
             lookout: Lookout::default(),
-            patience: config.connect_timeout.min(config.command_timeout),
+            budget: config.connect_timeout.min(config.command_timeout),
         }
     }
 
@@ -125,7 +125,7 @@ impl Cluster {
         let found = ask_in_turn(
             &candidates,
             Role::OfCluster,
-            self.patience,
+            self.budget,
             deadline,
             |node, time| {
                 teller = Some(node.host().to_owned());

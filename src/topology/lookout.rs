@@ -57,12 +57,12 @@ pub(super) enum Found<T> {
 }
 
 /// Asks one after the other, taken for `role`, until somebody answers what is asked. Each has an equal
-/// share of the time, and no more than `patience`, so that one that is silent leaves time for the next. What
+/// share of the time, and no more than `budget`, so that one that is silent leaves time for the next. What
 /// some of them do not know, or refuse to tell, another may tell the next time.
 pub(super) fn ask_in_turn<T>(
     candidates: &[&Node],
     role: Role,
-    patience: Duration,
+    budget: Duration,
     deadline: Moment,
     mut ask: impl FnMut(&Node, Duration) -> RedisResult<Option<T>>,
 ) -> Result<Found<T>, Nowhere> {
@@ -74,7 +74,7 @@ pub(super) fn ask_in_turn<T>(
             break;
         }
         let untried = u32::try_from(candidates.len() - place).unwrap_or(u32::MAX);
-        match ask(node, (left / untried).min(patience)) {
+        match ask(node, (left / untried).min(budget)) {
             Ok(Some(answer)) => return Ok(Found::Answer(answer)),
             Ok(None) => unknown += 1,
             Err(error) => {

@@ -27,7 +27,7 @@ pub(super) struct Sentinel {
     first: AtomicUsize,
     lookout: Lookout,
     /// For one sentinel.
-    patience: Duration,
+    budget: Duration,
 }
 
 impl Sentinel {
@@ -45,7 +45,7 @@ impl Sentinel {
             master: RwLock::new(None),
             first: AtomicUsize::new(0),
             lookout: Lookout::default(),
-            patience: config.connect_timeout.min(config.command_timeout),
+            budget: config.connect_timeout.min(config.command_timeout),
         }
     }
 
@@ -75,7 +75,7 @@ impl Sentinel {
         let found = ask_in_turn(
             &candidates,
             Role::Sentinel,
-            self.patience,
+            self.budget,
             deadline,
             |sentinel, time| self.ask(sentinel, time),
         );

@@ -101,21 +101,21 @@ impl Wire {
         self.receive().map_err(Broken::Receiving)
     }
 
-    /// How many replicas have what was written on this connection, once `wanted` have it or `patience` is
+    /// How many replicas have what was written on this connection, once `wanted` have it or `budget` is
     /// over. Asked on the connection that wrote it, because Redis counts for each apart.
     pub(crate) fn replicate(
         &mut self,
         wanted: u32,
-        patience: Duration,
+        budget: Duration,
         for_reply: Duration,
     ) -> RedisResult<u32> {
         // Zero would mean for ever.
-        let millis = patience.as_millis().max(1).to_string();
+        let millis = budget.as_millis().max(1).to_string();
         let wait = redis::cmd("WAIT")
             .arg(wanted)
             .arg(millis)
             .get_packed_command();
-        self.give(patience.saturating_add(for_reply));
+        self.give(budget.saturating_add(for_reply));
         self.send(&wait)?;
         redis::from_redis_value(self.receive()?).map_err(Into::into)
     }

@@ -37,7 +37,7 @@ impl Contest<'_> {
         let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if said.failures.iter().filter(refusals).count() + needed > servers {
             self.undo(said.granted);
-            return Err(joined(self.lock.name(), said.failures, self.patience));
+            return Err(joined(self.lock.name(), said.failures, self.budget));
         }
         let answered = said.granted.len() + said.held.len();
         if said.granted.len() >= needed {
@@ -49,7 +49,7 @@ impl Contest<'_> {
             return Ok(Found::Silence(joined(
                 self.lock.name(),
                 said.failures,
-                self.patience,
+                self.budget,
             )));
         }
         if let Some(at) = said.behind {
@@ -111,7 +111,7 @@ impl Contest<'_> {
             needed: self.lock.needed(),
             is_good: |reply| matches!(reply, Value::Nil),
         };
-        let answers = ask_all(&questions, enough, self.patience);
+        let answers = ask_all(&questions, enough, self.budget);
         for ((at, owner), answer) in asked.into_iter().zip(answers) {
             let lock = &self.lock.locks[at];
             let terms = self.terms[at];
@@ -160,7 +160,7 @@ impl Contest<'_> {
             let cause = "the answers came after the end of the leases that they granted";
             let first = &self.lock.locks[0];
             let connections = &first.core.connections;
-            let error = connections.unavailable(&first.key, self.patience, cause.into());
+            let error = connections.unavailable(&first.key, self.budget, cause.into());
             self.undo(granted);
             return Found::Silence(error);
         }
@@ -171,7 +171,7 @@ impl Contest<'_> {
             let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
             // It has the turn, or would not have asked.
             if let Some(turn) = self.turns[at].take() {
-                held.push(begin(core, turn, hold, self.patience));
+                held.push(begin(core, turn, hold, self.budget));
             }
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
@@ -198,7 +198,7 @@ impl Contest<'_> {
             needed: questions.len(),
             is_good: |_| true,
         };
-        let answers = ask_all(&questions, enough, self.patience);
+        let answers = ask_all(&questions, enough, self.budget);
         for ((at, grant), answer) in granted.into_iter().zip(answers) {
             if answer.is_err() {
                 let lock = &self.lock.locks[at];

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::held::Held;
 use super::majority::Majority;
 use super::turn::{silence, wait_in_line};
+use crate::base::call_budget::{CallBudget, by_chance};
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
-use crate::base::patience::{Patience, by_chance};
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Place, Turn};
@@ -37,7 +37,7 @@ const LONGEST_POLL: Duration = Duration::from_secs(2);
 pub(super) struct Contest<'a> {
     lock: &'a Majority,
     terms: &'a [Terms],
-    patience: &'a Patience,
+    budget: &'a CallBudget,
     /// At each server, whether this thread speaks for its process there.
     turns: Vec<Option<Turn>>,
     listeners: Vec<Option<Listener>>,
@@ -66,11 +66,11 @@ enum Found {
 }
 
 impl<'a> Contest<'a> {
-    pub(super) fn new(lock: &'a Majority, terms: &'a [Terms], patience: &'a Patience) -> Self {
+    pub(super) fn new(lock: &'a Majority, terms: &'a [Terms], budget: &'a CallBudget) -> Self {
         Self {
             lock,
             terms,
-            patience,
+            budget,
             turns: lock.locks.iter().map(|_| None).collect(),
             listeners: lock.locks.iter().map(|_| None).collect(),
             elsewhere: Vec::new(),
@@ -78,14 +78,14 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Takes the lock; `None` if the patience ends before. Whatever way this ends without the lock, the
+    /// Takes the lock; `None` if the budget ends before. Whatever way this ends without the lock, the
     /// turns go to those who wait for them.
     pub(super) fn enter(mut self) -> Result<Option<Vec<Held>>> {
         let first = &self.lock.locks[0];
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
             Place::Turn(turn) => Some(turn),
-            _ => wait_in_line(first, &self.lock.locks, self.patience, Moment::now())?,
+            _ => wait_in_line(first, &self.lock.locks, self.budget, Moment::now())?,
         };
         if self.turns[0].is_none() {
             return Ok(None);
@@ -94,25 +94,25 @@ impl<'a> Contest<'a> {
     }
 
     fn compete(&mut self) -> Result<Option<Vec<Held>>> {
-        let patience = self.patience;
+        let budget = self.budget;
         let first = &self.lock.locks[0];
         let (mut pause, mut poll) = (Duration::ZERO, POLL);
         let mut steps_back = 0;
         // Of all attempts that nobody answers together.
-        let mut answer_by = None;
+        let mut reply_by = None;
         // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
-        let decided_by = patience.call_ends();
+        let decided_by = budget.ends();
         loop {
             let unanswered = self.turns[0].as_ref().map(Turn::ask);
-            patience.silent_since(unanswered);
-            silence(&first.core, &first.key, unanswered, patience)?;
-            let end = *answer_by.get_or_insert_with(|| patience.answer_by());
+            budget.silent_since(unanswered);
+            silence(&first.core, &first.key, unanswered, budget)?;
+            let end = *reply_by.get_or_insert_with(|| budget.reply_by());
             let asked = Moment::now();
             let found = self.attempt()?;
             let took = Moment::now().since(asked);
             if !matches!(found, Found::Silence(_)) {
                 self.turns.iter().flatten().for_each(Turn::answered);
-                answer_by = None;
+                reply_by = None;
             }
             self.turns[1..].fill_with(|| None);
             let is_undecided = match found {
@@ -125,13 +125,13 @@ impl<'a> Contest<'a> {
                 Found::Silence(error) => {
                     // What a minority granted was given back, which would end the pause where that is heard.
                     self.listeners.fill_with(|| None);
-                    patience.pause(pause.min(end.left()));
-                    if end.is_past() && !patience.is_interrupted() {
+                    budget.pause(pause.min(end.left()));
+                    if end.is_past() && !budget.is_interrupted() {
                         return Err(error);
                     }
                     pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 }
-                _ if patience.is_over() && (!is_undecided || decided_by.is_past()) => {
+                _ if budget.is_over() && (!is_undecided || decided_by.is_past()) => {
                     return Ok(None);
                 }
                 _ if is_undecided => {
@@ -142,7 +142,7 @@ impl<'a> Contest<'a> {
                 Found::Behind(at) => {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
-                    let briefly = patience.until(Moment::now().after(POLL), time);
+                    let briefly = budget.until(Moment::now().after(POLL), time);
                     let turn = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
                     self.turns[at] = match turn {
                         // Silence at one server is for the others to make up for.
@@ -167,7 +167,7 @@ impl<'a> Contest<'a> {
                     }
                 }
             }
-            patience.check(self.lock.name())?;
+            budget.check(self.lock.name())?;
         }
     }
 
@@ -181,7 +181,7 @@ impl<'a> Contest<'a> {
             left.min(POLL)
         };
         let counters = &core.observer.counters;
-        if self.patience.sleep(nap) {
+        if self.budget.sleep(nap) {
             counters.wakeups_by_message.add(1);
         } else {
             counters.wakeups_by_timeout.add(1);
@@ -190,15 +190,15 @@ impl<'a> Contest<'a> {
 
     /// Sleeps so long whatever messages come: those of what was just given back are among them.
     fn step_back(&self, nap: Duration, decided_by: Moment) {
-        let patience = self.patience;
-        let left = if patience.is_over() {
+        let budget = self.budget;
+        let left = if budget.is_over() {
             decided_by.left()
         } else {
-            patience.left()
+            budget.left()
         };
         let end = Moment::now().after(nap.min(left));
-        while !end.is_past() && !patience.is_interrupted() {
-            patience.pause(end.left());
+        while !end.is_past() && !budget.is_interrupted() {
+            budget.pause(end.left());
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> Contest<'a> {
                 *listener = None;
             }
             if listener.is_none() && is_wanted {
-                let (waker, left) = (self.patience.waker(), self.patience.left());
+                let (waker, left) = (self.budget.waker(), self.budget.left());
                 *listener = Some(subscriber.listen(&lock.key, waker, left));
             }
         }

@@ -46,7 +46,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
     pub(super) fn new(
         requests: &'r mut [Request<'q>],
         enough: Option<Enough>,
-        answer_by: Moment,
+        reply_by: Moment,
     ) -> Self {
         let clients = requests.iter().map(|request| request.question.connections);
         let command_timeout = clients.map(|client| client.command_timeout).max();
@@ -54,8 +54,8 @@ impl<'r, 'q> Fanout<'r, 'q> {
         let began = Moment::now();
         // What opening one connection takes is time that a majority does not wait for.
         let until = match enough {
-            Some(_) => answer_by.min(began.after(command_timeout)),
-            None => answer_by,
+            Some(_) => reply_by.min(began.after(command_timeout)),
+            None => reply_by,
         };
         Self {
             requests,

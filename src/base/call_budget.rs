@@ -17,7 +17,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// The time budget of one call, and the sleep of the thread that makes it.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct CallBudget {
     started: Moment,
     /// Until when to wait for somebody else to give the lock back.
     wait_until: Moment,
@@ -48,7 +48,7 @@ struct Bed {
     _registered: Option<Registered>,
 }
 
-impl Patience {
+impl CallBudget {
     /// Waits at most `wait` for the lock; one command is given `command_timeout` in any case.
     pub(crate) fn at_most(wait: Duration, command_timeout: Duration) -> Self {
         let started = Moment::now();
@@ -65,14 +65,14 @@ impl Patience {
     }
 
     /// Waits for nobody, only for answers, and so long at most.
-    pub(crate) fn answered_within(time: Duration) -> Self {
+    pub(crate) fn reply_within(time: Duration) -> Self {
         Self::at_most(Duration::ZERO, time)
     }
 
-    /// What is left of this patience, for one more answer that ends the call; no interrupt cuts it short.
-    pub(crate) fn for_a_last_word(&self, command_timeout: Duration) -> Self {
-        let left = self.answer_by().left().max(GRACE);
-        Self::answered_within(left.min(command_timeout))
+    /// What is left of this budget, for one more answer that ends the call; no interrupt cuts it short.
+    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
+        let left = self.reply_by().left().max(GRACE);
+        Self::reply_within(left.min(command_timeout))
     }
 
     /// From here on all steps of the call share one grace, which begins when the call ends, or with
@@ -84,17 +84,17 @@ impl Patience {
     /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt
     /// cuts it short, and no grace is added.
     pub(crate) fn rest(&self, command_timeout: Duration) -> Self {
-        let end = self.answer_by().min(Moment::now().after(command_timeout));
+        let end = self.reply_by().min(Moment::now().after(command_timeout));
         Self {
             started: self.started,
             answers: Answers::By(end),
             grace: Duration::ZERO,
-            ..Self::answered_within(Duration::ZERO)
+            ..Self::reply_within(Duration::ZERO)
         }
     }
 
     /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.
-    pub(crate) fn unless_silent(silence: Duration) -> Self {
+    pub(crate) fn while_answered_within(silence: Duration) -> Self {
         Self {
             started: Moment::now(),
             wait_until: Moment::NEVER,
@@ -109,7 +109,7 @@ impl Patience {
 
     /// Waits for the lock and for answers until it is interrupted.
     pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
-        Self::unless_silent(Duration::MAX).or_interrupted(interrupt)
+        Self::while_answered_within(Duration::MAX).or_interrupted(interrupt)
     }
 
     /// The same, and over as soon as `interrupt` is raised.
@@ -120,7 +120,7 @@ impl Patience {
         }
     }
 
-    /// As much of this patience as there is until `moment`, for one who keeps others waiting
+    /// As much of this budget as there is until `moment`, for one who keeps others waiting
     /// meanwhile. One command is given `command_timeout` in any case.
     pub(crate) fn until(&self, moment: Moment, command_timeout: Duration) -> Self {
         let answers = match self.answers {
@@ -142,7 +142,7 @@ impl Patience {
     }
 
     /// Until when the question that is asked now must be answered.
-    pub(crate) fn answer_by(&self) -> Moment {
+    pub(crate) fn reply_by(&self) -> Moment {
         match self.answers {
             Answers::By(moment) => {
                 let now = Moment::now();
@@ -165,7 +165,7 @@ impl Patience {
     }
 
     /// When the call is over, but for the grace of an answer that is under way.
-    pub(crate) fn call_ends(&self) -> Moment {
+    pub(crate) fn ends(&self) -> Moment {
         match self.answers {
             Answers::By(moment) => moment,
             Answers::Within(_) => Moment::NEVER,
@@ -210,7 +210,7 @@ impl Patience {
         &self.bed().waker
     }
 
-    /// Sleeps until woken, interrupted, out of patience, or for `nap`; true if woken.
+    /// Sleeps until woken, interrupted, out of budget, or for `nap`; true if woken.
     pub(crate) fn sleep(&self, nap: Duration) -> bool {
         self.pause(nap.min(self.left()))
     }
@@ -247,33 +247,33 @@ pub(crate) fn by_chance(time: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn ended() -> Patience {
-        let patience = Patience::answered_within(Duration::from_millis(1));
-        while !patience.call_ends().is_past() {
+    fn ended() -> CallBudget {
+        let budget = CallBudget::reply_within(Duration::from_millis(1));
+        while !budget.ends().is_past() {
             std::thread::yield_now();
         }
-        patience
+        budget
     }
 
     #[test]
     fn a_shared_grace_is_given_once() {
         let own = ended();
-        let first = own.answer_by();
+        let first = own.reply_by();
         while !first.is_past() {
             std::thread::yield_now();
         }
-        assert!(own.answer_by() > first);
+        assert!(own.reply_by() > first);
 
         let shared = ended();
         shared.share_grace();
         let part = shared.until(Moment::NEVER, Duration::ZERO);
-        let end = part.answer_by();
-        assert_eq!(shared.answer_by(), end);
-        assert!(shared.rest(Duration::MAX).answer_by() <= end);
+        let end = part.reply_by();
+        assert_eq!(shared.reply_by(), end);
+        assert!(shared.rest(Duration::MAX).reply_by() <= end);
         while !end.is_past() {
             std::thread::yield_now();
         }
-        assert_eq!((part.answer_by(), shared.answer_by()), (end, end));
-        assert!(shared.rest(Duration::MAX).answer_by().is_past());
+        assert_eq!((part.reply_by(), shared.reply_by()), (end, end));
+        assert!(shared.rest(Duration::MAX).reply_by().is_past());
     }
 }
