@@ -99,7 +99,7 @@ pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 /// The longest lease: integers up to here survive Lua, whose numbers are doubles.
 const MAX_MILLIS: u64 = 1 << 53;
 
-/// A lease in the unit of the wire, rounded up so that the server never counts less than we do.
+/// A lease in the unit of the connection, rounded up so that the server never counts less than we do.
 pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64> {
     let millis = length.as_nanos().div_ceil(1_000_000);
     match u64::try_from(millis) {

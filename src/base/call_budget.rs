@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
-use crate::base::parker::{self, Sleeper, Waker};
+use crate::base::parker::{self, Parker, Unparker};
 use crate::error::{Error, Result};
 
 /// A reply that is on its way when the wait ends is worth this much more time: cutting it off
@@ -29,7 +29,7 @@ pub(crate) struct CallBudget {
     /// Since when Redis has been silent towards those before us, whose turn we wait for.
     silent_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
-    bed: OnceCell<Bed>,
+    parked: OnceCell<Parked>,
 }
 
 /// How long to wait for Redis to answer at all.
@@ -42,9 +42,9 @@ enum Answers {
 
 /// Made at the first sleep: a call that finds its lock free never needs one.
 #[derive(Debug)]
-struct Bed {
-    waker: Waker,
-    sleeper: Sleeper,
+struct Parked {
+    unparker: Unparker,
+    parker: Parker,
     _registered: Option<Registered>,
 }
 
@@ -60,7 +60,7 @@ impl CallBudget {
             shared_grace: OnceCell::new(),
             silent_since: Cell::new(None),
             interrupt: None,
-            bed: OnceCell::new(),
+            parked: OnceCell::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl CallBudget {
             shared_grace: OnceCell::new(),
             silent_since: Cell::new(None),
             interrupt: None,
-            bed: OnceCell::new(),
+            parked: OnceCell::new(),
         }
     }
 
@@ -137,7 +137,7 @@ impl CallBudget {
             shared_grace: self.shared_grace.clone(),
             silent_since: Cell::new(None),
             interrupt: self.interrupt.clone(),
-            bed: OnceCell::new(),
+            parked: OnceCell::new(),
         }
     }
 
@@ -206,8 +206,8 @@ impl CallBudget {
     }
 
     /// What ends this thread's sleep.
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.bed().waker
+    pub(crate) fn unparker(&self) -> &Unparker {
+        &self.parked().unparker
     }
 
     /// Sleeps until woken, interrupted, out of budget, or for `nap`; true if woken.
@@ -218,19 +218,19 @@ impl CallBudget {
     /// As [`sleep`](Self::sleep), but between two attempts to get an answer.
     pub(crate) fn pause(&self, pause: Duration) -> bool {
         // Looked at here, because the one wake-up of an interrupt may have ended an earlier sleep.
-        !pause.is_zero() && !self.is_interrupted() && self.bed().sleeper.sleep(pause)
+        !pause.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(pause)
     }
 
-    fn bed(&self) -> &Bed {
-        self.bed.get_or_init(|| {
-            let (waker, sleeper) = parker::pair();
+    fn parked(&self) -> &Parked {
+        self.parked.get_or_init(|| {
+            let (unparker, parker) = parker::pair();
             let registered = self
                 .interrupt
                 .as_ref()
-                .map(|interrupt| interrupt.register(waker.clone()));
-            Bed {
-                waker,
-                sleeper,
+                .map(|interrupt| interrupt.register(unparker.clone()));
+            Parked {
+                unparker,
+                parker,
                 _registered: registered,
             }
         })

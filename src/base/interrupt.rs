@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 
 /// Ends waits from outside: every [`lock_interruptibly`](crate::Lock::lock_interruptibly) that was
 /// given a clone of it returns [`Error::Interrupted`](crate::Error::Interrupted).
@@ -22,11 +22,11 @@ use crate::base::parker::Waker;
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<Mutex<State>>);
 
-/// Its mutex protects: a waker that is registered before the flag is raised is woken by the raise.
+/// Its mutex protects: a unparker that is registered before the flag is raised is woken by the raise.
 #[derive(Default)]
 struct State {
     raised: bool,
-    wakers: Vec<Waker>,
+    unparkers: Vec<Unparker>,
 }
 
 impl Interrupt {
@@ -38,13 +38,13 @@ impl Interrupt {
 
     /// Raises it: ends all waits that hold a clone, now and later. Never blocks.
     pub fn interrupt(&self) {
-        let wakers = {
+        let unparkers = {
             let mut state = self.0.lock();
             state.raised = true;
-            std::mem::take(&mut state.wakers)
+            std::mem::take(&mut state.unparkers)
         };
-        for waker in wakers {
-            waker.wake();
+        for unparker in unparkers {
+            unparker.unpark();
         }
     }
 
@@ -54,18 +54,18 @@ impl Interrupt {
         self.0.lock().raised
     }
 
-    /// Has `waker` woken by the raise, for as long as the answer lives.
-    pub(crate) fn register(&self, waker: Waker) -> Registered {
+    /// Has `unparker` woken by the raise, for as long as the answer lives.
+    pub(crate) fn register(&self, unparker: Unparker) -> Registered {
         let mut state = self.0.lock();
         if state.raised {
-            waker.wake();
+            unparker.unpark();
         } else {
-            state.wakers.push(waker.clone());
+            state.unparkers.push(unparker.clone());
         }
         drop(state);
         Registered {
             interrupt: self.clone(),
-            waker,
+            unparker,
         }
     }
 }
@@ -81,14 +81,17 @@ impl fmt::Debug for Interrupt {
 #[derive(Debug)]
 pub(crate) struct Registered {
     interrupt: Interrupt,
-    waker: Waker,
+    unparker: Unparker,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         let mut state = self.interrupt.0.lock();
-        let place = state.wakers.iter().position(|w| w.same_as(&self.waker));
-        let removed = place.map(|at| state.wakers.swap_remove(at));
+        let place = state
+            .unparkers
+            .iter()
+            .position(|w| w.same_as(&self.unparker));
+        let removed = place.map(|at| state.unparkers.swap_remove(at));
         drop(state);
         drop(removed);
     }

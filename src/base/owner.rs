@@ -1,4 +1,4 @@
-//! Who holds a lock: on the wire `<client uuid>:<thread number>`, at home the thread itself.
+//! Who holds a lock: on the connection `<client uuid>:<thread number>`, at home the thread itself.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

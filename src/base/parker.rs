@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// Ends the sleep of one [`Sleeper`], now or the next time it begins one.
+/// Ends the sleep of one [`Parker`], now or the next time it begins one.
 #[derive(Clone, Debug)]
-pub(crate) struct Waker(Sender<()>);
+pub(crate) struct Unparker(Sender<()>);
 
-impl Waker {
-    pub(crate) fn wake(&self) {
+impl Unparker {
+    pub(crate) fn unpark(&self) {
         // Full means that a wake-up is waiting already, and one is as good as two.
         let _ = self.0.try_send(());
     }
@@ -21,16 +21,16 @@ impl Waker {
 
 /// The sleeping end.
 #[derive(Debug)]
-pub(crate) struct Sleeper(Receiver<()>);
+pub(crate) struct Parker(Receiver<()>);
 
-impl Sleeper {
-    /// Sleeps for at most `timeout`; true if a [`Waker`] ended it.
+impl Parker {
+    /// Sleeps for at most `timeout`; true if a [`Unparker`] ended it.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
         self.0.recv_timeout(timeout).is_ok()
     }
 }
 
-pub(crate) fn pair() -> (Waker, Sleeper) {
+pub(crate) fn pair() -> (Unparker, Parker) {
     let (sender, receiver) = bounded(1);
-    (Waker(sender), Sleeper(receiver))
+    (Unparker(sender), Parker(receiver))
 }

@@ -17,7 +17,7 @@ use super::lost::LostHolds;
 use super::silence::Silence;
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 
 /// All names that threads of this client hold or want, by key.
 ///
@@ -38,10 +38,10 @@ struct Names {
 #[derive(Debug, Default)]
 struct Name {
     turn: Option<Holder>,
-    line: VecDeque<(ThreadId, Waker)>,
+    line: VecDeque<(ThreadId, Unparker)>,
     /// Threads in the line whose own wait is over. They wait for the reply to the thread with the
     /// turn.
-    await_reply: Vec<(ThreadId, Waker)>,
+    await_reply: Vec<(ThreadId, Unparker)>,
 }
 
 #[derive(Debug)]
@@ -105,12 +105,12 @@ impl LocalQueue {
         Place::Turn(self.turn(key))
     }
 
-    /// Lines up behind the others; `waker` is woken when the turn has come.
+    /// Lines up behind the others; `unparker` is woken when the turn has come.
     pub(crate) fn line_up(
         self: &Arc<Self>,
         key: &Arc<str>,
         thread: ThreadId,
-        waker: &Waker,
+        unparker: &Unparker,
     ) -> LinedUp {
         let mut names = self.0.lock();
         let name = names.wanted.entry(Arc::clone(key)).or_default();
@@ -118,16 +118,16 @@ impl LocalQueue {
             name.turn = Some(Holder::asking(thread, Silence::from_now()));
             return LinedUp::Turn(self.turn(key));
         }
-        name.line.push_back((thread, waker.clone()));
+        name.line.push_back((thread, unparker.clone()));
         LinedUp::Behind {
             first: name.note_waiters(),
         }
     }
 
     /// Also wakes a thread in line when the thread with the turn gets a reply.
-    pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, waker: &Waker) {
+    pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, unparker: &Unparker) {
         if let Some(name) = self.0.lock().wanted.get_mut(key) {
-            name.await_reply.push((thread, waker.clone()));
+            name.await_reply.push((thread, unparker.clone()));
         }
     }
 
@@ -203,7 +203,7 @@ impl LocalQueue {
         let next = names.pass_on(hold.key().key(), Silence::from_now());
         drop(guard);
         drop(unneeded);
-        wake(next);
+        unpark(next);
     }
 
     /// Forgets a hold that its thread has unlocked.
@@ -217,7 +217,7 @@ impl LocalQueue {
         let next = names.pass_on(hold.key().key(), Silence::from_now());
         drop(names);
         drop(ended);
-        wake(next);
+        unpark(next);
     }
 
     fn turn(self: &Arc<Self>, key: &Arc<str>) -> Turn {
@@ -243,20 +243,20 @@ impl Names {
         standing.or_else(|| self.lost.get(key, thread)).cloned()
     }
 
-    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's waker,
+    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's unparker,
     /// for the caller to wake it outside the mutex. Removes a name that no thread wants.
-    fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Waker> {
+    fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Unparker> {
         let name = self.wanted.get_mut(key)?;
         if name.turn.is_some() {
             return None;
         }
-        let Some((thread, waker)) = name.line.pop_front() else {
+        let Some((thread, unparker)) = name.line.pop_front() else {
             self.wanted.remove(key);
             return None;
         };
         name.await_reply.retain(|(waiting, _)| *waiting != thread);
         name.turn = Some(Holder::asking(thread, silence));
-        Some(waker)
+        Some(unparker)
     }
 }
 
@@ -326,7 +326,7 @@ impl Turn {
         note(name);
         let waiting = std::mem::take(&mut name.await_reply);
         drop(names);
-        waiting.iter().for_each(|(_, waker)| waker.wake());
+        waiting.iter().for_each(|(_, unparker)| unparker.unpark());
     }
 }
 
@@ -343,12 +343,12 @@ impl Drop for Turn {
         let silence = silence.unwrap_or_else(Silence::from_now);
         let next = names.pass_on(&self.key, silence);
         drop(names);
-        wake(next);
+        unpark(next);
     }
 }
 
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        waker.wake();
+fn unpark(unparker: Option<Unparker>) {
+    if let Some(unparker) = unparker {
+        unparker.unpark();
     }
 }

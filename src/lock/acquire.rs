@@ -58,7 +58,7 @@ pub(super) fn take(
 ) -> Result<Option<Held>> {
     let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
-    let mut listener = core.subscriber.listen_if_live(key, || budget.waker());
+    let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
     let mut poll = FIRST_POLL;
     loop {
         let unanswered = Some(turn.ask());
@@ -99,8 +99,10 @@ pub(super) fn take(
             return Ok(None);
         }
         drop(listener.take_if(|listener| !core.subscriber.is_in_place(listener, key)));
-        let listener = listener
-            .get_or_insert_with(|| core.subscriber.listen(key, budget.waker(), budget.left()));
+        let listener = listener.get_or_insert_with(|| {
+            core.subscriber
+                .listen(key, budget.unparker(), budget.left())
+        });
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
         let nap = if listener.is_live() {
             left

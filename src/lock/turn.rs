@@ -31,7 +31,7 @@ pub(super) fn wait_in_line(
     if is_settled() {
         return Ok(None);
     }
-    match queue.line_up(key.key(), thread, budget.waker()) {
+    match queue.line_up(key.key(), thread, budget.unparker()) {
         LinedUp::Turn(turn) => return Ok(Some(turn)),
         LinedUp::Behind { first: true } => confirm_soon(parts),
         LinedUp::Behind { first: false } => {}
@@ -41,7 +41,7 @@ pub(super) fn wait_in_line(
     loop {
         if budget.is_over() && reply_by.is_none() {
             // Before the checks below: a reply that they do not see wakes this thread.
-            queue.await_reply(key.key(), thread, budget.waker());
+            queue.await_reply(key.key(), thread, budget.unparker());
             let time = Moment::now().after(core.command_timeout);
             reply_by = Some(budget.ends().min(time));
         }

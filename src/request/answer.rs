@@ -10,8 +10,8 @@ use redis::Value;
 use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
+use crate::transport::connection::Connection;
 use crate::transport::server::Server;
-use crate::transport::wire::Wire;
 
 /// Requests without a reply whose connections are kept; of more, only the last.
 const KEPT: usize = 3;
@@ -53,11 +53,11 @@ pub(crate) struct InVain {
 /// A connection on which requests were sent that have no reply. These requests share it. `None`
 /// inside: a send has failed, and nothing more can be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Unanswered(Rc<RefCell<Option<Wire>>>);
+pub(super) struct Unanswered(Rc<RefCell<Option<Connection>>>);
 
-impl From<Wire> for Unanswered {
-    fn from(wire: Wire) -> Self {
-        Self(Rc::new(RefCell::new(Some(wire))))
+impl From<Connection> for Unanswered {
+    fn from(connection: Connection) -> Self {
+        Self(Rc::new(RefCell::new(Some(connection))))
     }
 }
 
@@ -66,9 +66,9 @@ impl Unanswered {
     /// take it for the rest of what was sent in part.
     fn follow_up(&self, call: &Call) {
         let mut open = self.0.borrow_mut();
-        let sent = open.as_mut().map(|wire| {
-            wire.give(FOLLOW_UP);
-            wire.send(&call.by_source(wire.publish()))
+        let sent = open.as_mut().map(|connection| {
+            connection.set_time_limit(FOLLOW_UP);
+            connection.send(&call.by_source(connection.publish()))
         });
         if matches!(sent, Some(Err(_))) {
             *open = None;

@@ -14,9 +14,9 @@ use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Nowhere, Redirect};
 use crate::transport::advice::Advice;
+use crate::transport::connection::{Broken, Connection};
 use crate::transport::pool::Slot;
 use crate::transport::server::Server;
-use crate::transport::wire::{Broken, Wire};
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
 /// a slot is must not be asked without a pause.
@@ -118,23 +118,24 @@ impl Connections {
         reply_by: Moment,
         in_vain: &mut InVain,
     ) -> Result<Replied, Failure> {
-        let (mut slot, mut wire) = self.checkout(&to.server, reply_by, call.is_repeatable())?;
+        let (mut slot, mut connection) =
+            self.checkout(&to.server, reply_by, call.is_repeatable())?;
         let asked = Moment::now();
         let time = || self.command_timeout.min(reply_by.left());
-        let result = wire.run(call, to.asking, time);
-        let established = wire.is_established();
+        let result = connection.run(call, to.asking, time);
+        let established = connection.is_established();
         let error = match result {
             Ok(reply) => {
                 to.server.answered();
                 let replicated = match self.min_replicas {
                     Some(wanted) if call.has_taken(&reply) => {
-                        self.replicate(&mut wire, wanted, reply_by)
+                        self.replicate(&mut connection, wanted, reply_by)
                     }
                     _ => Ok(None),
                 };
                 match replicated {
                     Ok(unreplicated) => {
-                        slot.put(wire);
+                        slot.put(connection);
                         in_vain.goes_to(&to.server);
                         return Ok(Replied {
                             reply,
@@ -151,12 +152,12 @@ impl Connections {
             }
             Err(Broken::Receiving(error)) if Advice::is_reply(&error) => {
                 if Advice::on(&error).keeps_connection() {
-                    slot.put(wire);
+                    slot.put(connection);
                 }
                 error
             }
             Err(Broken::Receiving(error)) => {
-                let unanswered = Some(wire).filter(|wire| !wire.is_answered());
+                let unanswered = Some(connection).filter(|connection| !connection.is_answered());
                 in_vain.sent_in_vain(&to.server, unanswered.map(Into::into));
                 error
             }
@@ -173,7 +174,7 @@ impl Connections {
     /// How many replicas have what was just written, if they are too few.
     pub(super) fn replicate(
         &self,
-        wire: &mut Wire,
+        connection: &mut Connection,
         (wanted, budget): (u32, Duration),
         reply_by: Moment,
     ) -> RedisResult<Option<u32>> {
@@ -181,7 +182,7 @@ impl Connections {
         let budget = budget.min(left);
         // The reply to a WAIT that ends with the time of the call is on its way then.
         let reply = self.command_timeout.min((left - budget).max(GRACE));
-        let confirmed = wire.replicate(wanted, budget, reply)?;
+        let confirmed = connection.replicate(wanted, budget, reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
@@ -203,14 +204,14 @@ impl Connections {
         time: Duration,
     ) -> Result<(), Failure> {
         let reply_by = Moment::now().after(time);
-        let (mut slot, mut wire) = self.checkout(server, reply_by, true)?;
+        let (mut slot, mut connection) = self.checkout(server, reply_by, true)?;
         let hint = redis::cmd(command)
             .arg(channel)
             .arg(text)
             .get_packed_command();
-        wire.give(self.command_timeout.min(reply_by.left()));
-        wire.send(&hint).and_then(|()| wire.receive())?;
-        slot.put(wire);
+        connection.set_time_limit(self.command_timeout.min(reply_by.left()));
+        connection.send(&hint).and_then(|()| connection.receive())?;
+        slot.put(connection);
         Ok(())
     }
 
@@ -222,21 +223,21 @@ impl Connections {
         server: &'a Server,
         reply_by: Moment,
         repeatable: bool,
-    ) -> Result<(Slot<'a>, Wire), Failure> {
+    ) -> Result<(Slot<'a>, Connection), Failure> {
         let mut slot = server
             .pool
             .slot(self.pool_timeout.min(reply_by.left()))
             .map_err(|_| Failure::NoSlot)?;
-        if repeatable && let Some(wire) = slot.take() {
-            return Ok((slot, wire));
+        if repeatable && let Some(connection) = slot.take() {
+            return Ok((slot, connection));
         }
         // Until the new connection is put back, an open one stays in the slot.
         let opened = server.node.open(self.connect_timeout.min(reply_by.left()));
-        let wire = opened.or_else(|error| {
+        let connection = opened.or_else(|error| {
             server.failed(&error, false);
             let time = RETURN_TIMEOUT.min(reply_by.left());
             slot.another(time).ok_or(error)
         })?;
-        Ok((slot, wire))
+        Ok((slot, connection))
     }
 }

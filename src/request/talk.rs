@@ -11,13 +11,13 @@ use crate::error::Hint;
 use crate::script::Publish;
 use crate::topology::{Nowhere, Redirect};
 use crate::transport::advice::Advice;
+use crate::transport::connection::Connection;
 use crate::transport::server::Server;
-use crate::transport::wire::Wire;
 
 /// A connection of its own to one server. After an error that is no reply it is out of step: drop it.
 #[derive(Debug)]
 pub(crate) struct Talk {
-    wire: Wire,
+    connection: Connection,
     /// For each reply.
     budget: Duration,
 }
@@ -66,7 +66,7 @@ impl Connections {
 
     pub(crate) fn talk(&self, server: &Server) -> RedisResult<Talk> {
         Ok(Talk {
-            wire: server.node.open(self.connect_timeout)?,
+            connection: server.node.open(self.connect_timeout)?,
             budget: self.command_timeout,
         })
     }
@@ -75,24 +75,24 @@ impl Connections {
 impl Talk {
     /// Whether releases are announced to the shard of a cluster.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.wire.publish() == Publish::ToShard
+        self.connection.publish() == Publish::ToShard
     }
 
     /// The reply; an error reply is an error.
     pub(crate) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.wire.give(self.budget);
-        self.wire.send(&command.get_packed_command())?;
-        self.wire.receive()
+        self.connection.set_time_limit(self.budget);
+        self.connection.send(&command.get_packed_command())?;
+        self.connection.receive()
     }
 
     /// The replies, one for each command. Error replies are among them.
     pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
-        self.wire.give(self.budget);
-        self.wire.send(&commands.get_packed_pipeline())?;
+        self.connection.set_time_limit(self.budget);
+        self.connection.send(&commands.get_packed_pipeline())?;
         let mut replies = Vec::with_capacity(commands.len());
         for _ in 0..commands.len() {
-            self.wire.give(self.budget);
-            match self.wire.receive() {
+            self.connection.set_time_limit(self.budget);
+            match self.connection.receive() {
                 Err(error) if !Advice::is_reply(&error) => return Err(error),
                 reply => replies.push(reply),
             }

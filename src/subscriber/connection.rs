@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::registry::Registry;
 use super::thread::Worker;
 use crate::base::clock::Moment;
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 use crate::observe::{Observer, tell};
 use crate::request::Connections;
 use crate::transport::server::Server;
@@ -77,8 +77,8 @@ impl SubscriberConnection {
     }
 
     /// Whether this listener is told of messages here: not any more once the channel has moved away.
-    pub(super) fn has(&self, channel: &str, waker: &Waker) -> bool {
-        self.shared.state.lock().registry.has(channel, waker)
+    pub(super) fn has(&self, channel: &str, unparker: &Unparker) -> bool {
+        self.shared.state.lock().registry.has(channel, unparker)
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -89,23 +89,23 @@ impl SubscriberConnection {
     pub(super) fn add_if_live<'a>(
         &self,
         channel: &Arc<str>,
-        waker: impl FnOnce() -> &'a Waker,
-    ) -> Option<Waker> {
+        unparker: impl FnOnce() -> &'a Unparker,
+    ) -> Option<Unparker> {
         let mut state = self.shared.state.lock();
         if !state.registry.is_live(channel) {
             return None;
         }
-        let waker = waker().clone();
-        state.registry.add(channel, waker.clone());
-        Some(waker)
+        let unparker = unparker().clone();
+        state.registry.add(channel, unparker.clone());
+        Some(unparker)
     }
 
-    pub(super) fn add(&self, channel: &Arc<str>, waker: &Waker, time: Duration) {
+    pub(super) fn add(&self, channel: &Arc<str>, unparker: &Unparker, time: Duration) {
         let (interrupt, idle) = {
             let mut state = self.shared.state.lock();
-            let wanted = state.registry.add(channel, waker.clone());
+            let wanted = state.registry.add(channel, unparker.clone());
             if !wanted {
-                waker.wake();
+                unparker.unpark();
             }
             let interrupt = wanted && std::mem::take(&mut state.reading);
             (interrupt, !state.running)
@@ -118,14 +118,14 @@ impl SubscriberConnection {
         }
     }
 
-    pub(super) fn remove(&self, channel: &str, waker: &Waker) {
+    pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {
         let now = Moment::now();
         let removed = self
             .shared
             .state
             .lock()
             .registry
-            .remove(channel, waker, now);
+            .remove(channel, unparker, now);
         drop(removed);
     }
 

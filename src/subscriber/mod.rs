@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::key::LockKey;
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
 use crate::request::Connections;
@@ -40,7 +40,7 @@ pub(crate) struct Listener {
     /// `None`: no server is known that has the lock, so there is nothing to hear.
     ear: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
-    waker: Waker,
+    unparker: Unparker,
 }
 
 impl Subscriber {
@@ -71,7 +71,7 @@ impl Subscriber {
     pub(crate) fn listen_if_live<'a>(
         &self,
         key: &LockKey,
-        waker: impl FnOnce() -> &'a Waker,
+        unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Listener> {
         if !self.started.load(Ordering::Acquire) {
             return None;
@@ -83,26 +83,26 @@ impl Subscriber {
             .iter()
             .find(|ear| ear.is_on(&server))
             .cloned()?;
-        let waker = ear.add_if_live(key.channel(), waker)?;
-        Some(Listener::new(Some(ear), key, waker))
+        let unparker = ear.add_if_live(key.channel(), unparker)?;
+        Some(Listener::new(Some(ear), key, unparker))
     }
 
-    /// Has `waker` woken by each message on the lock's channel that falls to it, and once the
+    /// Has `unparker` woken by each message on the lock's channel that falls to it, and once the
     /// subscription is confirmed: what was published before is not heard, so the lock is to be tried
     /// then. Takes no more than `time`.
-    pub(crate) fn listen(&self, key: &LockKey, waker: &Waker, time: Duration) -> Listener {
+    pub(crate) fn listen(&self, key: &LockKey, unparker: &Unparker, time: Duration) -> Listener {
         let ear = self.topology.known(key).map(|server| self.ear_on(server));
         if let Some(ear) = &ear {
-            ear.add(key.channel(), waker, time);
+            ear.add(key.channel(), unparker, time);
         }
-        Listener::new(ear, key, waker.clone())
+        Listener::new(ear, key, unparker.clone())
     }
 
     /// Whether it listens at the server that has the lock, as far as is known.
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
         match (self.topology.known(key), &listener.ear) {
             (Some(server), Some(ear)) => {
-                ear.is_on(&server) && ear.has(&listener.channel, &listener.waker)
+                ear.is_on(&server) && ear.has(&listener.channel, &listener.unparker)
             }
             (Some(_), None) => false,
             (None, _) => true,
@@ -143,11 +143,11 @@ impl Drop for Subscriber {
 }
 
 impl Listener {
-    fn new(ear: Option<Arc<SubscriberConnection>>, key: &LockKey, waker: Waker) -> Self {
+    fn new(ear: Option<Arc<SubscriberConnection>>, key: &LockKey, unparker: Unparker) -> Self {
         Self {
             ear,
             channel: Arc::clone(key.channel()),
-            waker,
+            unparker,
         }
     }
 
@@ -162,7 +162,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(ear) = &self.ear {
-            ear.remove(&self.channel, &self.waker);
+            ear.remove(&self.channel, &self.unparker);
         }
     }
 }

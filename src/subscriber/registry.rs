@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 
 /// A channel that nobody listens to any more stays subscribed for so long: a lock that is contended
 /// again and again is not subscribed again and again.
@@ -21,7 +21,7 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Channel {
     state: State,
-    listeners: Vec<Waker>,
+    listeners: Vec<Unparker>,
     deserted: Option<Moment>,
 }
 
@@ -36,7 +36,7 @@ enum State {
 
 impl Registry {
     /// Adds a listener; true if its channel must be subscribed first.
-    pub(crate) fn add(&mut self, channel: &Arc<str>, listener: Waker) -> bool {
+    pub(crate) fn add(&mut self, channel: &Arc<str>, listener: Unparker) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
             wanted.push(Arc::clone(channel));
@@ -53,7 +53,12 @@ impl Registry {
 
     /// The listener removed, to be dropped by the caller. A channel that has none left lingers, but is
     /// forgotten at once if Redis has not been asked for it yet.
-    pub(crate) fn remove(&mut self, channel: &str, listener: &Waker, now: Moment) -> Option<Waker> {
+    pub(crate) fn remove(
+        &mut self,
+        channel: &str,
+        listener: &Unparker,
+        now: Moment,
+    ) -> Option<Unparker> {
         let entry = self.channels.get_mut(channel)?;
         let at = entry.listeners.iter().position(|l| l.same_as(listener))?;
         let removed = entry.listeners.remove(at);
@@ -92,21 +97,21 @@ impl Registry {
 
     /// Redis confirmed the subscription. Those who listen try once more, because what was published
     /// before it is not heard. `None` if nobody wants it any more.
-    pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Waker>> {
+    pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
         let entry = self.channels.get_mut(channel)?;
         entry.state = State::Live;
         Some(entry.listeners.clone())
     }
 
     /// The channel is another server's now. Those who listened here are to listen there.
-    pub(crate) fn moved(&mut self, channel: &str) -> Vec<Waker> {
+    pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
         self.wanted.retain(|wanted| &**wanted != channel);
         let entry = self.channels.remove(channel);
         entry.map_or(Vec::new(), |entry| entry.listeners)
     }
 
     /// Whether this listener is (still) told of messages on the channel.
-    pub(crate) fn has(&self, channel: &str, listener: &Waker) -> bool {
+    pub(crate) fn has(&self, channel: &str, listener: &Unparker) -> bool {
         let entry = self.channels.get(channel);
         entry.is_some_and(|entry| entry.listeners.iter().any(|l| l.same_as(listener)))
     }
@@ -123,14 +128,14 @@ impl Registry {
 
     /// Those who are to try after a message. Each stands for another lock: of all threads that want
     /// one lock only the one with the turn listens, but locks can share a channel, as `a` and `{a}` do.
-    pub(crate) fn message(&self, channel: &str) -> &[Waker] {
+    pub(crate) fn message(&self, channel: &str) -> &[Unparker] {
         let entry = self.channels.get(channel);
         entry.map_or(&[], |entry| entry.listeners.as_slice())
     }
 
     /// The connection is gone, and with it every subscription. Everybody must try, because nobody
     /// knows what was missed.
-    pub(crate) fn disconnected(&mut self) -> Vec<Waker> {
+    pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.wanted.clear();
         for (channel, entry) in &mut self.channels {
             entry.state = State::Wanted;
@@ -162,28 +167,28 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::parker::{Sleeper, pair};
+    use crate::base::parker::{Parker, pair};
 
     fn channel() -> Arc<str> {
         "channel".into()
     }
 
-    fn woken(sleeper: &Sleeper) -> bool {
-        sleeper.sleep(Duration::ZERO)
+    fn woken(parker: &Parker) -> bool {
+        parker.sleep(Duration::ZERO)
     }
 
     #[test]
     fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
         let mut registry = Registry::default();
-        let (one, sleeper) = pair();
+        let (one, parker) = pair();
         assert!(registry.add(&channel(), one));
         assert_eq!(registry.next_wanted(), Some(channel()));
         assert_eq!(registry.next_wanted(), None);
         assert!(!registry.is_live("channel"));
         let listeners = registry.confirmed("channel").unwrap();
-        listeners.iter().for_each(Waker::wake);
+        listeners.iter().for_each(Unparker::unpark);
         assert!(registry.is_live("channel"));
-        assert!(woken(&sleeper), "a confirmation is worth another try");
+        assert!(woken(&parker), "a confirmation is worth another try");
         let (two, _sleeper) = pair();
         assert!(!registry.add(&channel(), two));
     }
@@ -195,7 +200,10 @@ mod tests {
         let (two, second) = pair();
         registry.add(&channel(), one);
         registry.add(&channel(), two);
-        registry.message("channel").iter().for_each(Waker::wake);
+        registry
+            .message("channel")
+            .iter()
+            .for_each(Unparker::unpark);
         assert!(woken(&first) && woken(&second));
         assert!(registry.message("another").is_empty());
     }
@@ -221,7 +229,7 @@ mod tests {
         registry.add(&channel(), two);
         registry.next_wanted();
         registry.confirmed("channel");
-        registry.disconnected().iter().for_each(Waker::wake);
+        registry.disconnected().iter().for_each(Unparker::unpark);
         assert!(woken(&first) && woken(&second));
         assert!(!registry.is_live("channel"));
         assert_eq!(registry.next_wanted(), Some(channel()));
@@ -250,12 +258,12 @@ mod tests {
     #[test]
     fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
         let mut registry = Registry::default();
-        let (one, sleeper) = pair();
+        let (one, parker) = pair();
         registry.add(&channel(), one.clone());
         registry.next_wanted();
         registry.confirmed("channel");
-        registry.moved("channel").iter().for_each(Waker::wake);
-        assert!(woken(&sleeper));
+        registry.moved("channel").iter().for_each(Unparker::unpark);
+        assert!(woken(&parker));
         assert!(registry.is_empty() && !registry.has("channel", &one));
         registry.remove("channel", &one, Moment::ZERO);
         assert!(registry.add(&channel(), one), "it may come back");
@@ -264,10 +272,10 @@ mod tests {
     #[test]
     fn a_refused_channel_is_not_asked_for_again_and_again() {
         let mut registry = Registry::default();
-        let (one, sleeper) = pair();
+        let (one, parker) = pair();
         registry.add(&channel(), one);
         registry.next_wanted();
         registry.refused("channel");
-        assert!(!registry.has_wanted() && !registry.is_live("channel") && !woken(&sleeper));
+        assert!(!registry.has_wanted() && !registry.is_live("channel") && !woken(&parker));
     }
 }

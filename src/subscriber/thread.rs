@@ -8,11 +8,11 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::connection::{Means, Shared};
 use crate::base::clock::Moment;
-use crate::base::parker::Waker;
+use crate::base::parker::Unparker;
 use crate::observe::tell;
 use crate::script::Publish;
 use crate::transport::advice::Advice;
-use crate::transport::wire::Wire;
+use crate::transport::connection::Connection;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
 const TICK: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Worker {
                 state.registry.expire(Moment::now());
                 state.registry.disconnected()
             };
-            woken.iter().for_each(Waker::wake);
+            woken.iter().for_each(Unparker::unpark);
             self.rest(if self.refused {
                 REFUSED_PAUSE
             } else {
@@ -95,13 +95,13 @@ impl Worker {
 
     /// Opens a connection and serves it; `Ok`: the client is gone.
     fn serve(&mut self) -> RedisResult<()> {
-        let result = self.connect().and_then(|mut wire| {
+        let result = self.connect().and_then(|mut connection| {
             self.pause = FIRST_PAUSE;
             if std::mem::take(&mut self.failures) > 0 {
                 let means = &self.means;
                 means.observer.reconnected(self.shared.server.name());
             }
-            self.listen(&mut wire)
+            self.listen(&mut connection)
         });
         if let Err(error) = &result {
             self.failures = self.failures.saturating_add(1);
@@ -115,19 +115,19 @@ impl Worker {
         result
     }
 
-    fn connect(&self) -> RedisResult<Wire> {
+    fn connect(&self) -> RedisResult<Connection> {
         let Means {
             control,
             connect_timeout,
             ..
         } = &*self.means;
-        let mut wire = self.shared.server.node.open(*connect_timeout)?;
-        self.exchange(&mut wire, "SUBSCRIBE", control)?;
-        Ok(wire)
+        let mut connection = self.shared.server.node.open(*connect_timeout)?;
+        self.exchange(&mut connection, "SUBSCRIBE", control)?;
+        Ok(connection)
     }
 
     /// Serves one connection; `Ok`: the client is gone.
-    fn listen(&mut self, wire: &mut Wire) -> RedisResult<()> {
+    fn listen(&mut self, connection: &mut Connection) -> RedisResult<()> {
         let mut heard = Moment::now();
         loop {
             let expired = {
@@ -138,20 +138,20 @@ impl Worker {
                 state.registry.expire(Moment::now())
             };
             for channel in expired {
-                self.unsubscribe(wire, &channel)?;
+                self.unsubscribe(connection, &channel)?;
             }
             while let Some(channel) = self.next_wanted() {
-                self.subscribe_one(wire, &channel)?;
+                self.subscribe_one(connection, &channel)?;
             }
             if heard.after(SILENCE).is_past() {
-                self.exchange(wire, "PING", "")?;
+                self.exchange(connection, "PING", "")?;
                 heard = Moment::now();
             }
             if !self.about_to_read() {
                 continue;
             }
-            wire.give(TICK);
-            let message = wire.receive();
+            connection.set_time_limit(TICK);
+            let message = connection.receive();
             self.shared.state.lock().reading = false;
             match message {
                 Ok(message) => {
@@ -177,14 +177,18 @@ impl Worker {
         state.reading
     }
 
-    fn subscribe_one(&mut self, wire: &mut Wire, channel: &Arc<str>) -> RedisResult<()> {
-        match self.subscribe(wire, channel) {
+    fn subscribe_one(
+        &mut self,
+        connection: &mut Connection,
+        channel: &Arc<str>,
+    ) -> RedisResult<()> {
+        match self.subscribe(connection, channel) {
             Ok(()) => {
                 let confirmed = self.shared.state.lock().registry.confirmed(channel);
                 let Some(woken) = confirmed else {
-                    return self.unsubscribe(wire, channel);
+                    return self.unsubscribe(connection, channel);
                 };
-                woken.iter().for_each(Waker::wake);
+                woken.iter().for_each(Unparker::unpark);
                 Ok(())
             }
             Err(error) if Advice::on(&error) == Advice::Redirect => {
@@ -209,20 +213,20 @@ impl Worker {
         }
     }
 
-    fn subscribe(&self, wire: &mut Wire, channel: &str) -> RedisResult<()> {
-        let command = match wire.publish() {
+    fn subscribe(&self, connection: &mut Connection, channel: &str) -> RedisResult<()> {
+        let command = match connection.publish() {
             Publish::ToAll => "SUBSCRIBE",
             Publish::ToShard => "SSUBSCRIBE",
         };
-        self.exchange(wire, command, channel)
+        self.exchange(connection, command, channel)
     }
 
-    fn unsubscribe(&self, wire: &mut Wire, channel: &str) -> RedisResult<()> {
-        let command = match wire.publish() {
+    fn unsubscribe(&self, connection: &mut Connection, channel: &str) -> RedisResult<()> {
+        let command = match connection.publish() {
             Publish::ToAll => "UNSUBSCRIBE",
             Publish::ToShard => "SUNSUBSCRIBE",
         };
-        match self.exchange(wire, command, channel) {
+        match self.exchange(connection, command, channel) {
             // There is no such subscription any more.
             Err(error) if Advice::on(&error) == Advice::Redirect => Ok(()),
             result => result,
@@ -233,15 +237,20 @@ impl Worker {
     ///
     /// After a time-out the connection is never used again: the next message would be taken for this
     /// reply.
-    fn exchange(&self, wire: &mut Wire, command: &str, argument: &str) -> RedisResult<()> {
-        wire.give(self.means.command_timeout);
+    fn exchange(
+        &self,
+        connection: &mut Connection,
+        command: &str,
+        argument: &str,
+    ) -> RedisResult<()> {
+        connection.set_time_limit(self.means.command_timeout);
         let mut request = redis::cmd(command);
         if !argument.is_empty() {
             request.arg(argument);
         }
-        wire.send(&request.get_packed_command())?;
+        connection.send(&request.get_packed_command())?;
         loop {
-            let reply = wire.receive()?;
+            let reply = connection.receive()?;
             if answers(&reply, command, argument) {
                 return Ok(());
             }
@@ -260,7 +269,7 @@ impl Worker {
         match kind {
             b"message" | b"smessage" => {
                 let woken = self.shared.state.lock().registry.message(channel).to_vec();
-                woken.iter().for_each(Waker::wake);
+                woken.iter().for_each(Unparker::unpark);
             }
             b"sunsubscribe" => self.moved(channel),
             _ => return false,
@@ -271,7 +280,7 @@ impl Worker {
     /// Those who listen try again, are told by that where the lock is now, and listen there.
     fn moved(&self, channel: &str) {
         let woken = self.shared.state.lock().registry.moved(channel);
-        woken.iter().for_each(Waker::wake);
+        woken.iter().for_each(Unparker::unpark);
     }
 }
 

@@ -161,17 +161,17 @@ impl Cluster {
 /// Which slots the servers have, and whether they know shard channels.
 fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>> {
     let deadline = Moment::now().after(time);
-    let mut wire = node.open(time)?;
+    let mut connection = node.open(time)?;
     let questions = redis::pipe()
         .cmd("CLUSTER")
         .arg("SLOTS")
         .cmd("PUBSUB")
         .arg("SHARDNUMSUB")
         .get_packed_pipeline();
-    wire.give(deadline.left());
-    wire.send(&questions)?;
-    let ranges = slots::ranges(wire.receive()?)?;
-    let publish = match wire.receive() {
+    connection.set_time_limit(deadline.left());
+    connection.send(&questions)?;
+    let ranges = slots::ranges(connection.receive()?)?;
+    let publish = match connection.receive() {
         Ok(_) => Publish::ToShard,
         Err(error) if Advice::is_reply(&error) => Publish::ToAll,
         Err(error) => return Err(error),

@@ -95,14 +95,14 @@ impl Sentinel {
 
     fn ask(&self, sentinel: &Node, time: Duration) -> RedisResult<Option<ConnectionAddr>> {
         let deadline = Moment::now().after(time);
-        let mut wire = sentinel.open(time)?;
+        let mut connection = sentinel.open(time)?;
         let question = redis::cmd("SENTINEL")
             .arg("GET-MASTER-ADDR-BY-NAME")
             .arg(&*self.service)
             .get_packed_command();
-        wire.give(deadline.left());
-        wire.send(&question)?;
-        let found: Option<(String, u16)> = redis::from_redis_value(wire.receive()?)?;
+        connection.set_time_limit(deadline.left());
+        connection.send(&question)?;
+        let found: Option<(String, u16)> = redis::from_redis_value(connection.receive()?)?;
         Ok(found.map(|(host, port)| ConnectionAddr::Tcp(host, port)))
     }
 

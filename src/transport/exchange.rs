@@ -7,9 +7,9 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::advice::Advice;
+use super::connection::{Connection, asking};
 use super::pool::Slot;
 use super::server::Server;
-use super::wire::{Wire, asking};
 use crate::base::clock::Moment;
 use crate::script::Call;
 
@@ -23,7 +23,7 @@ pub(crate) struct Exchange<'s> {
     pub(crate) place: usize,
     pub(crate) server: &'s Arc<Server>,
     pub(crate) slot: Slot<'s>,
-    pub(crate) wire: Wire,
+    pub(crate) connection: Connection,
     pub(crate) asked: Moment,
     /// In the order in which they were sent.
     pub(crate) pending: VecDeque<Pending>,
@@ -71,11 +71,11 @@ impl Pending {
     }
 
     /// The request in bytes.
-    pub(crate) fn packed(self, call: &Call, wire: &Wire) -> Vec<u8> {
+    pub(crate) fn packed(self, call: &Call, connection: &Connection) -> Vec<u8> {
         let packed = if self.by_source {
-            call.by_source(wire.publish())
+            call.by_source(connection.publish())
         } else {
-            call.by_hash(wire.publish())
+            call.by_hash(connection.publish())
         };
         if self.asking { asking(packed) } else { packed }
     }
@@ -87,7 +87,7 @@ impl<'s> Exchange<'s> {
         place: usize,
         server: &'s Arc<Server>,
         slot: Slot<'s>,
-        wire: Wire,
+        connection: Connection,
         asked: Moment,
         pending: VecDeque<Pending>,
     ) -> Self {
@@ -96,7 +96,7 @@ impl<'s> Exchange<'s> {
             place,
             server,
             slot,
-            wire,
+            connection,
             asked,
             pending,
             unknown: VecDeque::new(),
@@ -110,7 +110,7 @@ impl<'s> Exchange<'s> {
 
     /// Whether the server has done the only request, whose reply has begun to arrive.
     pub(crate) fn has_begun_its_only_reply(&self) -> bool {
-        self.is_single && self.wire.is_answered()
+        self.is_single && self.connection.is_answered()
     }
 
     /// Whether every request has its reply.
@@ -126,7 +126,7 @@ impl<'s> Exchange<'s> {
         time: Duration,
     ) -> Received {
         while let Some(&first) = self.pending.front() {
-            let reply = self.wire.receive();
+            let reply = self.connection.receive();
             match &reply {
                 Err(error) if error.is_timeout() => return Received::Nothing,
                 Err(error) if !Advice::is_reply(error) => return Received::Broken(error.clone()),
@@ -154,10 +154,10 @@ impl<'s> Exchange<'s> {
         self.pending = std::mem::take(&mut self.unknown);
         let requests = self.pending.iter();
         let packed: Vec<u8> = requests
-            .flat_map(|request| request.packed(call(request.place), &self.wire))
+            .flat_map(|request| request.packed(call(request.place), &self.connection))
             .collect();
-        self.wire.give(time);
-        match self.wire.send(&packed) {
+        self.connection.set_time_limit(time);
+        match self.connection.send(&packed) {
             Ok(()) => Received::Nothing,
             Err(error) => {
                 self.is_torn = true;

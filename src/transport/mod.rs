@@ -1,6 +1,7 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
 
 pub(crate) mod advice;
+pub(crate) mod connection;
 pub(crate) mod exchange;
 pub(crate) mod hint;
 pub(crate) mod node;
@@ -10,7 +11,6 @@ pub(crate) mod server;
 mod socket;
 pub(crate) mod suspicion;
 pub(crate) mod tls;
-pub(crate) mod wire;
 
 #[cfg(test)]
 pub(crate) mod tests {

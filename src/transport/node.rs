@@ -10,9 +10,9 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, 
 use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::advice::Advice;
+use crate::transport::connection::Connection;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
-use crate::transport::wire::Wire;
 
 /// The user, the password and the database of a connection.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -131,21 +131,21 @@ impl Node {
     }
 
     /// Opens a connection and logs in, within `time`.
-    pub(crate) fn open(&self, time: Duration) -> RedisResult<Wire> {
+    pub(crate) fn open(&self, time: Duration) -> RedisResult<Connection> {
         let deadline = Moment::now().after(time);
         let socket = Socket::connect(&self.address, self.entry.tls.as_ref(), time)?;
-        let mut wire = Wire::new(socket, self.entry.publish());
+        let mut connection = Connection::new(socket, self.entry.publish());
         if !self.entry.log_in.is_empty() {
-            wire.give(deadline.left());
-            wire.send(&self.entry.log_in)?;
+            connection.set_time_limit(deadline.left());
+            connection.send(&self.entry.log_in)?;
         }
         for _ in 0..self.entry.replies {
-            wire.receive().map_err(without_arguments)?;
+            connection.receive().map_err(without_arguments)?;
         }
         if self.entry.master_only {
-            check_role(wire.receive())?;
+            check_role(connection.receive())?;
         }
-        Ok(wire)
+        Ok(connection)
     }
 }
 

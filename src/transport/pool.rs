@@ -19,7 +19,7 @@ use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 use crate::base::clock::Moment;
 use crate::base::process::Process;
 use crate::error::{Error, Result};
-use crate::transport::wire::Wire;
+use crate::transport::connection::Connection;
 
 /// A pool of slots.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Pool {
 #[derive(Debug, Default)]
 struct Waiting {
     callers: usize,
-    wires: Vec<Wire>,
+    idle: Vec<Connection>,
 }
 
 /// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
@@ -156,51 +156,51 @@ impl Drop for Pools {
 }
 
 impl Slot<'_> {
-    pub(crate) fn take(&mut self) -> Option<Wire> {
-        let (_, wire) = self.cell.0.take()?;
+    pub(crate) fn take(&mut self) -> Option<Connection> {
+        let (_, connection) = self.cell.0.take()?;
         self.lend();
-        Some(wire)
+        Some(connection)
     }
 
     /// An open connection for a caller that could not open one: that of this slot, or the next
     /// connection that another caller puts back within `time`. `None` at once if no caller has one,
     /// or if none is of use any more.
-    pub(crate) fn another(&mut self, time: Duration) -> Option<Wire> {
+    pub(crate) fn another(&mut self, time: Duration) -> Option<Connection> {
         if self.generation != self.pool.generation.load(Ordering::Acquire) {
             return None;
         }
-        if let Some(wire) = self.take() {
-            return Some(wire);
+        if let Some(connection) = self.take() {
+            return Some(connection);
         }
         if self.pool.lent.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let end = Moment::now().after(time);
-        let wire = {
+        let connection = {
             let mut waiting = self.pool.waiting.lock();
             waiting.callers += 1;
-            while waiting.wires.is_empty() && !end.is_past() {
+            while waiting.idle.is_empty() && !end.is_past() {
                 self.pool.returned.wait_for(&mut waiting, end.left());
             }
             waiting.callers -= 1;
-            waiting.wires.pop()?
+            waiting.idle.pop()?
         };
         self.lend();
-        Some(wire)
+        Some(connection)
     }
 
-    pub(crate) fn put(&mut self, wire: Wire) {
+    pub(crate) fn put(&mut self, connection: Connection) {
         // A connection of an earlier generation is closed now, and not kept idle.
         if self.generation != self.pool.generation.load(Ordering::Acquire) {
             return;
         }
         let mut waiting = self.pool.waiting.lock();
-        if waiting.callers > waiting.wires.len() {
-            waiting.wires.push(wire);
+        if waiting.callers > waiting.idle.len() {
+            waiting.idle.push(connection);
             self.pool.returned.notify_one();
         } else {
             drop(waiting);
-            self.cell.0 = Some((self.generation, wire));
+            self.cell.0 = Some((self.generation, connection));
         }
     }
 
@@ -220,13 +220,13 @@ impl Drop for Slot<'_> {
 
 /// What is pooled: a connection and its generation, or room for one.
 #[derive(Debug, Default)]
-pub(crate) struct Cell(Option<(u64, Wire)>);
+pub(crate) struct Cell(Option<(u64, Connection)>);
 
 impl Cell {
     /// It has a connection of this generation that was used lately.
     fn is_open(&self, generation: u64) -> bool {
         let open = self.0.as_ref();
-        open.is_some_and(|(of, wire)| *of == generation && wire.is_fresh())
+        open.is_some_and(|(of, connection)| *of == generation && connection.is_fresh())
     }
 }
 

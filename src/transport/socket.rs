@@ -30,7 +30,7 @@ pub(crate) struct Socket {
     in_doubt: bool,
 }
 
-/// What goes over the wire, as it is.
+/// What goes over the connection, as it is.
 #[derive(Debug)]
 struct Bytes {
     socket: socket2::Socket,
@@ -75,7 +75,7 @@ impl Socket {
     }
 
     /// All that is read and written from here on ends within `time` from now.
-    pub(crate) fn give(&mut self, time: Duration) {
+    pub(crate) fn set_time_limit(&mut self, time: Duration) {
         self.bytes.deadline = Moment::now().after(time.max(SHORTEST));
     }
 }

@@ -256,7 +256,7 @@ impl Vigil<'_> {
             return;
         }
         if let Some(terminal) = &mut self.terminal {
-            terminal.give(self.job.group());
+            terminal.set_time_limit(self.job.group());
         }
         self.job.signal(Signal::SIGCONT);
     }

@@ -15,8 +15,8 @@ fn turn(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Turn {
 }
 
 /// Lines up; whether the thread is the first to wait for a hold.
-fn line_up(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, waker: &Waker) -> bool {
-    match queue.line_up(key, thread(number), waker) {
+fn line_up(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, unparker: &Unparker) -> bool {
+    match queue.line_up(key, thread(number), unparker) {
         LinedUp::Behind { first } => first,
         other => panic!("{other:?}"),
     }
@@ -52,9 +52,9 @@ fn a_silence_of_redis_is_inherited_until_it_answers() {
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
     let since = first.ask();
-    let (waker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &waker);
-    line_up(&queue, &key, 3, &waker);
+    let (unparker, _sleeper) = pair();
+    line_up(&queue, &key, 2, &unparker);
+    line_up(&queue, &key, 3, &unparker);
     assert_eq!(queue.unanswered(&key), Some(since));
 
     drop(first);
@@ -72,8 +72,8 @@ fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
-    let (waker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &waker);
+    let (unparker, _sleeper) = pair();
+    line_up(&queue, &key, 2, &unparker);
     drop(first);
     assert!(queue.leave(&key, thread(2)).is_some());
     assert!(queue.is_empty());
@@ -84,8 +84,8 @@ fn a_thread_that_leaves_the_line_is_passed_over() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
-    let (waker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &waker);
+    let (unparker, _sleeper) = pair();
+    line_up(&queue, &key, 2, &unparker);
     assert!(queue.leave(&key, thread(2)).is_none());
     drop(first);
     assert!(queue.is_empty());
@@ -116,10 +116,10 @@ fn closing_a_hold_passes_its_turn_on() {
     let hold = hold(&queue, thread(1));
     let key = Arc::clone(hold.key().key());
     turn(&queue, &key, 1).keep(Arc::clone(&hold));
-    let (waker, sleeper) = pair();
-    line_up(&queue, &key, 2, &waker);
+    let (unparker, parker) = pair();
+    line_up(&queue, &key, 2, &unparker);
     queue.close(&hold);
-    assert!(sleeper.sleep(Duration::ZERO));
+    assert!(parker.sleep(Duration::ZERO));
     assert!(queue.hold_of(&key, thread(1)).is_none());
     drop(queue.take_turn(&key, thread(2)));
     assert!(queue.is_empty());
@@ -138,12 +138,12 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
         let hold = hold(&queue, thread(1));
         let key = Arc::clone(hold.key().key());
         let first = turn(&queue, &key, 1);
-        let ((waker, sleeper), (other_waker, other)) = (pair(), pair());
+        let ((unparker, parker), (other_waker, other)) = (pair(), pair());
         line_up(&queue, &key, 2, &other_waker);
-        line_up(&queue, &key, 3, &waker);
-        queue.await_reply(&key, thread(3), &waker);
+        line_up(&queue, &key, 3, &unparker);
+        queue.await_reply(&key, thread(3), &unparker);
         reply(first, Arc::clone(&hold));
-        assert!(sleeper.sleep(Duration::ZERO));
+        assert!(parker.sleep(Duration::ZERO));
         assert!(queue.leave(&key, thread(3)).is_none());
         queue.close(&hold);
         assert!(other.sleep(Duration::ZERO));
@@ -157,13 +157,13 @@ fn a_thread_whose_turn_comes_waits_for_no_reply() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = turn(&queue, &key, 1);
-    let (waker, sleeper) = pair();
-    line_up(&queue, &key, 2, &waker);
-    queue.await_reply(&key, thread(2), &waker);
+    let (unparker, parker) = pair();
+    line_up(&queue, &key, 2, &unparker);
+    queue.await_reply(&key, thread(2), &unparker);
     drop(first);
-    assert!(sleeper.sleep(Duration::ZERO));
+    assert!(parker.sleep(Duration::ZERO));
     queue.take_turn(&key, thread(2)).unwrap().answered();
-    assert!(!sleeper.sleep(Duration::ZERO), "its own reply");
+    assert!(!parker.sleep(Duration::ZERO), "its own reply");
 }
 
 #[test]
@@ -172,22 +172,25 @@ fn a_hold_knows_whether_threads_wait_for_it() {
     let hold_of = |number| hold(&queue, thread(number));
     let (one, two) = (hold_of(1), hold_of(2));
     let key = Arc::clone(one.key().key());
-    let (waker, _sleeper) = pair();
+    let (unparker, _sleeper) = pair();
     turn(&queue, &key, 1).keep(Arc::clone(&one));
     assert!(!one.is_awaited());
-    assert!(line_up(&queue, &key, 2, &waker), "the first");
-    assert!(!line_up(&queue, &key, 3, &waker));
+    assert!(line_up(&queue, &key, 2, &unparker), "the first");
+    assert!(!line_up(&queue, &key, 3, &unparker));
     assert!(one.is_awaited());
     queue.leave(&key, thread(2));
     assert!(one.is_awaited());
     queue.leave(&key, thread(3));
     assert!(!one.is_awaited());
-    assert!(line_up(&queue, &key, 2, &waker), "the first again");
-    line_up(&queue, &key, 3, &waker);
+    assert!(line_up(&queue, &key, 2, &unparker), "the first again");
+    line_up(&queue, &key, 3, &unparker);
 
     queue.close(&one);
     let turn = queue.take_turn(&key, thread(2)).unwrap();
-    assert!(!line_up(&queue, &key, 4, &waker), "no thread has the lock");
+    assert!(
+        !line_up(&queue, &key, 4, &unparker),
+        "no thread has the lock"
+    );
     turn.keep(Arc::clone(&two));
     assert!(two.is_awaited(), "from the beginning");
     queue.leave(&key, thread(3));

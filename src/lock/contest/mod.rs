@@ -212,8 +212,8 @@ impl<'a> Contest<'a> {
                 *listener = None;
             }
             if listener.is_none() && is_wanted {
-                let (waker, left) = (self.budget.waker(), self.budget.left());
-                *listener = Some(subscriber.listen(&lock.key, waker, left));
+                let (unparker, left) = (self.budget.unparker(), self.budget.left());
+                *listener = Some(subscriber.listen(&lock.key, unparker, left));
             }
         }
     }

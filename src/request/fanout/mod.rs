@@ -11,10 +11,10 @@ use super::Connections;
 use super::attempt::Failure;
 use super::batch::{Enough, Request};
 use crate::base::clock::Moment;
+use crate::transport::connection::Connection;
 use crate::transport::exchange::{Exchange, Pending};
 use crate::transport::pool::Slot;
 use crate::transport::server::Server;
-use crate::transport::wire::Wire;
 
 /// What finding or opening one server may take while there are enough others, at the least.
 const BRIEFLY: Duration = Duration::from_millis(100);
@@ -92,7 +92,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
         let mut unopened = Vec::new();
         for Room { group, mut slot } in rooms {
             match slot.take() {
-                Some(wire) => sent.extend(self.send(group, slot, wire)),
+                Some(connection) => sent.extend(self.send(group, slot, connection)),
                 None => unopened.push(Room { group, slot }),
             }
         }
@@ -103,7 +103,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
             let at_hand = sent.iter().map(|exchange| exchange.pending.len()).sum();
             let time = self.share(place, count - tried, at_hand);
             match group.server.node.open(time) {
-                Ok(wire) => sent.extend(self.send(group, slot, wire)),
+                Ok(connection) => sent.extend(self.send(group, slot, connection)),
                 Err(error) => {
                     // In less time even a good one may not be opened.
                     if !error.is_timeout() || time >= BRIEFLY {
@@ -123,21 +123,27 @@ impl<'r, 'q> Fanout<'r, 'q> {
         &mut self,
         group: &'s Group,
         slot: Slot<'s>,
-        mut wire: Wire,
+        mut connection: Connection,
     ) -> Option<Exchange<'s>> {
         let mut packed = Vec::new();
         let mut pending = VecDeque::with_capacity(group.places.len());
         for &place in &group.places {
             let request = &self.requests[place];
             let one = Pending::new(place, request.is_asking());
-            packed.extend(one.packed(request.call(), &wire));
+            packed.extend(one.packed(request.call(), &connection));
             pending.push_back(one);
         }
         let asked = Moment::now();
-        wire.give(self.command_timeout.min(self.until.left()));
-        let sent = wire.send(&packed);
-        let mut exchange =
-            Exchange::new(group.places[0], &group.server, slot, wire, asked, pending);
+        connection.set_time_limit(self.command_timeout.min(self.until.left()));
+        let sent = connection.send(&packed);
+        let mut exchange = Exchange::new(
+            group.places[0],
+            &group.server,
+            slot,
+            connection,
+            asked,
+            pending,
+        );
         if let Err(error) = sent {
             // What follows half a request would be taken for the rest of it.
             exchange.is_torn = true;

@@ -23,12 +23,12 @@ impl Fanout<'_, '_> {
         let end = self.until.min(Moment::now().after(self.command_timeout));
         while !open.is_empty() {
             for mut exchange in std::mem::take(open) {
-                exchange.wire.give(look.min(end.left()));
+                exchange.connection.set_time_limit(look.min(end.left()));
                 match self.receive(&mut exchange) {
                     Some(error) => self.broke(exchange, &error),
                     None if !exchange.is_done() => open.push(exchange),
                     None if !exchange.taken.is_empty() => taken.push(exchange),
-                    None if exchange.is_sound => exchange.slot.put(exchange.wire),
+                    None if exchange.is_sound => exchange.slot.put(exchange.connection),
                     None => {}
                 }
             }
@@ -140,7 +140,7 @@ impl Fanout<'_, '_> {
     pub(super) fn broke(&mut self, exchange: Exchange<'_>, error: &RedisError) {
         exchange
             .server
-            .failed(error, exchange.wire.is_established());
+            .failed(error, exchange.connection.is_established());
         self.unanswered_exchange(exchange, error);
     }
 
@@ -161,15 +161,15 @@ impl Fanout<'_, '_> {
         let can_follow_up = !exchange.is_torn && !exchange.has_begun_its_only_reply();
         let Exchange {
             server,
-            wire,
+            connection,
             pending,
             taken,
             ..
         } = exchange;
-        let wire = can_follow_up.then(|| Unanswered::from(wire));
+        let connection = can_follow_up.then(|| Unanswered::from(connection));
         for pending in pending {
             let request = &mut self.requests[pending.place];
-            request.in_vain.sent_in_vain(server, wire.clone());
+            request.in_vain.sent_in_vain(server, connection.clone());
             self.fail(pending.place, Failure::Redis(error.clone()));
         }
         // It is unknown whether the replicas have these.
@@ -185,7 +185,7 @@ impl Fanout<'_, '_> {
         let Some(wanted) = connections.min_replicas else {
             return;
         };
-        match connections.replicate(&mut exchange.wire, wanted, self.until) {
+        match connections.replicate(&mut exchange.connection, wanted, self.until) {
             Ok(unreplicated) => {
                 for &place in &exchange.taken {
                     if let Some(Ok(replied)) = &mut self.requests[place].outcome {
@@ -193,7 +193,7 @@ impl Fanout<'_, '_> {
                     }
                 }
                 if exchange.is_sound {
-                    exchange.slot.put(exchange.wire);
+                    exchange.slot.put(exchange.connection);
                 }
             }
             Err(error) => self.broke(exchange, &error),

@@ -13,8 +13,8 @@ use crate::base::key::LockKey;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::topology::{Nowhere, Redirect, Topology};
+use crate::transport::connection::{Connection, asking};
 use crate::transport::server::Server;
-use crate::transport::wire::{Wire, asking};
 
 /// How often one request is sent on, or anew by its source.
 const ROUNDS: usize = 4;
@@ -31,7 +31,7 @@ pub(crate) struct Volley {
 #[derive(Debug)]
 struct Line {
     server: Arc<Server>,
-    wire: Option<Wire>,
+    connection: Option<Connection>,
     /// The last attempt to use it failed.
     cut_off: bool,
 }
@@ -54,7 +54,7 @@ struct Sent {
     server: Arc<Server>,
     /// In the order in which they were sent; those that are answered are gone.
     requests: VecDeque<Open>,
-    wire: RedisResult<Wire>,
+    connection: RedisResult<Connection>,
     /// A reply had come on the connection when it broke.
     established: bool,
     /// The first of the two replies to the first request is there.
@@ -109,8 +109,9 @@ impl Volley {
             open = self.receive_all(requests, sent, until, &mut replies);
         }
         // Of servers that have no lock of ours any more.
-        self.lines
-            .retain(|line| line.cut_off || line.wire.as_ref().is_some_and(Wire::is_fresh));
+        self.lines.retain(|line| {
+            line.cut_off || line.connection.as_ref().is_some_and(Connection::is_fresh)
+        });
         replies
     }
 
@@ -204,21 +205,21 @@ impl Volley {
         time: Duration,
     ) -> Sent {
         let kept = self.lines.iter_mut().find(|line| line.is_to(&server));
-        let kept = kept.and_then(|line| line.wire.take());
-        let wire = match kept.filter(Wire::is_fresh) {
-            Some(wire) => Ok(wire),
+        let kept = kept.and_then(|line| line.connection.take());
+        let connection = match kept.filter(Connection::is_fresh) {
+            Some(connection) => Ok(connection),
             None => server.node.open(time),
         };
         let asked = Moment::now();
-        let established = wire.as_ref().is_ok_and(Wire::is_established);
-        let wire = wire.and_then(|mut wire| {
+        let established = connection.as_ref().is_ok_and(Connection::is_established);
+        let connection = connection.and_then(|mut connection| {
             let mut packed = Vec::new();
             for open in &group {
                 let call = &requests[open.place].1;
                 let request = if open.by_source {
-                    call.by_source(wire.publish())
+                    call.by_source(connection.publish())
                 } else {
-                    call.by_hash(wire.publish())
+                    call.by_hash(connection.publish())
                 };
                 packed.extend(if open.is_asking() {
                     asking(request)
@@ -226,14 +227,14 @@ impl Volley {
                     request
                 });
             }
-            wire.give(time);
-            wire.send(&packed)?;
-            Ok(wire)
+            connection.set_time_limit(time);
+            connection.send(&packed)?;
+            Ok(connection)
         });
         Sent {
             server,
             requests: group,
-            wire,
+            connection,
             established,
             acknowledged: false,
             asked,
@@ -244,7 +245,7 @@ impl Volley {
     fn keep(&mut self, sent: Sent) {
         let Sent {
             server,
-            wire,
+            connection,
             established,
             ..
         } = sent;
@@ -252,17 +253,17 @@ impl Volley {
         let line = line.unwrap_or_else(|| {
             self.lines.push(Line {
                 server: Arc::clone(&server),
-                wire: None,
+                connection: None,
                 cut_off: false,
             });
             self.lines.len() - 1
         });
         let line = &mut self.lines[line];
         line.server = server;
-        match wire {
-            Ok(wire) => {
+        match connection {
+            Ok(connection) => {
                 line.server.answered();
-                line.wire = Some(wire);
+                line.connection = Some(connection);
                 if std::mem::take(&mut line.cut_off) {
                     self.observer.reconnected(line.server.name());
                 }

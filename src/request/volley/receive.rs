@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::Call;
 use crate::transport::advice::Advice;
-use crate::transport::wire::Wire;
+use crate::transport::connection::Connection;
 
 /// How long one server is listened to while others may have answered.
 const FIRST_SLICE: Duration = Duration::from_millis(1);
@@ -89,17 +89,17 @@ impl Volley {
         replies: &mut [Replied],
         again: &mut Vec<Open>,
     ) -> bool {
-        if let Ok(wire) = &mut sent.wire {
-            wire.give(time);
+        if let Ok(connection) = &mut sent.connection {
+            connection.set_time_limit(time);
         }
         while let Some(open) = sent.requests.front() {
             let place = open.place;
-            let (reply, in_step) = match &mut sent.wire {
-                Ok(wire) if open.is_asking() && !sent.acknowledged => {
-                    let acknowledged = wire.receive();
+            let (reply, in_step) = match &mut sent.connection {
+                Ok(connection) if open.is_asking() && !sent.acknowledged => {
+                    let acknowledged = connection.receive();
                     (acknowledged, false)
                 }
-                Ok(wire) => (wire.receive(), true),
+                Ok(connection) => (connection.receive(), true),
                 // The replies after a broken one cannot be told apart any more.
                 Err(error) => (Err(error.clone()), true),
             };
@@ -115,7 +115,7 @@ impl Volley {
                 }
                 Err(error) => error,
             };
-            if error.is_timeout() && sent.wire.is_ok() && !last {
+            if error.is_timeout() && sent.connection.is_ok() && !last {
                 return false;
             }
             let Some(mut open) = sent.answered() else {
@@ -123,7 +123,7 @@ impl Volley {
             };
             open.rounds += 1;
             match Advice::on(&error) {
-                _ if sent.wire.is_err() => {}
+                _ if sent.connection.is_err() => {}
                 Advice::SendSource if in_step => {
                     open.by_source = true;
                     again.push(open);
@@ -138,8 +138,11 @@ impl Volley {
                     }
                 }
                 advice if !advice.keeps_connection() || !in_step => {
-                    sent.established |= sent.wire.as_ref().is_ok_and(Wire::is_established);
-                    sent.wire = Err(error.clone());
+                    sent.established |= sent
+                        .connection
+                        .as_ref()
+                        .is_ok_and(Connection::is_established);
+                    sent.connection = Err(error.clone());
                 }
                 _ => {}
             }

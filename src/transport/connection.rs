@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// A connection in a known state. After any failure but a reply from the server it must be dropped:
 /// a late reply, or half a command, would be taken for part of the next exchange.
-pub(crate) struct Wire {
+pub(crate) struct Connection {
     socket: Socket,
     parser: Parser,
     used: Moment,
@@ -26,16 +26,16 @@ pub(crate) struct Wire {
     publish: Publish,
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire")
+        f.debug_struct("Connection")
             .field("socket", &self.socket)
             .field("used", &self.used)
             .finish_non_exhaustive()
     }
 }
 
-impl Wire {
+impl Connection {
     pub(crate) fn new(socket: Socket, publish: Publish) -> Self {
         Self {
             socket,
@@ -47,8 +47,8 @@ impl Wire {
     }
 
     /// All that is sent and received from here on takes `time` at most.
-    pub(crate) fn give(&mut self, time: Duration) {
-        self.socket.give(time);
+    pub(crate) fn set_time_limit(&mut self, time: Duration) {
+        self.socket.set_time_limit(time);
     }
 
     pub(crate) fn send(&mut self, packed: &[u8]) -> RedisResult<()> {
@@ -92,7 +92,7 @@ impl Wire {
     }
 
     fn exchange(&mut self, packed: Vec<u8>, asking: bool, time: Duration) -> Result<Value, Broken> {
-        self.give(time);
+        self.set_time_limit(time);
         self.send(&if asking { self::asking(packed) } else { packed })
             .map_err(Broken::Sending)?;
         if asking {
@@ -115,7 +115,7 @@ impl Wire {
             .arg(wanted)
             .arg(millis)
             .get_packed_command();
-        self.give(budget.saturating_add(for_reply));
+        self.set_time_limit(budget.saturating_add(for_reply));
         self.send(&wait)?;
         redis::from_redis_value(self.receive()?).map_err(Into::into)
     }
