@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::error::Permission;
 
-    /// Advice of the command names no library function, and advice of the library names no option.
+    /// RetryAction of the command names no library function, and advice of the library names no option.
     #[test]
     fn each_speaks_to_its_own_users() {
         for hint in [

@@ -8,8 +8,8 @@ use super::row::Row;
 use crate::base::key::LockKey;
 use crate::error::Permission;
 use crate::request::Talk;
-use crate::transport::advice::Advice;
 use crate::transport::permission::missing_permission;
+use crate::transport::retry_action::RetryAction;
 
 /// What a server knows of a key.
 pub(super) enum Found {
@@ -62,8 +62,8 @@ pub(super) fn find(
 }
 
 fn wrong_type(error: RedisError) -> RedisResult<Found> {
-    match Advice::on(&error) {
-        Advice::WrongType => Ok(Found::NoLock),
+    match RetryAction::on(&error) {
+        RetryAction::WrongType => Ok(Found::NoLock),
         _ => Err(error),
     }
 }
@@ -166,9 +166,9 @@ enum Refusal {
 
 impl Refusal {
     fn of(error: RedisError) -> Self {
-        match Advice::on(&error) {
-            Advice::Redirect => Self::Moved,
-            Advice::WrongType => Self::NoLock,
+        match RetryAction::on(&error) {
+            RetryAction::Redirect => Self::Moved,
+            RetryAction::WrongType => Self::NoLock,
             _ if missing_permission(&error) == Some(Permission::Key) => Self::NoLock,
             _ => Self::Failure(error),
         }

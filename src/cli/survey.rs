@@ -11,7 +11,7 @@ use super::row::Row;
 use super::voice::Voice;
 use crate::client::LockClient;
 use crate::request::Connections;
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// How many keys Redis looks at before it answers: it does nothing else meanwhile.
@@ -125,7 +125,7 @@ fn scan(
     while !stopped() {
         let reply = match talk.ask(&next_keys(cursor, pattern, by_type)) {
             // Before Redis 6 there is no TYPE.
-            Err(error) if by_type && Advice::is_reply(&error) => {
+            Err(error) if by_type && RetryAction::is_reply(&error) => {
                 by_type = false;
                 continue;
             }

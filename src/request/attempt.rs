@@ -13,9 +13,9 @@ use crate::base::key::LockKey;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Nowhere, Redirect};
-use crate::transport::advice::Advice;
 use crate::transport::connection::{Broken, Connection};
 use crate::transport::pool::Slot;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
@@ -86,7 +86,9 @@ impl Connections {
         let mut sent_on_by: Option<Arc<Server>> = None;
         for _ in 0..REDIRECTIONS {
             let error = match self.attempt_at(&to, call, reply_by, in_vain) {
-                Err(Failure::Redis(error)) if Advice::on(&error) == Advice::Redirect => error,
+                Err(Failure::Redis(error)) if RetryAction::on(&error) == RetryAction::Redirect => {
+                    error
+                }
                 result => {
                     if let (Ok(replied), Some(from)) = (&result, &sent_on_by)
                         && to.asking
@@ -150,8 +152,8 @@ impl Connections {
                     }
                 }
             }
-            Err(Broken::Receiving(error)) if Advice::is_reply(&error) => {
-                if Advice::on(&error).keeps_connection() {
+            Err(Broken::Receiving(error)) if RetryAction::is_reply(&error) => {
+                if RetryAction::on(&error).keeps_connection() {
                     slot.put(connection);
                 }
                 error

@@ -15,7 +15,7 @@ use crate::base::owner;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::Redirect;
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// One request to the server of one client that has the lock.
@@ -175,7 +175,7 @@ impl<'q> Request<'q> {
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause.get_or_insert_with(|| silence(&error).into());
             }
-            Failure::Redis(error) if Advice::on(&error).asks_again() => {
+            Failure::Redis(error) if RetryAction::on(&error).asks_again() => {
                 self.cause = Some(Box::new(error));
             }
             Failure::Redis(error) => self.refuse(error),
@@ -189,7 +189,7 @@ impl<'q> Request<'q> {
     fn settle_or_follow(&mut self) {
         match self.outcome.take() {
             Some(Err(Failure::Redis(error)))
-                if Advice::on(&error) == Advice::Redirect && self.redirect.is_none() =>
+                if RetryAction::on(&error) == RetryAction::Redirect && self.redirect.is_none() =>
             {
                 self.refuse(error);
             }

@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::error::{Cause, Error, Result};
 use crate::script::{self, Call};
 use crate::topology::Topology;
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::suspicion::Suspicion;
 use crate::transport::tls::UNANSWERED;
 use attempt::{Failure, Replied};
@@ -123,7 +123,7 @@ impl Connections {
                 Err(Failure::Redis(error)) if error.is_timeout() => {
                     cause.get_or_insert_with(|| silence(&error).into());
                 }
-                Err(Failure::Redis(error)) if Advice::on(&error).asks_again() => {
+                Err(Failure::Redis(error)) if RetryAction::on(&error).asks_again() => {
                     cause = Some(Box::new(error));
                 }
                 Err(Failure::Redis(error)) => return Err(self.refusal(lock, error)),
@@ -180,8 +180,8 @@ impl Connections {
     /// The error of a reply that Redis should not have given.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
         let node = self.topology.name(lock).as_ref().into();
-        match Advice::on(&error) {
-            Advice::WrongType => Error::WrongType {
+        match RetryAction::on(&error) {
+            RetryAction::WrongType => Error::WrongType {
                 lock: lock.name().into(),
                 node,
                 found: script::found(lock, &error),

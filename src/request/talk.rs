@@ -10,8 +10,8 @@ use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
 use crate::topology::{Nowhere, Redirect};
-use crate::transport::advice::Advice;
 use crate::transport::connection::Connection;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// A connection of its own to one server. After an error that is no reply it is out of step: drop it.
@@ -55,7 +55,7 @@ impl Connections {
         if error.is_timeout() {
             return (format!("Redis at {node}: {}", silence(error)), None);
         }
-        let verb = if Advice::is_reply(error) {
+        let verb = if RetryAction::is_reply(error) {
             "refused"
         } else {
             "failed"
@@ -93,7 +93,7 @@ impl Talk {
         for _ in 0..commands.len() {
             self.connection.set_time_limit(self.budget);
             match self.connection.receive() {
-                Err(error) if !Advice::is_reply(&error) => return Err(error),
+                Err(error) if !RetryAction::is_reply(&error) => return Err(error),
                 reply => replies.push(reply),
             }
         }

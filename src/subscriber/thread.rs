@@ -11,8 +11,8 @@ use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::observe::tell;
 use crate::script::Publish;
-use crate::transport::advice::Advice;
 use crate::transport::connection::Connection;
+use crate::transport::retry_action::RetryAction;
 
 /// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
 const TICK: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl Worker {
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             self.refused = match connection {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => Advice::on(&error) == Advice::Refuse,
+                Ok(Err(error)) => RetryAction::on(&error) == RetryAction::Refuse,
                 Err(_) => false,
             };
             // Whatever was published since the failure is missed.
@@ -191,11 +191,11 @@ impl Worker {
                 woken.iter().for_each(Unparker::unpark);
                 Ok(())
             }
-            Err(error) if Advice::on(&error) == Advice::Redirect => {
+            Err(error) if RetryAction::on(&error) == RetryAction::Redirect => {
                 self.moved(channel);
                 Ok(())
             }
-            Err(error) if Advice::on(&error) == Advice::Refuse => {
+            Err(error) if RetryAction::on(&error) == RetryAction::Refuse => {
                 self.shared.state.lock().registry.refused(channel);
                 if !std::mem::replace(&mut self.told_refusal, true) {
                     let channel = Arc::clone(channel);
@@ -228,7 +228,7 @@ impl Worker {
         };
         match self.exchange(connection, command, channel) {
             // There is no such subscription any more.
-            Err(error) if Advice::on(&error) == Advice::Redirect => Ok(()),
+            Err(error) if RetryAction::on(&error) == RetryAction::Redirect => Ok(()),
             result => result,
         }
     }

@@ -14,9 +14,9 @@ use crate::base::clock::Moment;
 use crate::base::key::SLOTS;
 use crate::config::Config;
 use crate::script::Publish;
-use crate::transport::advice::Advice;
 use crate::transport::hint::Role;
 use crate::transport::node::Node;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::{Server, Servers};
 
 #[derive(Debug)]
@@ -173,7 +173,7 @@ fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>
     let ranges = slots::ranges(connection.receive()?)?;
     let publish = match connection.receive() {
         Ok(_) => Publish::ToShard,
-        Err(error) if Advice::is_reply(&error) => Publish::ToAll,
+        Err(error) if RetryAction::is_reply(&error) => Publish::ToAll,
         Err(error) => return Err(error),
     };
     Ok((!ranges.is_empty()).then_some((ranges, publish)))

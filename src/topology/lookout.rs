@@ -10,9 +10,9 @@ use redis::{RedisError, RedisResult};
 use super::Nowhere;
 use crate::base::clock::Moment;
 use crate::error::Hint;
-use crate::transport::advice::Advice;
 use crate::transport::hint::Role;
 use crate::transport::node::Node;
+use crate::transport::retry_action::RetryAction;
 
 /// No server that was asked told where the locks are. Each failure has what to change, if the reply
 /// says so.
@@ -88,7 +88,7 @@ pub(super) fn ask_in_turn<T>(
     }
     let refusals = failures
         .iter()
-        .filter(|(_, error, _)| Advice::on(error).is_final());
+        .filter(|(_, error, _)| RetryAction::on(error).is_final());
     if refusals.count() == candidates.len() {
         let (node, error, hint) = failures.swap_remove(0);
         return Err(Nowhere::Refused {

@@ -8,7 +8,7 @@ use redis::{Parser, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::{Call, Publish};
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 
 /// A connection that was idle for longer is opened anew: what stands between may have dropped it
@@ -84,7 +84,7 @@ impl Connection {
         time: impl Fn() -> Duration,
     ) -> Result<Value, Broken> {
         match self.exchange(call.by_hash(self.publish), asking, time()) {
-            Err(Broken::Receiving(error)) if Advice::on(&error) == Advice::SendSource => {
+            Err(Broken::Receiving(error)) if RetryAction::on(&error) == RetryAction::SendSource => {
                 self.exchange(call.by_source(self.publish), asking, time())
             }
             reply => reply,

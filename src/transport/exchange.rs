@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::advice::Advice;
 use super::connection::{Connection, asking};
 use super::pool::Slot;
+use super::retry_action::RetryAction;
 use super::server::Server;
 use crate::base::clock::Moment;
 use crate::script::Call;
@@ -129,7 +129,9 @@ impl<'s> Exchange<'s> {
             let reply = self.connection.receive();
             match &reply {
                 Err(error) if error.is_timeout() => return Received::Nothing,
-                Err(error) if !Advice::is_reply(error) => return Received::Broken(error.clone()),
+                Err(error) if !RetryAction::is_reply(error) => {
+                    return Received::Broken(error.clone());
+                }
                 _ => {}
             }
             if first.asking && self.acknowledged.is_none() {
@@ -142,7 +144,7 @@ impl<'s> Exchange<'s> {
                 (reply, _) => reply,
             };
             self.pending.pop_front();
-            let is_unknown = |error: &RedisError| Advice::on(error) == Advice::SendSource;
+            let is_unknown = |error: &RedisError| RetryAction::on(error) == RetryAction::SendSource;
             if first.by_source || !reply.as_ref().is_err_and(is_unknown) {
                 return Received::Reply(first.place, reply);
             }

@@ -1,12 +1,12 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
 
-pub(crate) mod advice;
 pub(crate) mod connection;
 pub(crate) mod exchange;
 pub(crate) mod hint;
 pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod pool;
+pub(crate) mod retry_action;
 pub(crate) mod server;
 mod socket;
 pub(crate) mod suspicion;

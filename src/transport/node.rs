@@ -9,8 +9,8 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, 
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
-use crate::transport::advice::Advice;
 use crate::transport::connection::Connection;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
 
@@ -171,7 +171,7 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
             Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
             _ => Ok(()),
         },
-        Err(error) if !Advice::is_reply(&error) => Err(error),
+        Err(error) if !RetryAction::is_reply(&error) => Err(error),
         _ => Ok(()),
     }
 }

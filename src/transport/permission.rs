@@ -43,7 +43,7 @@ pub(crate) fn missing_permission(error: &RedisError) -> Option<Permission> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::advice::Advice;
+    use crate::transport::retry_action::RetryAction;
     use crate::transport::tests::refusal;
 
     /// The replies of Redis 6.0, 6.2, 7.0, 7.2 to 8 and of Valkey 8 to 9.1, to a command and to a
@@ -146,7 +146,7 @@ mod tests {
             let error = refusal(line);
             assert_eq!(missing_permission(&error), expected, "{line}");
             if expected.is_some() {
-                assert_eq!(Advice::on(&error), Advice::Refuse, "{line}");
+                assert_eq!(RetryAction::on(&error), RetryAction::Refuse, "{line}");
             }
         }
     }

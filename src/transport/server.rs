@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use redis::{ConnectionAddr, RedisError};
 
-use crate::transport::advice::Advice;
 use crate::transport::node::{Entry, Node};
 use crate::transport::pool::{Pool, Pools};
+use crate::transport::retry_action::RetryAction;
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -62,14 +62,14 @@ impl Server {
     /// nothing of those that are open: the system may have no file descriptor left, and the server
     /// may accept no more clients.
     pub(crate) fn failed(&self, error: &RedisError, established: bool) {
-        let advice = Advice::on(error);
-        let is_about_all = established || Advice::is_reply(error);
-        if is_about_all && advice.condemns_all() && !error.is_timeout() {
+        let action = RetryAction::on(error);
+        let is_about_all = established || RetryAction::is_reply(error);
+        if is_about_all && action.condemns_all() && !error.is_timeout() {
             self.pool.distrust();
         }
         self.silent
-            .store(!Advice::is_reply(error), Ordering::Relaxed);
-        if advice.doubts_server(error) {
+            .store(!RetryAction::is_reply(error), Ordering::Relaxed);
+        if action.doubts_server(error) {
             let doubt = if is_about_all { BROKEN } else { UNREACHED };
             self.doubt.fetch_max(doubt, Ordering::AcqRel);
         }

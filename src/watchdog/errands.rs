@@ -9,7 +9,7 @@ use super::{Id, Renew, Withdrawal};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::{self, Call, Count, Verdict};
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -56,7 +56,7 @@ impl Worker {
         for (withdrawal, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}
-                Err(error) if Advice::on(&error) == Advice::WrongType => {}
+                Err(error) if RetryAction::on(&error) == RetryAction::WrongType => {}
                 Err(_) => self.put_off(withdrawal),
             }
         }

@@ -14,8 +14,8 @@ use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::request::Volley;
 use crate::script::{self, Call, Renewal, Verdict};
-use crate::transport::advice::Advice;
 use crate::transport::permission::missing_permission;
+use crate::transport::retry_action::RetryAction;
 
 /// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
 const BATCH: usize = 250;
@@ -261,7 +261,7 @@ impl Worker {
             return;
         }
         let counters = &self.observer.counters;
-        if Advice::is_reply(error) {
+        if RetryAction::is_reply(error) {
             counters.renewals_failed.add(failed);
         } else {
             counters.renewals_unknown.add(failed);

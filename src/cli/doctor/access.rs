@@ -10,9 +10,9 @@ use crate::cli::outcome::Failure;
 use crate::error::{Error, Hint, Permission};
 use crate::topology::LookUpFailed;
 use crate::topology::Nowhere;
-use crate::transport::advice::Advice;
 use crate::transport::hint::is_log_in;
 use crate::transport::permission::missing_permission;
+use crate::transport::retry_action::RetryAction;
 
 /// Of its connections, in hundredths: more is close to the limit.
 const MANY_CLIENTS: u64 = 90;
@@ -28,8 +28,8 @@ pub(super) const REACHABLE: &str = "reachable";
 /// Whether this answer to a PING means that nothing else is answered either. A right that is missing, or a save
 /// that failed, does not.
 pub(super) fn is_shut(error: &RedisError) -> bool {
-    Advice::on(error) != Advice::Refuse
-        || !Advice::is_reply(error)
+    RetryAction::on(error) != RetryAction::Refuse
+        || !RetryAction::is_reply(error)
         || error.code() == Some("DENIED")
 }
 
@@ -54,7 +54,7 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
         _ if error.is_timeout() => {
             "it hangs, or something on the way drops packets; --timeout gives it longer"
         }
-        _ if error.is_io_error() && Advice::on(error) == Advice::Forget => {
+        _ if error.is_io_error() && RetryAction::on(error) == RetryAction::Forget => {
             "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
         }
         _ if error.is_io_error() => "see that Redis runs there, and that the URL is right",

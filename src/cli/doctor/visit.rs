@@ -14,7 +14,7 @@ use super::{standing, upkeep};
 use crate::base::clock::Moment;
 use crate::cli::args::RedisArgs;
 use crate::request::{Connections, Talk};
-use crate::transport::advice::Advice;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// Round trips that are timed, and readings of the clock of which the quickest counts.
@@ -177,7 +177,7 @@ impl<'a> Visit<'a> {
 /// The reply, be it an error reply.
 fn ask(talk: &mut Talk, command: &Cmd) -> RedisResult<RedisResult<Value>> {
     match talk.ask(command) {
-        Err(error) if !Advice::is_reply(&error) => Err(error),
+        Err(error) if !RetryAction::is_reply(&error) => Err(error),
         reply => Ok(reply),
     }
 }

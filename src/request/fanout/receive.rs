@@ -10,8 +10,8 @@ use crate::base::clock::Moment;
 use crate::request::answer::Unanswered;
 use crate::request::attempt::{Failure, Replied};
 use crate::request::batch::Enough;
-use crate::transport::advice::Advice;
 use crate::transport::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK, Received};
+use crate::transport::retry_action::RetryAction;
 
 impl Fanout<'_, '_> {
     /// Reads replies until all are there, or enough are there and the others had their time, or the
@@ -113,18 +113,18 @@ impl Fanout<'_, '_> {
     /// An error reply: the request is not done, and not under way any more.
     fn refused(&mut self, exchange: &mut Exchange<'_>, place: usize, error: RedisError) {
         let server = exchange.server;
-        let advice = Advice::on(&error);
+        let action = RetryAction::on(&error);
         server.failed(&error, true);
-        exchange.is_sound &= advice.keeps_connection();
-        if advice == Advice::Crowded {
+        exchange.is_sound &= action.keeps_connection();
+        if action == RetryAction::Crowded {
             // The server refused the connection, so it executes none of these requests.
             for pending in exchange.pending.drain(..) {
                 self.fail(pending.place, Failure::Redis(error.clone()));
             }
         }
         let request = &mut self.requests[place];
-        let redirect = match advice {
-            Advice::Redirect => {
+        let redirect = match action {
+            RetryAction::Redirect => {
                 let topology = &request.question.connections.topology;
                 topology.redirect(request.question.lock, server, &error)
             }

@@ -7,8 +7,8 @@ use super::{Open, ROUNDS, Replied, Sent, Volley};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::Call;
-use crate::transport::advice::Advice;
 use crate::transport::connection::Connection;
+use crate::transport::retry_action::RetryAction;
 
 /// How long one server is listened to while others may have answered.
 const FIRST_SLICE: Duration = Duration::from_millis(1);
@@ -122,13 +122,13 @@ impl Volley {
                 break;
             };
             open.rounds += 1;
-            match Advice::on(&error) {
+            match RetryAction::on(&error) {
                 _ if sent.connection.is_err() => {}
-                Advice::SendSource if in_step => {
+                RetryAction::SendSource if in_step => {
                     open.by_source = true;
                     again.push(open);
                 }
-                Advice::Redirect if in_step => {
+                RetryAction::Redirect if in_step => {
                     if let Some(to) =
                         self.topology
                             .redirect(requests[place].0, &sent.server, &error)
@@ -137,7 +137,7 @@ impl Volley {
                         again.push(open);
                     }
                 }
-                advice if !advice.keeps_connection() || !in_step => {
+                action if !action.keeps_connection() || !in_step => {
                     sent.established |= sent
                         .connection
                         .as_ref()

@@ -10,7 +10,7 @@ use crate::transport::tls::Distrust;
 
 /// What a failed command asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Advice {
+pub(crate) enum RetryAction {
     /// The connection cannot be trusted any more, or leads to a server that may not be written to:
     /// drop it and ask again on a fresh one.
     Reconnect,
@@ -30,7 +30,7 @@ pub(crate) enum Advice {
     Refuse,
 }
 
-impl Advice {
+impl RetryAction {
     pub(crate) fn on(error: &RedisError) -> Self {
         match error.kind() {
             ErrorKind::Io if is_distrust(error) => Self::Forget,
@@ -114,7 +114,7 @@ impl Advice {
     }
 }
 
-impl Advice {
+impl RetryAction {
     /// Whether another server may have the locks of this one by now.
     pub(crate) fn doubts_server(self, error: &RedisError) -> bool {
         let kind = match error.kind() {
@@ -149,64 +149,64 @@ mod tests {
     use super::*;
     use crate::transport::tests::refusal;
 
-    fn on(code: &str) -> Advice {
-        Advice::on(&refusal(&format!("{code} some detail")))
+    fn on(code: &str) -> RetryAction {
+        RetryAction::on(&refusal(&format!("{code} some detail")))
     }
 
     #[test]
     fn every_reply_has_its_advice() {
-        for (code, advice) in [
-            ("NOSCRIPT", Advice::SendSource),
-            ("MOVED 7 127.0.0.1:7001", Advice::Redirect),
-            ("ASK 7 127.0.0.1:7001", Advice::Redirect),
-            ("READONLY", Advice::Reconnect),
-            ("LOADING", Advice::Wait),
-            ("BUSY", Advice::Wait),
-            ("MASTERDOWN", Advice::Wait),
-            ("CLUSTERDOWN", Advice::Wait),
-            ("TRYAGAIN", Advice::Wait),
-            ("WRONGTYPE", Advice::WrongType),
-            ("NOAUTH", Advice::Forget),
-            ("WRONGPASS", Advice::Forget),
-            ("NOPERM", Advice::Refuse),
-            ("OOM", Advice::Refuse),
-            ("MISCONF", Advice::Refuse),
-            ("NOREPLICAS", Advice::Wait),
-            ("ERR max number of clients reached", Advice::Crowded),
-            ("ERR", Advice::Refuse),
-            ("UNBLOCKED", Advice::Reconnect),
+        for (code, action) in [
+            ("NOSCRIPT", RetryAction::SendSource),
+            ("MOVED 7 127.0.0.1:7001", RetryAction::Redirect),
+            ("ASK 7 127.0.0.1:7001", RetryAction::Redirect),
+            ("READONLY", RetryAction::Reconnect),
+            ("LOADING", RetryAction::Wait),
+            ("BUSY", RetryAction::Wait),
+            ("MASTERDOWN", RetryAction::Wait),
+            ("CLUSTERDOWN", RetryAction::Wait),
+            ("TRYAGAIN", RetryAction::Wait),
+            ("WRONGTYPE", RetryAction::WrongType),
+            ("NOAUTH", RetryAction::Forget),
+            ("WRONGPASS", RetryAction::Forget),
+            ("NOPERM", RetryAction::Refuse),
+            ("OOM", RetryAction::Refuse),
+            ("MISCONF", RetryAction::Refuse),
+            ("NOREPLICAS", RetryAction::Wait),
+            ("ERR max number of clients reached", RetryAction::Crowded),
+            ("ERR", RetryAction::Refuse),
+            ("UNBLOCKED", RetryAction::Reconnect),
             (
                 "ERR WAIT cannot be used with replica instances",
-                Advice::Reconnect,
+                RetryAction::Reconnect,
             ),
-            ("SOMETHINGNEW", Advice::Refuse),
+            ("SOMETHINGNEW", RetryAction::Refuse),
         ] {
-            assert_eq!(on(code), advice, "{code}");
+            assert_eq!(on(code), action, "{code}");
         }
     }
 
     #[test]
     fn what_breaks_is_no_reply() {
         let reply = redis::parse_redis_value(b"-READONLY now\r\n").unwrap();
-        assert!(Advice::is_reply(&reply.extract_error().unwrap_err()));
+        assert!(RetryAction::is_reply(&reply.extract_error().unwrap_err()));
         let broken = redis::parse_redis_value(b"?what\r\n").unwrap_err();
-        assert!(!Advice::is_reply(&broken));
-        assert!(!Advice::is_reply(
+        assert!(!RetryAction::is_reply(&broken));
+        assert!(!RetryAction::is_reply(
             &io::Error::from(io::ErrorKind::TimedOut).into()
         ));
     }
 
     #[test]
     fn errors_are_seen_through_the_wrapping_of_older_servers() {
-        for (error, advice) in [
-            ("WRONGTYPE Operation", Advice::WrongType),
-            ("-READONLY You can't write", Advice::Reconnect),
-            ("-NOREPLICAS Not enough", Advice::Wait),
-            ("attempt to call nil", Advice::Refuse),
+        for (error, action) in [
+            ("WRONGTYPE Operation", RetryAction::WrongType),
+            ("-READONLY You can't write", RetryAction::Reconnect),
+            ("-NOREPLICAS Not enough", RetryAction::Wait),
+            ("attempt to call nil", RetryAction::Refuse),
         ] {
             let wrapped =
                 format!("ERR Error running script (call to f_1): @user_script:1: {error}");
-            assert_eq!(on(&wrapped), advice, "{error}");
+            assert_eq!(on(&wrapped), action, "{error}");
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn a_refused_certificate_is_refused_again() {
         let refused = Distrust("expired".into());
         let error = RedisError::from(io::Error::new(io::ErrorKind::InvalidData, refused));
-        assert_eq!(Advice::on(&error), Advice::Forget);
+        assert_eq!(RetryAction::on(&error), RetryAction::Forget);
         assert!(error.to_string().contains("expired"), "{error}");
     }
 
@@ -226,9 +226,9 @@ mod tests {
             io::ErrorKind::ConnectionReset,
             io::ErrorKind::UnexpectedEof,
         ] {
-            let advice = Advice::on(&RedisError::from(io::Error::from(kind)));
-            assert_eq!(advice, Advice::Reconnect, "{kind:?}");
-            assert!(!advice.keeps_connection());
+            let action = RetryAction::on(&RedisError::from(io::Error::from(kind)));
+            assert_eq!(action, RetryAction::Reconnect, "{kind:?}");
+            assert!(!action.keeps_connection());
         }
     }
 }
