@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::voice::{one_line, say};
 use crate::error::{Cause, Error, Hint};
 use crate::topology::LookUpFailed;
-use crate::topology::Nowhere;
+use crate::topology::RouteError;
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -197,12 +197,12 @@ fn told(cause: Cause) -> String {
     }
 }
 
-impl From<Nowhere> for Failure {
-    fn from(nowhere: Nowhere) -> Self {
+impl From<RouteError> for Failure {
+    fn from(nowhere: RouteError) -> Self {
         match nowhere {
-            Nowhere::Ever(error) => error.into(),
-            Nowhere::Yet(cause) => Self::new(UNAVAILABLE, told(cause)),
-            Nowhere::Refused { node, cause, hint } => {
+            RouteError::Ever(error) => error.into(),
+            RouteError::Yet(cause) => Self::new(UNAVAILABLE, told(cause)),
+            RouteError::Refused { node, cause, hint } => {
                 let refusal = format!("{node} refused: {cause}");
                 Self::new(UNAVAILABLE, advised(refusal, hint.as_deref()))
             }
@@ -262,8 +262,8 @@ mod tests {
                 waited: std::time::Duration::ZERO,
                 cause: failed().into(),
             }),
-            Failure::from(Nowhere::Yet(failed().into())).to_string(),
-            Failure::from(Nowhere::Refused {
+            Failure::from(RouteError::Yet(failed().into())).to_string(),
+            Failure::from(RouteError::Refused {
                 node: "h:1".into(),
                 cause: refusal(),
                 hint: Some(Hint::LogIn.into()),

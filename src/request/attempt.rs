@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{Cause, Error};
 use crate::script::Call;
-use crate::topology::{Nowhere, Redirect};
+use crate::topology::{Redirect, RouteError};
 use crate::transport::connection::{Broken, Connection};
 use crate::transport::pool::Slot;
 use crate::transport::retry_action::RetryAction;
@@ -48,16 +48,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn nowhere(lock: &LockKey, nowhere: Nowhere) -> Self {
+    pub(super) fn nowhere(lock: &LockKey, nowhere: RouteError) -> Self {
         match nowhere {
-            Nowhere::Yet(cause) => Self::NoServer(cause),
-            Nowhere::Refused { node, cause, hint } => Self::Final(Error::Redis {
+            RouteError::Yet(cause) => Self::NoServer(cause),
+            RouteError::Refused { node, cause, hint } => Self::Final(Error::Redis {
                 lock: lock.name().into(),
                 node: node.as_ref().into(),
                 cause,
                 hint,
             }),
-            Nowhere::Ever(error) => Self::Final(error),
+            RouteError::Ever(error) => Self::Final(error),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Connections, silence};
 use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
-use crate::topology::{Nowhere, Redirect};
+use crate::topology::{Redirect, RouteError};
 use crate::transport::connection::Connection;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
@@ -24,14 +24,14 @@ pub(crate) struct Talk {
 
 impl Connections {
     /// Every server that locks are on, in the order of its name.
-    pub(crate) fn servers(&self) -> Result<Vec<Arc<Server>>, Nowhere> {
+    pub(crate) fn servers(&self) -> Result<Vec<Arc<Server>>, RouteError> {
         let mut servers = self.topology.servers(self.connect_timeout)?;
         servers.sort_by(|a, b| a.name().cmp(b.name()));
         Ok(servers)
     }
 
     /// The server that has this lock.
-    pub(crate) fn home(&self, lock: &LockKey) -> Result<Arc<Server>, Nowhere> {
+    pub(crate) fn home(&self, lock: &LockKey) -> Result<Arc<Server>, RouteError> {
         self.topology.server(lock, self.connect_timeout)
     }
 

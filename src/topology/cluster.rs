@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
-use super::Nowhere;
-use super::lookout::{Found, Lookout, ask_in_turn};
+use super::RouteError;
+use super::single_flight::{Found, SingleFlight, ask_in_turn};
 use super::slots::{self, Range};
 use crate::base::clock::Moment;
 use crate::base::key::SLOTS;
@@ -27,7 +27,7 @@ pub(super) struct Cluster {
     map: RwLock<Map>,
     /// The server to ask first; each look begins with the next.
     first: AtomicUsize,
-    lookout: Lookout,
+    single_flight: SingleFlight,
     /// For one server.
     budget: Duration,
 }
@@ -64,7 +64,7 @@ impl Cluster {
             seeds: seeds.iter().map(seed).collect(),
             map: RwLock::default(),
             first: AtomicUsize::new(0),
-            lookout: Lookout::default(),
+            single_flight: SingleFlight::default(),
             budget: config.connect_timeout.min(config.command_timeout),
         }
     }
@@ -100,8 +100,8 @@ impl Cluster {
 
     /// Asks one server after the other which slots they have: those that are known, then the seeds, and
     /// last those that did not answer last time.
-    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), Nowhere> {
-        let Some(_turn) = self.lookout.turn(deadline) else {
+    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
+        let Some(_turn) = self.single_flight.turn(deadline) else {
             return Ok(());
         };
         let all = self.map.read().servers.clone();
@@ -138,7 +138,7 @@ impl Cluster {
                 self.found(servers, &host, ranges);
                 Ok(())
             }
-            _ => Err(Nowhere::Yet("no slot of the cluster is assigned".into())),
+            _ => Err(RouteError::Yet("no slot of the cluster is assigned".into())),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which server has a lock. Nobody above this module asks how Redis is deployed.
 
 mod cluster;
-mod lookout;
 mod sentinel;
+mod single_flight;
 mod slots;
 
 use std::fmt;
@@ -21,9 +21,9 @@ use crate::transport::node::Entry;
 use crate::transport::pool::Pools;
 use crate::transport::server::{Server, Servers};
 use cluster::Cluster;
-#[cfg(feature = "cli")]
-pub(crate) use lookout::LookUpFailed;
 use sentinel::Sentinel;
+#[cfg(feature = "cli")]
+pub(crate) use single_flight::LookUpFailed;
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Topology {
 
 /// No server is known that has the lock.
 #[derive(Debug)]
-pub(crate) enum Nowhere {
+pub(crate) enum RouteError {
     /// None was found; one may be, a little later.
     Yet(Cause),
     /// Whoever answered refused to tell, and will again. One of them is named.
@@ -121,8 +121,8 @@ impl Topology {
     }
 
     /// The server that has the lock; looked for where that is not known, within `time`.
-    pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, Nowhere> {
-        self.check(key).map_err(Nowhere::Ever)?;
+    pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, RouteError> {
+        self.check(key).map_err(RouteError::Ever)?;
         if let Some(server) = self.known(key) {
             return Ok(server);
         }
@@ -134,19 +134,19 @@ impl Topology {
         };
         // A process that cannot open a connection cannot look for servers either.
         let usable = self.last_known(key).filter(|server| server.may_be_used());
-        if let (Err(Nowhere::Yet(_)), Some(server)) = (&looked, usable)
+        if let (Err(RouteError::Yet(_)), Some(server)) = (&looked, usable)
             && !deadline.is_past()
         {
             return Ok(server);
         }
         looked?;
         self.last_known(key)
-            .ok_or_else(|| Nowhere::Yet("no server is known that has it".into()))
+            .ok_or_else(|| RouteError::Yet("no server is known that has it".into()))
     }
 
     /// Every server that locks are on, looked for anew.
     #[cfg(feature = "cli")]
-    pub(crate) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, Nowhere> {
+    pub(crate) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, RouteError> {
         let deadline = Moment::now().after(time);
         Ok(match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
@@ -222,7 +222,7 @@ impl Topology {
     }
 }
 
-impl fmt::Display for Nowhere {
+impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Yet(cause) => cause.fmt(f),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
-use super::Nowhere;
-use super::lookout::{Found, Lookout, ask_in_turn};
+use super::RouteError;
+use super::single_flight::{Found, SingleFlight, ask_in_turn};
 use crate::base::clock::Moment;
 use crate::config::Config;
 use crate::error::Error;
@@ -25,7 +25,7 @@ pub(super) struct Sentinel {
     /// The sentinel to ask first. Each look begins with the next, so that none that is behind the
     /// times is believed twice in a row.
     first: AtomicUsize,
-    lookout: Lookout,
+    single_flight: SingleFlight,
     /// For one sentinel.
     budget: Duration,
 }
@@ -44,7 +44,7 @@ impl Sentinel {
             service: service.into(),
             master: RwLock::new(None),
             first: AtomicUsize::new(0),
-            lookout: Lookout::default(),
+            single_flight: SingleFlight::default(),
             budget: config.connect_timeout.min(config.command_timeout),
         }
     }
@@ -65,8 +65,8 @@ impl Sentinel {
     }
 
     /// Asks one sentinel after the other who the master is.
-    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), Nowhere> {
-        let Some(_turn) = self.lookout.turn(deadline) else {
+    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
+        let Some(_turn) = self.single_flight.turn(deadline) else {
             return Ok(());
         };
         let mut candidates: Vec<&Node> = self.sentinels.iter().collect();
@@ -84,7 +84,7 @@ impl Sentinel {
                 self.found(servers, address);
                 Ok(())
             }
-            Found::Unknown => Err(Nowhere::Ever(Error::Config {
+            Found::Unknown => Err(RouteError::Ever(Error::Config {
                 field: "master",
                 value: format!("{:?}", self.service),
                 rule: "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them"

@@ -9,7 +9,7 @@ use super::finding::Finding;
 use crate::cli::outcome::Failure;
 use crate::error::{Error, Hint, Permission};
 use crate::topology::LookUpFailed;
-use crate::topology::Nowhere;
+use crate::topology::RouteError;
 use crate::transport::hint::is_log_in;
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
@@ -69,18 +69,18 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
 }
 
 /// The finding if no server could say where the locks are.
-pub(super) fn nowhere(nowhere: Nowhere) -> Finding {
+pub(super) fn nowhere(nowhere: RouteError) -> Finding {
     let hint = match &nowhere {
-        Nowhere::Refused { hint, .. } => hint.as_deref(),
-        Nowhere::Yet(cause) => {
+        RouteError::Refused { hint, .. } => hint.as_deref(),
+        RouteError::Yet(cause) => {
             let failed = cause.downcast_ref::<LookUpFailed>();
             failed.and_then(|failed| failed.0.iter().find_map(|(.., hint)| hint.as_deref()))
         }
-        Nowhere::Ever(_) => None,
+        RouteError::Ever(_) => None,
     };
     let advice = match (&nowhere, hint) {
         (
-            Nowhere::Ever(Error::Config {
+            RouteError::Ever(Error::Config {
                 field: "master", ..
             }),
             _,

@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::observe::Observer;
 use crate::script::Call;
-use crate::topology::{Nowhere, Redirect, Topology};
+use crate::topology::{Redirect, RouteError, Topology};
 use crate::transport::connection::{Connection, asking};
 use crate::transport::server::Server;
 
@@ -304,7 +304,7 @@ impl Line {
     }
 }
 
-fn not_found(nowhere: Nowhere) -> RedisError {
+fn not_found(nowhere: RouteError) -> RedisError {
     (ErrorKind::Io, "no server to ask", nowhere.to_string()).into()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use redis::{RedisError, RedisResult};
 
-use super::Nowhere;
+use super::RouteError;
 use crate::base::clock::Moment;
 use crate::error::Hint;
 use crate::transport::hint::Role;
@@ -43,7 +43,7 @@ impl fmt::Display for LookUpFailed {
 impl std::error::Error for LookUpFailed {}
 
 #[derive(Debug, Default)]
-pub(super) struct Lookout {
+pub(super) struct SingleFlight {
     /// Protects: at most one thread looks at a time.
     looking: Mutex<bool>,
     done: Condvar,
@@ -65,7 +65,7 @@ pub(super) fn ask_in_turn<T>(
     budget: Duration,
     deadline: Moment,
     mut ask: impl FnMut(&Node, Duration) -> RedisResult<Option<T>>,
-) -> Result<Found<T>, Nowhere> {
+) -> Result<Found<T>, RouteError> {
     let mut failures = Vec::new();
     let mut unknown = 0;
     for (place, &node) in candidates.iter().enumerate() {
@@ -91,19 +91,19 @@ pub(super) fn ask_in_turn<T>(
         .filter(|(_, error, _)| RetryAction::on(error).is_final());
     if refusals.count() == candidates.len() {
         let (node, error, hint) = failures.swap_remove(0);
-        return Err(Nowhere::Refused {
+        return Err(RouteError::Refused {
             node,
             cause: error.into(),
             hint,
         });
     }
-    Err(Nowhere::Yet(LookUpFailed(failures).into()))
+    Err(RouteError::Yet(LookUpFailed(failures).into()))
 }
 
 /// The thread that has it looks.
-pub(super) struct Turn<'a>(&'a Lookout);
+pub(super) struct Turn<'a>(&'a SingleFlight);
 
-impl Lookout {
+impl SingleFlight {
     /// The turn to look; `None` if another thread has looked meanwhile, or has not come back by
     /// `deadline`.
     pub(super) fn turn(&self, deadline: Moment) -> Option<Turn<'_>> {
@@ -134,15 +134,15 @@ mod tests {
 
     #[test]
     fn those_who_come_while_one_looks_use_what_it_found() {
-        let (lookout, looks) = (Lookout::default(), AtomicU32::new(0));
+        let (single_flight, looks) = (SingleFlight::default(), AtomicU32::new(0));
         let start = std::sync::Barrier::new(8);
         let deadline = Moment::now().after(Duration::from_secs(10));
         std::thread::scope(|scope| {
-            let first = lookout.turn(deadline).expect("nobody looks");
+            let first = single_flight.turn(deadline).expect("nobody looks");
             for _ in 0..7 {
                 scope.spawn(|| {
                     start.wait();
-                    if lookout.turn(deadline).is_some() {
+                    if single_flight.turn(deadline).is_some() {
                         looks.fetch_add(1, Ordering::Relaxed);
                     }
                 });
@@ -152,17 +152,17 @@ mod tests {
         });
         assert!(looks.load(Ordering::Relaxed) < 8);
         assert!(
-            lookout.turn(deadline).is_some(),
+            single_flight.turn(deadline).is_some(),
             "the next look is possible"
         );
     }
 
     #[test]
     fn nobody_waits_beyond_the_deadline() {
-        let lookout = Lookout::default();
-        let _turn = lookout.turn(Moment::NEVER).expect("nobody looks");
+        let single_flight = SingleFlight::default();
+        let _turn = single_flight.turn(Moment::NEVER).expect("nobody looks");
         let deadline = Moment::now().after(Duration::from_millis(20));
-        assert!(lookout.turn(deadline).is_none());
+        assert!(single_flight.turn(deadline).is_none());
         assert!(deadline.is_past());
     }
 }
