@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, Place, Turn};
-use crate::request::{Answer, InVain, NoAnswer, Question, ask_batch};
+use crate::request::{LostCopies, NoReply, Question, Reply, ask_batch};
 use crate::script::{self, Attempt, Call};
 
 /// Between tries where no message can tell of a release.
@@ -154,7 +154,7 @@ pub(super) struct Unwanted {
     owner: Owner,
     terms: Terms,
     /// Copies of the request that may still take it.
-    in_vain: InVain,
+    lost_copies: LostCopies,
 }
 
 impl Unwanted {
@@ -164,7 +164,7 @@ impl Unwanted {
             key: hold.key().clone(),
             owner: hold.owner(),
             terms,
-            in_vain: InVain::default(),
+            lost_copies: LostCopies::default(),
         }
     }
 }
@@ -200,14 +200,14 @@ pub(super) fn found(
     handle: &Handle,
     owner: Owner,
     terms: Terms,
-    answer: Result<Answer, NoAnswer>,
+    answer: Result<Reply, NoReply>,
 ) -> Result<Found> {
     let Handle { core, key, kind } = handle;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(no_answer) => {
-            take_back(core, key, owner, terms, no_answer.in_vain);
-            return Err(no_answer.error);
+        Err(no_reply) => {
+            take_back(core, key, owner, terms, no_reply.lost_copies);
+            return Err(no_reply.error);
         }
     };
     let found = match kind {
@@ -219,14 +219,14 @@ pub(super) fn found(
         // The lock may have been granted, but the reply does not say so.
         Err(error) => {
             owner::retire();
-            answer.in_vain.follow_up(&script::release(key, &owner));
+            answer.lost_copies.compensate(&script::release(key, &owner));
             withdraw(core, key, owner, terms);
             return Err(core.connections.refusal(key, error));
         }
     };
     match found {
         Attempt::Held(millis) => {
-            take_back(core, key, owner, terms, answer.in_vain);
+            take_back(core, key, owner, terms, answer.lost_copies);
             // What never expires can still be deleted without a word.
             Ok(Found::Held(
                 millis.map_or(LONGEST_POLL, Duration::from_millis),
@@ -239,13 +239,13 @@ pub(super) fn found(
                     key: key.clone(),
                     owner,
                     terms,
-                    in_vain: answer.in_vain,
+                    lost_copies: answer.lost_copies,
                 };
                 return Ok(Found::Unreplicated(unwanted, confirmed));
             }
             let (owner, older) = owner.split();
             if let Some(older) = older {
-                answer.in_vain.follow_up(&script::release(key, &older));
+                answer.lost_copies.compensate(&script::release(key, &older));
             }
             let grant = Grant {
                 owner,
@@ -268,9 +268,15 @@ pub(super) fn found(
 
 /// Takes back the copies of an acquire that got no clear answer, so that no lock is left without a
 /// holder. `owner` is no more.
-pub(super) fn take_back(core: &Core, key: &LockKey, owner: Owner, terms: Terms, in_vain: InVain) {
-    if in_vain.is_ambiguous() {
-        in_vain.follow_up(&script::release(key, &owner));
+pub(super) fn take_back(
+    core: &Core,
+    key: &LockKey,
+    owner: Owner,
+    terms: Terms,
+    lost_copies: LostCopies,
+) {
+    if lost_copies.is_ambiguous() {
+        lost_copies.compensate(&script::release(key, &owner));
         withdraw(core, key, owner, terms);
     }
 }
@@ -292,13 +298,13 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudge
             key,
             owner,
             terms,
-            in_vain,
+            lost_copies,
         } = unwanted;
         if answer.is_err() {
             owner::retire();
             withdraw(core, &key, owner.clone(), terms);
         }
-        take_back(core, &key, owner, terms, in_vain);
+        take_back(core, &key, owner, terms, lost_copies);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
-use crate::request::{Answer, Enough, NoAnswer, Question, ask_all, ask_batch};
+use crate::request::{Enough, NoReply, Question, Reply, ask_all, ask_batch};
 use crate::script::{self, Call, Verdict};
 
 /// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.
@@ -48,7 +48,7 @@ impl Needed {
         is_good: fn(&Value) -> bool,
         again: impl FnMut(usize) -> Option<Call>,
         budget: &CallBudget,
-    ) -> Vec<Result<Answer, NoAnswer>> {
+    ) -> Vec<Result<Reply, NoReply>> {
         match self {
             Self::All => ask_batch(questions, again, budget.reply_by(), budget),
             Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, budget),

@@ -256,7 +256,7 @@ impl Majority {
         }
         for (lock, answer) in self.locks.iter().zip(answers) {
             let found = answer
-                .map_err(|no_answer| no_answer.error)
+                .map_err(|no_reply| no_reply.error)
                 .and_then(|answer| {
                     let found = script::inspected(answer.reply);
                     found.map_err(|error| lock.core.connections.refusal(&lock.key, error))

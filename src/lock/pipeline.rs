@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Place, Turn};
-use crate::request::{Answer, NoAnswer, Question, ask_batch};
+use crate::request::{NoReply, Question, Reply, ask_batch};
 use crate::script::{self, Call};
 
 /// What one attempt brought.
@@ -222,7 +222,7 @@ impl<'a> Part<'a> {
     fn came_to(
         self,
         terms: Terms,
-        answer: Result<Answer, NoAnswer>,
+        answer: Result<Reply, NoReply>,
         budget: &CallBudget,
     ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;

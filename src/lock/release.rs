@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped, Written};
 use crate::observe::{LockEvent, tell};
-use crate::request::{Answer, NoAnswer};
+use crate::request::{NoReply, Reply};
 use crate::script::{self, Call, Verdict};
 
 /// Gives up one level: the one that is named, or the newest without a guard.
@@ -119,7 +119,7 @@ impl<'a> Leaving<'a> {
     }
 
     /// Tells it until there is an answer.
-    pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Answer, NoAnswer>> {
+    pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
         let call = self.call()?;
         let connections = &self.core.connections;
         let answer = connections.ask_anew(self.key(), &call, || self.call_again(), budget);
@@ -127,16 +127,17 @@ impl<'a> Leaving<'a> {
     }
 
     /// An answer says nothing of what earlier copies did at another server.
-    pub(super) fn judge(&self, answer: Answer, budget: &CallBudget) -> Result<Answer, NoAnswer> {
+    pub(super) fn judge(&self, answer: Reply, budget: &CallBudget) -> Result<Reply, NoReply> {
         let is_gone = matches!(script::verdict(&answer.reply), Ok(Verdict::Lost(_)));
-        if matches!(self.what, What::Last) && is_gone && answer.in_vain.was_elsewhere() {
+        if matches!(self.what, What::Last) && is_gone && answer.lost_copies.reached_another_server()
+        {
             // An earlier copy has released it, or it was lost before that.
             let cause = "its server was replaced meanwhile, and the new one does not know the hold";
             let connections = &self.core.connections;
             let error = connections.unavailable(self.key(), budget, cause.into());
-            return Err(NoAnswer {
+            return Err(NoReply {
                 error,
-                in_vain: answer.in_vain,
+                lost_copies: answer.lost_copies,
             });
         }
         Ok(answer)
@@ -145,9 +146,9 @@ impl<'a> Leaving<'a> {
     /// Tells it once more, after a copy of which `before` came.
     pub(super) fn ask_again(
         &self,
-        before: Option<Result<Answer, NoAnswer>>,
+        before: Option<Result<Reply, NoReply>>,
         budget: &CallBudget,
-    ) -> Option<Result<Answer, NoAnswer>> {
+    ) -> Option<Result<Reply, NoReply>> {
         let Some(Err(before)) = before else {
             return before;
         };
@@ -157,18 +158,18 @@ impl<'a> Leaving<'a> {
         }
         Some(match self.ask(budget)? {
             Ok(mut answer) => {
-                answer.in_vain.add(before.in_vain);
+                answer.lost_copies.add(before.lost_copies);
                 Ok(answer)
             }
-            Err(mut no_answer) => {
-                no_answer.in_vain.add(before.in_vain);
-                Err(no_answer)
+            Err(mut no_reply) => {
+                no_reply.lost_copies.add(before.lost_copies);
+                Err(no_reply)
             }
         })
     }
 
     /// Ends it with what Redis answered, if it was asked.
-    pub(super) fn finish(self, result: Option<Result<Answer, NoAnswer>>) -> Result<()> {
+    pub(super) fn finish(self, result: Option<Result<Reply, NoReply>>) -> Result<()> {
         let Self { core, hold, what } = self;
         match what {
             What::Inner(..) => {
@@ -204,15 +205,15 @@ impl<'a> Leaving<'a> {
 }
 
 /// What came of the release in Redis.
-fn given_back(core: &Core, hold: &Hold, result: Result<Answer, NoAnswer>) -> Result<()> {
+fn given_back(core: &Core, hold: &Hold, result: Result<Reply, NoReply>) -> Result<()> {
     let answer = match result {
         Ok(answer) => answer,
-        Err(no_answer) => return Err(not_given_back(core, hold, no_answer.error)),
+        Err(no_reply) => return Err(not_given_back(core, hold, no_reply.error)),
     };
     let verdict = script::verdict(&answer.reply);
     match verdict.map_err(|error| core.connections.refusal(hold.key(), error))? {
         // Not ours any more: an earlier copy of this very request has released it.
-        Verdict::Lost(_) if answer.in_vain.is_ambiguous() => {}
+        Verdict::Lost(_) if answer.lost_copies.is_ambiguous() => {}
         Verdict::Lost(reason) => return Err(lost(hold, reason)),
         Verdict::Done => {}
     }
@@ -243,7 +244,7 @@ fn lost(hold: &Hold, reason: LostReason) -> Error {
 }
 
 /// Tells the operator of a lost hold that still stood in Redis, and had to be released.
-fn cleared_away(core: &Core, hold: &Hold, answer: &Answer) {
+fn cleared_away(core: &Core, hold: &Hold, answer: &Reply) {
     let late_by = Moment::now().since(hold.expires());
     if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) && late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {

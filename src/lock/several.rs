@@ -236,7 +236,7 @@ impl Several {
         let mut longest = None;
         let answers = ask_batch(&questions, |_| None, budget.reply_by(), &budget);
         for (question, answer) in questions.iter().zip(answers) {
-            let answer = answer.map_err(|no_answer| no_answer.error)?;
+            let answer = answer.map_err(|no_reply| no_reply.error)?;
             let found = script::inspected(answer.reply)
                 .map_err(|error| question.connections.refusal(question.lock, error))?;
             longest = longest.max(found.as_ref().map(Inspected::left));

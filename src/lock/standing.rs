@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::local::{Hold, Written};
-use crate::request::{Answer, NoAnswer, Question, in_vain};
+use crate::request::{NoReply, Question, Reply, lost_copies};
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
 /// Writes how many levels the hold has from now on, and brings what is left of its lease up to
@@ -37,7 +37,7 @@ pub(super) fn recount(
 pub(super) fn recounted(
     core: &Core,
     hold: &Hold,
-    result: Result<Answer, NoAnswer>,
+    result: Result<Reply, NoReply>,
 ) -> Result<Moment> {
     match result {
         Ok(answer) => {
@@ -49,13 +49,13 @@ pub(super) fn recounted(
             });
             verdict?.map_err(|reason| lose(core, hold, reason))
         }
-        Err(no_answer) => {
-            hold.end_count(if no_answer.in_vain.is_ambiguous() {
+        Err(no_reply) => {
+            hold.end_count(if no_reply.lost_copies.is_ambiguous() {
                 Written::Unknown
             } else {
                 Written::No
             });
-            Err(failure(core, hold, no_answer.error))
+            Err(failure(core, hold, no_reply.error))
         }
     }
 }
@@ -70,12 +70,12 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
             millis,
         }]);
         let result = core.connections.ask(hold.key(), &request, budget);
-        if !in_vain(&result).is_ambiguous() {
+        if !lost_copies(&result).is_ambiguous() {
             hold.answered();
         }
         let settled = match result {
             Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,
-            Err(no_answer) => return Err(failure(core, hold, no_answer.error)),
+            Err(no_reply) => return Err(failure(core, hold, no_reply.error)),
         };
         match settled {
             Ok(asked) => return Ok(asked),
@@ -106,7 +106,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
         .collect();
     let answers = needed.ask(&questions, stands, |_| None, budget);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
-        if !in_vain(&answer).is_ambiguous() {
+        if !lost_copies(&answer).is_ambiguous() {
             hold.answered();
         }
         match answer.map(|answer| verdict(core, hold, &answer, script::only_verdict)) {
@@ -114,8 +114,8 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
             Ok(Ok(Err(reason))) if owner.covers(&hold.owner()) => {
                 lose(core, hold, reason);
             }
-            Err(no_answer) => {
-                failure(core, hold, no_answer.error);
+            Err(no_reply) => {
+                failure(core, hold, no_reply.error);
             }
             Ok(_) => {}
         }
@@ -143,7 +143,7 @@ fn stands(reply: &Value) -> bool {
 fn verdict(
     core: &Core,
     hold: &Hold,
-    answer: &Answer,
+    answer: &Reply,
     decode: fn(&Value) -> RedisResult<Verdict>,
 ) -> Result<Result<Moment, LostReason>> {
     let verdict = decode(&answer.reply);
@@ -220,7 +220,7 @@ pub(super) fn extend_all(
             let Some(answer) = answers.next() else {
                 return Err(hold.not_held());
             };
-            if !in_vain(&answer).is_ambiguous() {
+            if !lost_copies(&answer).is_ambiguous() {
                 hold.answered();
             }
             let answer = match (answer, needed) {
@@ -230,7 +230,7 @@ pub(super) fn extend_all(
                     let briefly = budget.for_cleanup(core.command_timeout);
                     return extend(core, hold, duration, &briefly);
                 }
-                (Err(no_answer), _) => return Err(failure(core, hold, no_answer.error)),
+                (Err(no_reply), _) => return Err(failure(core, hold, no_reply.error)),
             };
             match verdict(core, hold, &answer, script::only_verdict)? {
                 Ok(asked) => {
@@ -272,6 +272,6 @@ fn ask_once(core: &Core, key: &LockKey, request: &Call, budget: &CallBudget) -> 
     key.check()?;
     match core.connections.ask(key, request, budget) {
         Ok(answer) => Ok(answer.reply),
-        Err(no_answer) => Err(no_answer.error),
+        Err(no_reply) => Err(no_reply.error),
     }
 }

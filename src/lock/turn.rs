@@ -59,7 +59,7 @@ pub(super) fn wait_in_line(
         let given_up = budget.check(key.name()).and_then(|()| match reply_by {
             // That too few replicas have it is an answer.
             Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
-                Err(no_answer(core, key, budget))
+                Err(no_reply(core, key, budget))
             }
             Some(_) => Ok(()),
             None => silence(core, key, silent, budget),
@@ -93,13 +93,13 @@ pub(super) fn silence(
     budget: &CallBudget,
 ) -> Result<()> {
     if since.is_some() && budget.reply_by().is_past() {
-        return Err(no_answer(core, key, budget));
+        return Err(no_reply(core, key, budget));
     }
     Ok(())
 }
 
 /// What the thread with the turn has asked has had no answer that counts.
-fn no_answer(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
+fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     if let Some(confirmed) = core.queue.confirmed(key.key()) {
         return core.connections.too_few_replicas(key, confirmed);
     }

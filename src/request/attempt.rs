@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::Connections;
-use super::answer::InVain;
+use super::reply::LostCopies;
 use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -75,7 +75,7 @@ impl Connections {
         lock: &LockKey,
         call: &Call,
         reply_by: Moment,
-        in_vain: &mut InVain,
+        lost_copies: &mut LostCopies,
     ) -> Result<Replied, Failure> {
         let time = self.connect_timeout.min(reply_by.left());
         let server = self.topology.server(lock, time);
@@ -85,7 +85,7 @@ impl Connections {
         };
         let mut sent_on_by: Option<Arc<Server>> = None;
         for _ in 0..REDIRECTIONS {
-            let error = match self.attempt_at(&to, call, reply_by, in_vain) {
+            let error = match self.attempt_at(&to, call, reply_by, lost_copies) {
                 Err(Failure::Redis(error)) if RetryAction::on(&error) == RetryAction::Redirect => {
                     error
                 }
@@ -118,7 +118,7 @@ impl Connections {
         to: &Redirect,
         call: &Call,
         reply_by: Moment,
-        in_vain: &mut InVain,
+        lost_copies: &mut LostCopies,
     ) -> Result<Replied, Failure> {
         let (mut slot, mut connection) =
             self.checkout(&to.server, reply_by, call.is_repeatable())?;
@@ -138,7 +138,7 @@ impl Connections {
                 match replicated {
                     Ok(unreplicated) => {
                         slot.put(connection);
-                        in_vain.goes_to(&to.server);
+                        lost_copies.goes_to(&to.server);
                         return Ok(Replied {
                             reply,
                             asked,
@@ -147,7 +147,7 @@ impl Connections {
                     }
                     // Taken it is, but whether that is worth anything nobody knows.
                     Err(error) => {
-                        in_vain.sent_in_vain(&to.server, None);
+                        lost_copies.lost(&to.server, None);
                         error
                     }
                 }
@@ -160,12 +160,12 @@ impl Connections {
             }
             Err(Broken::Receiving(error)) => {
                 let unanswered = Some(connection).filter(|connection| !connection.is_answered());
-                in_vain.sent_in_vain(&to.server, unanswered.map(Into::into));
+                lost_copies.lost(&to.server, unanswered.map(Into::into));
                 error
             }
             // What follows half a request would be taken for the rest of it.
             Err(Broken::Sending(error) | Broken::OutOfStep(error)) => {
-                in_vain.sent_in_vain(&to.server, None);
+                lost_copies.lost(&to.server, None);
                 error
             }
         };

@@ -7,7 +7,9 @@ use redis::{RedisError, Value};
 
 use super::attempt::{Failure, REDIRECTIONS, Replied};
 use super::fanout::Fanout;
-use super::{Answer, Connections, FIRST_PAUSE, InVain, LONGEST_PAUSE, NoAnswer, in_vain, silence};
+use super::{
+    Connections, FIRST_PAUSE, LONGEST_PAUSE, LostCopies, NoReply, Reply, lost_copies, silence,
+};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -43,7 +45,7 @@ pub(crate) fn ask_all(
     questions: &[Question<'_>],
     enough: Enough,
     budget: &CallBudget,
-) -> Vec<Result<Answer, NoAnswer>> {
+) -> Vec<Result<Reply, NoReply>> {
     let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
     Fanout::new(&mut requests, Some(enough), budget.reply_by()).run();
     requests.iter_mut().for_each(Request::settle);
@@ -63,11 +65,11 @@ pub(crate) fn ask_batch(
     mut again: impl FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
-) -> Vec<Result<Answer, NoAnswer>> {
+) -> Vec<Result<Reply, NoReply>> {
     let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
     let (mut pause, mut redirections) = (Duration::ZERO, 0);
     while !reply_by.is_past() {
-        let copies: Vec<u32> = requests.iter().map(|r| r.in_vain.copies).collect();
+        let copies: Vec<u32> = requests.iter().map(|r| r.lost_copies.copies).collect();
         Fanout::new(&mut requests, None, reply_by).run();
         requests.iter_mut().for_each(Request::settle_or_follow);
         let mut open = requests.iter().filter(|r| r.is_open()).peekable();
@@ -92,7 +94,7 @@ pub(crate) fn ask_batch(
             }
             if let Err(interrupted) = budget.check(request.question.lock.name()) {
                 request.outcome = Some(Err(Failure::Final(interrupted)));
-            } else if request.in_vain.copies > copies[place] {
+            } else if request.lost_copies.copies > copies[place] {
                 request.newer = again(place).or(request.newer.take());
             }
         }
@@ -103,12 +105,12 @@ pub(crate) fn ask_batch(
     finish(requests, budget)
 }
 
-fn finish(requests: Vec<Request<'_>>, budget: &CallBudget) -> Vec<Result<Answer, NoAnswer>> {
+fn finish(requests: Vec<Request<'_>>, budget: &CallBudget) -> Vec<Result<Reply, NoReply>> {
     let requests = requests.into_iter();
     let outcomes: Vec<_> = requests.map(|request| request.finish(budget)).collect();
     if outcomes
         .iter()
-        .any(|outcome| in_vain(outcome).is_ambiguous())
+        .any(|outcome| lost_copies(outcome).is_ambiguous())
     {
         owner::retire();
     }
@@ -124,7 +126,7 @@ pub(super) struct Request<'q> {
     pub(super) redirect: Option<Redirect>,
     /// The server that redirected.
     pub(super) sent_on_by: Option<Arc<Server>>,
-    pub(super) in_vain: InVain,
+    pub(super) lost_copies: LostCopies,
     /// What the last attempt brought. A request that has none is still to be sent.
     pub(super) outcome: Option<Result<Replied, Failure>>,
     /// Why earlier attempts failed.
@@ -138,7 +140,7 @@ impl<'q> Request<'q> {
             newer: None,
             redirect: None,
             sent_on_by: None,
-            in_vain: InVain::default(),
+            lost_copies: LostCopies::default(),
             outcome: None,
             cause: None,
         }
@@ -222,15 +224,15 @@ impl<'q> Request<'q> {
         }
     }
 
-    fn finish(self, budget: &CallBudget) -> Result<Answer, NoAnswer> {
-        let in_vain = self.in_vain;
+    fn finish(self, budget: &CallBudget) -> Result<Reply, NoReply> {
+        let lost_copies = self.lost_copies;
         let error: Error = match self.outcome {
             Some(Ok(replied)) => {
-                return Ok(Answer {
+                return Ok(Reply {
                     reply: replied.reply,
                     asked: replied.asked,
                     unreplicated: replied.unreplicated,
-                    in_vain,
+                    lost_copies,
                 });
             }
             Some(Err(Failure::Final(error))) => error,
@@ -242,6 +244,6 @@ impl<'q> Request<'q> {
                 connections.unavailable(lock, budget, cause)
             }
         };
-        Err(NoAnswer { error, in_vain })
+        Err(NoReply { error, lost_copies })
     }
 }

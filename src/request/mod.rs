@@ -1,9 +1,9 @@
 //! Questions to Redis: asked once, or again until there is a clear answer or no time left.
 
-mod answer;
 mod attempt;
 mod batch;
 mod fanout;
+mod reply;
 #[cfg(feature = "cli")]
 mod talk;
 mod volley;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-pub(crate) use answer::{Answer, InVain, NoAnswer, in_vain};
 pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
+pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 #[cfg(feature = "cli")]
 pub(crate) use talk::Talk;
 pub(crate) use volley::Volley;
@@ -67,7 +67,7 @@ impl Connections {
         lock: &LockKey,
         call: &Call,
         budget: &CallBudget,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<Reply, NoReply> {
         self.ask_anew(lock, call, || None, budget)
     }
 
@@ -79,20 +79,20 @@ impl Connections {
         call: &Call,
         anew: impl FnMut() -> Option<Call>,
         budget: &CallBudget,
-    ) -> Result<Answer, NoAnswer> {
-        let mut in_vain = InVain::default();
-        let result = self.ask_until_answered(lock, call, anew, budget, &mut in_vain);
-        if in_vain.is_ambiguous() {
+    ) -> Result<Reply, NoReply> {
+        let mut lost_copies = LostCopies::default();
+        let result = self.ask_until_answered(lock, call, anew, budget, &mut lost_copies);
+        if lost_copies.is_ambiguous() {
             owner::retire();
         }
         match result {
-            Ok(replied) => Ok(Answer {
+            Ok(replied) => Ok(Reply {
                 reply: replied.reply,
                 asked: replied.asked,
                 unreplicated: replied.unreplicated,
-                in_vain,
+                lost_copies,
             }),
-            Err(error) => Err(NoAnswer { error, in_vain }),
+            Err(error) => Err(NoReply { error, lost_copies }),
         }
     }
 
@@ -102,7 +102,7 @@ impl Connections {
         call: &Call,
         mut anew: impl FnMut() -> Option<Call>,
         budget: &CallBudget,
-        in_vain: &mut InVain,
+        lost_copies: &mut LostCopies,
     ) -> Result<Replied> {
         let reply_by = budget.reply_by();
         let mut pause = Duration::ZERO;
@@ -111,7 +111,7 @@ impl Connections {
         let mut cause: Option<Cause> = None;
         loop {
             let call = newer.as_ref().unwrap_or(call);
-            match self.attempt(lock, call, reply_by, in_vain) {
+            match self.attempt(lock, call, reply_by, lost_copies) {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::NoServer(found)) => cause = Some(found),
@@ -130,13 +130,13 @@ impl Connections {
             }
             budget.pause(pause.min(reply_by.left()));
             budget.check(lock.name())?;
-            if reply_by.is_past() || (in_vain.is_ambiguous() && !call.is_repeatable()) {
+            if reply_by.is_past() || (lost_copies.is_ambiguous() && !call.is_repeatable()) {
                 let cause = cause.unwrap_or_else(|| "no reply in time".into());
                 return Err(self.unavailable(lock, budget, cause));
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-            if in_vain.copies > copies {
-                copies = in_vain.copies;
+            if lost_copies.copies > copies {
+                copies = lost_copies.copies;
                 newer = anew().or(newer);
             }
         }

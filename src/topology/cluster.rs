@@ -133,7 +133,7 @@ impl Cluster {
             },
         );
         match (found?, teller) {
-            (Found::Answer((ranges, publish)), Some(host)) => {
+            (Found::Reply((ranges, publish)), Some(host)) => {
                 servers.entry.announce(publish);
                 self.found(servers, &host, ranges);
                 Ok(())

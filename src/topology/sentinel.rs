@@ -80,7 +80,7 @@ impl Sentinel {
             |sentinel, time| self.ask(sentinel, time),
         );
         match found? {
-            Found::Answer(address) => {
+            Found::Reply(address) => {
                 self.found(servers, address);
                 Ok(())
             }

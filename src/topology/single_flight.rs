@@ -51,7 +51,7 @@ pub(super) struct SingleFlight {
 
 /// What was found by asking several.
 pub(super) enum Found<T> {
-    Answer(T),
+    Reply(T),
     /// Everybody was asked and answered, and knows of nothing.
     Unknown,
 }
@@ -75,7 +75,7 @@ pub(super) fn ask_in_turn<T>(
         }
         let untried = u32::try_from(candidates.len() - place).unwrap_or(u32::MAX);
         match ask(node, (left / untried).min(budget)) {
-            Ok(Some(answer)) => return Ok(Found::Answer(answer)),
+            Ok(Some(answer)) => return Ok(Found::Reply(answer)),
             Ok(None) => unknown += 1,
             Err(error) => {
                 let hint = role.hint(&error);

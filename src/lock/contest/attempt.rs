@@ -15,7 +15,7 @@ use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::turn::confirm_soon;
-use crate::request::{Enough, NoAnswer, Question, ask_all};
+use crate::request::{Enough, NoReply, Question, ask_all};
 use crate::script::{self, Attempt};
 
 /// What all servers said.
@@ -117,8 +117,8 @@ impl Contest<'_> {
             let terms = self.terms[at];
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(NoAnswer { error, in_vain }) => {
-                    take_back(&lock.core, &lock.key, owner, terms, in_vain);
+                Err(NoReply { error, lost_copies }) => {
+                    take_back(&lock.core, &lock.key, owner, terms, lost_copies);
                     said.failures.push(error);
                     continue;
                 }

@@ -7,9 +7,9 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::Fanout;
 use crate::base::clock::Moment;
-use crate::request::answer::Unanswered;
 use crate::request::attempt::{Failure, Replied};
 use crate::request::batch::Enough;
+use crate::request::reply::Unanswered;
 use crate::transport::exchange::{Exchange, FIRST_LOOK, LONGEST_LOOK, Received};
 use crate::transport::retry_action::RetryAction;
 
@@ -102,7 +102,7 @@ impl Fanout<'_, '_> {
         if replicas && request.call().has_taken(&reply) {
             exchange.taken.push(place);
         }
-        request.in_vain.goes_to(server);
+        request.lost_copies.goes_to(server);
         request.outcome = Some(Ok(Replied {
             reply,
             asked,
@@ -169,12 +169,12 @@ impl Fanout<'_, '_> {
         let connection = can_follow_up.then(|| Unanswered::from(connection));
         for pending in pending {
             let request = &mut self.requests[pending.place];
-            request.in_vain.sent_in_vain(server, connection.clone());
+            request.lost_copies.lost(server, connection.clone());
             self.fail(pending.place, Failure::Redis(error.clone()));
         }
         // It is unknown whether the replicas have these.
         for place in taken {
-            self.requests[place].in_vain.sent_in_vain(server, None);
+            self.requests[place].lost_copies.lost(server, None);
             self.fail(place, Failure::Redis(error.clone()));
         }
     }

@@ -148,14 +148,14 @@ impl Volley {
             until,
         );
         // One look is news of all servers. A second one, after one in vain, would cost the others their time.
-        let mut in_vain: Option<RedisError> = None;
+        let mut lost_copies: Option<RedisError> = None;
         let mut found = Vec::new();
         for open in unknown {
             let key = requests[open.place].0;
-            if in_vain.is_none() {
-                in_vain = self.topology.server(key, until.left()).err().map(not_found);
+            if lost_copies.is_none() {
+                lost_copies = self.topology.server(key, until.left()).err().map(not_found);
             }
-            match &in_vain {
+            match &lost_copies {
                 Some(error) => replies[open.place].0 = Err(error.clone()),
                 None => found.push(open),
             }

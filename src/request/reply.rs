@@ -21,26 +21,26 @@ const FOLLOW_UP: Duration = Duration::from_millis(10);
 
 /// A clear answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Reply {
     pub(crate) reply: Value,
     /// Before the request was sent that this answers: leases count from here.
     pub(crate) asked: Moment,
     /// So many replicas have the lock, which are too few.
     pub(crate) unreplicated: Option<u32>,
     /// Earlier copies of the request.
-    pub(crate) in_vain: InVain,
+    pub(crate) lost_copies: LostCopies,
 }
 
 /// No clear answer, for the reason that `error` tells.
 #[derive(Debug)]
-pub(crate) struct NoAnswer {
+pub(crate) struct NoReply {
     pub(crate) error: Error,
-    pub(crate) in_vain: InVain,
+    pub(crate) lost_copies: LostCopies,
 }
 
 /// Copies of a request that were sent and got no clear answer.
 #[derive(Debug, Default)]
-pub(crate) struct InVain {
+pub(crate) struct LostCopies {
     /// How many. Each may be done already, or be done later.
     pub(super) copies: u32,
     /// Where a whole copy went out and nothing came back: the copy may be done at any time.
@@ -64,7 +64,7 @@ impl From<Connection> for Unanswered {
 impl Unanswered {
     /// Sends `call` behind the requests. After a failure nothing is sent any more: the server would
     /// take it for the rest of what was sent in part.
-    fn follow_up(&self, call: &Call) {
+    fn compensate(&self, call: &Call) {
         let mut open = self.0.borrow_mut();
         let sent = open.as_mut().map(|connection| {
             connection.set_time_limit(FOLLOW_UP);
@@ -76,25 +76,25 @@ impl Unanswered {
     }
 }
 
-impl From<Error> for NoAnswer {
+impl From<Error> for NoReply {
     /// Of a request that was never sent.
     fn from(error: Error) -> Self {
         Self {
             error,
-            in_vain: InVain::default(),
+            lost_copies: LostCopies::default(),
         }
     }
 }
 
 /// The copies in vain, whatever came of the question.
-pub(crate) fn in_vain(result: &Result<Answer, NoAnswer>) -> &InVain {
+pub(crate) fn lost_copies(result: &Result<Reply, NoReply>) -> &LostCopies {
     match result {
-        Ok(answer) => &answer.in_vain,
-        Err(no_answer) => &no_answer.in_vain,
+        Ok(answer) => &answer.lost_copies,
+        Err(no_reply) => &no_reply.lost_copies,
     }
 }
 
-impl InVain {
+impl LostCopies {
     /// There is one.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.copies > 0
@@ -102,7 +102,7 @@ impl InVain {
 
     /// One went to another server than the one that answered, as before a failover. What it did may be
     /// unknown there; and what is unknown there, it need not have done.
-    pub(crate) fn was_elsewhere(&self) -> bool {
+    pub(crate) fn reached_another_server(&self) -> bool {
         self.elsewhere
     }
 
@@ -121,13 +121,13 @@ impl InVain {
 
     /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
     /// when it reads on, however much later, and does this right after it.
-    pub(crate) fn follow_up(self, call: &Call) {
+    pub(crate) fn compensate(self, call: &Call) {
         for unanswered in self.unanswered {
-            unanswered.follow_up(call);
+            unanswered.compensate(call);
         }
     }
 
-    pub(super) fn sent_in_vain(&mut self, server: &Arc<Server>, unanswered: Option<Unanswered>) {
+    pub(super) fn lost(&mut self, server: &Arc<Server>, unanswered: Option<Unanswered>) {
         self.copies += 1;
         self.goes_to(server);
         self.server.get_or_insert_with(|| Arc::clone(server));
