@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, Place, Turn};
-use crate::request::{LostCopies, NoReply, Question, Reply, ask_batch};
+use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
 use crate::script::{self, Attempt, Call};
 
 /// Between tries where no message can tell of a release.
@@ -178,7 +178,9 @@ fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> 
         owner = for_another_copy(&owner);
         Some(request(handle, &owner, terms))
     };
-    let answer = core.connections.ask_anew(key, &first, again, budget);
+    let answer = core
+        .connections
+        .request_with_retry(key, &first, again, budget);
     found(handle, owner, terms, answer)
 }
 
@@ -283,16 +285,16 @@ pub(super) fn take_back(
 
 /// Gives these locks back. What gets no answer in time is released in the background.
 pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudget) {
-    let questions: Vec<Question<'_>> = unwanted
+    let requests: Vec<Request<'_>> = unwanted
         .iter()
-        .map(|unwanted| Question {
+        .map(|unwanted| Request {
             connections: &core.connections,
             lock: &unwanted.key,
             call: script::release(&unwanted.key, &unwanted.owner),
         })
         .collect();
-    let answers = ask_batch(&questions, |_| None, budget.reply_by(), budget);
-    drop(questions);
+    let answers = request_batch(&requests, |_| None, budget.reply_by(), budget);
+    drop(requests);
     for (unwanted, answer) in unwanted.into_iter().zip(answers) {
         let Unwanted {
             key,

@@ -9,7 +9,7 @@ use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Hold, LevelId};
-use crate::request::{Enough, NoReply, Question, Reply, ask_all, ask_batch};
+use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
 use crate::script::{self, Call, Verdict};
 
 /// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.
@@ -44,14 +44,14 @@ impl Needed {
     /// Asks all parts. Requests to one server are sent together.
     pub(super) fn ask(
         self,
-        questions: &[Question<'_>],
+        requests: &[Request<'_>],
         is_good: fn(&Value) -> bool,
         again: impl FnMut(usize) -> Option<Call>,
         budget: &CallBudget,
     ) -> Vec<Result<Reply, NoReply>> {
         match self {
-            Self::All => ask_batch(questions, again, budget.reply_by(), budget),
-            Self::Majority(needed) => ask_all(questions, Enough { needed, is_good }, budget),
+            Self::All => request_batch(requests, again, budget.reply_by(), budget),
+            Self::Majority(needed) => broadcast(requests, Enough { needed, is_good }, budget),
         }
     }
 }
@@ -82,11 +82,11 @@ pub(super) fn release_levels<'a>(
         .into_iter()
         .map(|(core, hold, level)| Leaving::begin(core, hold, level))
         .collect();
-    let told: Vec<(&Leaving<'_>, Question<'_>)> = leaving
+    let told: Vec<(&Leaving<'_>, Request<'_>)> = leaving
         .iter()
         .flatten()
         .filter_map(|leaving| {
-            let question = Question {
+            let question = Request {
                 connections: &leaving.core().connections,
                 lock: leaving.key(),
                 call: leaving.call()?,
@@ -94,10 +94,10 @@ pub(super) fn release_levels<'a>(
             Some((leaving, question))
         })
         .collect();
-    let (told, questions): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+    let (told, requests): (Vec<_>, Vec<_>) = told.into_iter().unzip();
     let is_good = |reply: &Value| matches!(script::verdict(reply), Ok(Verdict::Done));
     let again = |place: usize| told[place].call_again();
-    let mut answers = needed.ask(&questions, is_good, again, budget).into_iter();
+    let mut answers = needed.ask(&requests, is_good, again, budget).into_iter();
     let mut good = answers
         .as_slice()
         .iter()

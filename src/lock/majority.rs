@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Written};
-use crate::request::{Enough, Question, ask_all};
+use crate::request::{Enough, Request, broadcast};
 use crate::script::{self, Inspected, Verdict};
 
 /// The lock of one name at each of several servers.
@@ -117,14 +117,14 @@ impl Majority {
         let question = |(at, hold): &(usize, Arc<Hold>)| {
             let lock = &self.locks[*at];
             let (owner, count) = (hold.begin_count(), hold.count() + 1);
-            Question {
+            Request {
                 connections: &lock.core.connections,
                 lock: &lock.key,
                 call: script::recount(&lock.key, &owner, count, terms[*at].millis),
             }
         };
-        let questions: Vec<Question<'_>> = standing.iter().map(question).collect();
-        let answers = ask_all(&questions, self.enough(is_done), budget);
+        let requests: Vec<Request<'_>> = standing.iter().map(question).collect();
+        let answers = broadcast(&requests, self.enough(is_done), budget);
         let (mut held, mut confirmed, mut failure) = (Vec::new(), 0, None);
         for ((at, hold), answer) in standing.iter().zip(answers) {
             let core = &self.locks[*at].core;
@@ -238,17 +238,17 @@ impl Majority {
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
         let budget = self.check()?.budget_for_a_reply();
-        let questions: Vec<Question<'_>> = self
+        let requests: Vec<Request<'_>> = self
             .locks
             .iter()
-            .map(|lock| Question {
+            .map(|lock| Request {
                 connections: &lock.core.connections,
                 lock: &lock.key,
                 call: script::inspect(&lock.key),
             })
             .collect();
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        let ask = || ask_all(&questions, self.enough(|_| true), &budget);
+        let ask = || broadcast(&requests, self.enough(|_| true), &budget);
         let mut answers = ask();
         if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
             // Connections that were cut while they were idle say nothing of their servers.

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Hold, Place, Turn};
-use crate::request::{NoReply, Question, Reply, ask_batch};
+use crate::request::{NoReply, Reply, Request, request_batch};
 use crate::script::{self, Call};
 
 /// What one attempt brought.
@@ -76,13 +76,13 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
     }
     let since = parts.iter_mut().filter_map(Part::begin).min();
     budget.silent_since(Some(since.unwrap_or_else(Moment::now)));
-    let questions: Vec<Question<'_>> = parts.iter().map(|part| part.question(terms)).collect();
+    let requests: Vec<Request<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
     // Time for two copies of a request. Granted locks are not renewed before this ends, and those
     // behind a refused lock stay taken until then.
     let briefly = Moment::now().after(core.command_timeout * 2);
     let reply_by = budget.reply_by().min(briefly);
-    let answers = ask_batch(&questions, again, reply_by, budget);
+    let answers = request_batch(&requests, again, reply_by, budget);
     let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
     for (part, answer) in parts.into_iter().zip(answers) {
         match part.came_to(terms, answer, budget) {
@@ -193,8 +193,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn question(&self, terms: Terms) -> Question<'a> {
-        Question {
+    fn question(&self, terms: Terms) -> Request<'a> {
+        Request {
             connections: &self.lock.core.connections,
             lock: &self.lock.key,
             call: self.call(terms),

@@ -122,7 +122,8 @@ impl<'a> Leaving<'a> {
     pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
         let call = self.call()?;
         let connections = &self.core.connections;
-        let answer = connections.ask_anew(self.key(), &call, || self.call_again(), budget);
+        let answer =
+            connections.request_with_retry(self.key(), &call, || self.call_again(), budget);
         Some(answer.and_then(|answer| self.judge(answer, budget)))
     }
 

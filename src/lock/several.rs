@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Renewals, drift};
 use crate::local::Hold;
-use crate::request::{Question, ask_batch};
+use crate::request::{Request, request_batch};
 use crate::script::{self, Inspected};
 
 /// The longest that one waits for a lock while it keeps others from those that it has already, where
@@ -224,18 +224,18 @@ impl Several {
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
         let budget = self.check()?.budget_for_a_reply();
-        let mut questions = Vec::with_capacity(self.locks.len());
+        let mut requests = Vec::with_capacity(self.locks.len());
         for Handle { core, key, .. } in self.locks.iter() {
             core.check_process(key.name())?;
-            questions.push(Question {
+            requests.push(Request {
                 connections: &core.connections,
                 lock: key,
                 call: script::inspect(key),
             });
         }
         let mut longest = None;
-        let answers = ask_batch(&questions, |_| None, budget.reply_by(), &budget);
-        for (question, answer) in questions.iter().zip(answers) {
+        let answers = request_batch(&requests, |_| None, budget.reply_by(), &budget);
+        for (question, answer) in requests.iter().zip(answers) {
             let answer = answer.map_err(|no_reply| no_reply.error)?;
             let found = script::inspected(answer.reply)
                 .map_err(|error| question.connections.refusal(question.lock, error))?;

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::local::{Hold, Written};
-use crate::request::{NoReply, Question, Reply, lost_copies};
+use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
 /// Writes how many levels the hold has from now on, and brings what is left of its lease up to
@@ -29,7 +29,7 @@ pub(super) fn recount(
     let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.count_again(&begun)));
     let connections = &core.connections;
-    let result = connections.ask_anew(hold.key(), &request(&begun), anew, budget);
+    let result = connections.request_with_retry(hold.key(), &request(&begun), anew, budget);
     recounted(core, hold, result)
 }
 
@@ -100,11 +100,11 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
         .iter()
         .filter_map(|part| Some((part, part.hold.ask().ok()?)))
         .collect();
-    let questions: Vec<Question<'_>> = asked
+    let requests: Vec<Request<'_>> = asked
         .iter()
         .map(|(part, owner)| renewal(part, owner, 0))
         .collect();
-    let answers = needed.ask(&questions, stands, |_| None, budget);
+    let answers = needed.ask(&requests, stands, |_| None, budget);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
         if !lost_copies(&answer).is_ambiguous() {
             hold.answered();
@@ -122,9 +122,9 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
     }
 }
 
-fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Question<'a> {
+fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Request<'a> {
     let key = part.hold.key();
-    Question {
+    Request {
         connections: &part.core.connections,
         lock: key,
         call: script::renew(&[Renewal {
@@ -206,12 +206,12 @@ pub(super) fn extend_all(
     let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
     let owners: Vec<Result<Owner>> = parts.iter().map(|(part, _)| part.hold.ask()).collect();
     let asked = parts.iter().zip(&owners).zip(&millis);
-    let questions: Vec<Question<'_>> = asked
+    let requests: Vec<Request<'_>> = asked
         .filter_map(|(((part, _), owner), &millis)| {
             Some(renewal(part, owner.as_ref().ok()?, millis))
         })
         .collect();
-    let answers = needed.ask(&questions, stands, |_| None, budget);
+    let answers = needed.ask(&requests, stands, |_| None, budget);
     let mut answers = answers.into_iter();
     let finish =
         |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<Owner>), u64)| {

@@ -22,7 +22,7 @@ use crate::transport::server::Server;
 
 /// One request to the server of one client that has the lock.
 #[derive(Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct Request<'a> {
     pub(crate) connections: &'a Connections,
     pub(crate) lock: &'a LockKey,
     pub(crate) call: Call,
@@ -41,14 +41,14 @@ pub(crate) struct Enough {
 /// while, as long as there are enough others.
 ///
 /// The thread's owner name is retired if a copy of a request may still be under way.
-pub(crate) fn ask_all(
-    questions: &[Question<'_>],
+pub(crate) fn broadcast(
+    requests: &[Request<'_>],
     enough: Enough,
     budget: &CallBudget,
 ) -> Vec<Result<Reply, NoReply>> {
-    let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
+    let mut requests: Vec<PendingRequest<'_>> = requests.iter().map(PendingRequest::new).collect();
     Fanout::new(&mut requests, Some(enough), budget.reply_by()).run();
-    requests.iter_mut().for_each(Request::settle);
+    requests.iter_mut().for_each(PendingRequest::settle);
     finish(requests, budget)
 }
 
@@ -60,18 +60,20 @@ pub(crate) fn ask_all(
 /// Nothing is sent once the deadline has passed.
 ///
 /// The thread's owner name is retired if a copy of a request may still be under way.
-pub(crate) fn ask_batch(
-    questions: &[Question<'_>],
+pub(crate) fn request_batch(
+    requests: &[Request<'_>],
     mut again: impl FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
 ) -> Vec<Result<Reply, NoReply>> {
-    let mut requests: Vec<Request<'_>> = questions.iter().map(Request::new).collect();
+    let mut requests: Vec<PendingRequest<'_>> = requests.iter().map(PendingRequest::new).collect();
     let (mut pause, mut redirections) = (Duration::ZERO, 0);
     while !reply_by.is_past() {
         let copies: Vec<u32> = requests.iter().map(|r| r.lost_copies.copies).collect();
         Fanout::new(&mut requests, None, reply_by).run();
-        requests.iter_mut().for_each(Request::settle_or_follow);
+        requests
+            .iter_mut()
+            .for_each(PendingRequest::settle_or_follow);
         let mut open = requests.iter().filter(|r| r.is_open()).peekable();
         if open.peek().is_none() {
             break;
@@ -105,7 +107,7 @@ pub(crate) fn ask_batch(
     finish(requests, budget)
 }
 
-fn finish(requests: Vec<Request<'_>>, budget: &CallBudget) -> Vec<Result<Reply, NoReply>> {
+fn finish(requests: Vec<PendingRequest<'_>>, budget: &CallBudget) -> Vec<Result<Reply, NoReply>> {
     let requests = requests.into_iter();
     let outcomes: Vec<_> = requests.map(|request| request.finish(budget)).collect();
     if outcomes
@@ -118,8 +120,8 @@ fn finish(requests: Vec<Request<'_>>, budget: &CallBudget) -> Vec<Result<Reply, 
 }
 
 /// A question, and what became of it so far.
-pub(super) struct Request<'q> {
-    pub(super) question: &'q Question<'q>,
+pub(super) struct PendingRequest<'q> {
+    pub(super) question: &'q Request<'q>,
     /// Replaces the question's own call after a copy of that got no reply.
     newer: Option<Call>,
     /// The target of the last redirection.
@@ -133,8 +135,8 @@ pub(super) struct Request<'q> {
     cause: Option<Cause>,
 }
 
-impl<'q> Request<'q> {
-    fn new(question: &'q Question<'q>) -> Self {
+impl<'q> PendingRequest<'q> {
+    fn new(question: &'q Request<'q>) -> Self {
         Self {
             question,
             newer: None,
@@ -203,7 +205,7 @@ impl<'q> Request<'q> {
     }
 
     fn refuse(&mut self, error: RedisError) {
-        let Question {
+        let Request {
             connections, lock, ..
         } = self.question;
         let refusal = connections.refusal(lock, error);
@@ -217,7 +219,7 @@ impl<'q> Request<'q> {
             && self.is_asking()
             && self.call().has_released(&replied.reply)
         {
-            let Question {
+            let Request {
                 connections, lock, ..
             } = self.question;
             connections.announce_at(from, lock, reply_by);
@@ -238,7 +240,7 @@ impl<'q> Request<'q> {
             Some(Err(Failure::Final(error))) => error,
             _ => {
                 let cause = self.cause.unwrap_or_else(|| "no reply in time".into());
-                let Question {
+                let Request {
                     connections, lock, ..
                 } = self.question;
                 connections.unavailable(lock, budget, cause)

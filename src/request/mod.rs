@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-pub(crate) use batch::{Enough, Question, ask_all, ask_batch};
+pub(crate) use batch::{Enough, Request, broadcast, request_batch};
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 #[cfg(feature = "cli")]
 pub(crate) use talk::Talk;
@@ -68,12 +68,12 @@ impl Connections {
         call: &Call,
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
-        self.ask_anew(lock, call, || None, budget)
+        self.request_with_retry(lock, call, || None, budget)
     }
 
     /// As [`ask`](Self::ask), but whenever a copy may be under way, `anew` can put another call in place
     /// of the next copy.
-    pub(crate) fn ask_anew(
+    pub(crate) fn request_with_retry(
         &self,
         lock: &LockKey,
         call: &Call,
@@ -81,7 +81,7 @@ impl Connections {
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
         let mut lost_copies = LostCopies::default();
-        let result = self.ask_until_answered(lock, call, anew, budget, &mut lost_copies);
+        let result = self.request_until_reply(lock, call, anew, budget, &mut lost_copies);
         if lost_copies.is_ambiguous() {
             owner::retire();
         }
@@ -96,7 +96,7 @@ impl Connections {
         }
     }
 
-    fn ask_until_answered(
+    fn request_until_reply(
         &self,
         lock: &LockKey,
         call: &Call,

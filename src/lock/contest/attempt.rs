@@ -15,7 +15,7 @@ use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::turn::confirm_soon;
-use crate::request::{Enough, NoReply, Question, ask_all};
+use crate::request::{Enough, NoReply, Request, broadcast};
 use crate::script::{self, Attempt};
 
 /// What all servers said.
@@ -97,7 +97,7 @@ impl Contest<'_> {
         }
         let question = |(at, owner): &(usize, Owner)| {
             let lock = &self.lock.locks[*at];
-            Question {
+            Request {
                 connections: &lock.core.connections,
                 lock: &lock.key,
                 call: script::acquire(&lock.key, owner, self.terms[*at].millis),
@@ -106,12 +106,12 @@ impl Contest<'_> {
         if asked.len() < self.lock.needed() {
             return said;
         }
-        let questions: Vec<Question<'_>> = asked.iter().map(question).collect();
+        let requests: Vec<Request<'_>> = asked.iter().map(question).collect();
         let enough = Enough {
             needed: self.lock.needed(),
             is_good: |reply| matches!(reply, Value::Nil),
         };
-        let answers = ask_all(&questions, enough, self.budget);
+        let answers = broadcast(&requests, enough, self.budget);
         for ((at, owner), answer) in asked.into_iter().zip(answers) {
             let lock = &self.lock.locks[at];
             let terms = self.terms[at];
@@ -187,18 +187,18 @@ impl Contest<'_> {
     fn undo(&self, granted: Vec<(usize, Grant)>) {
         let question = |(at, grant): &(usize, Grant)| {
             let lock = &self.lock.locks[*at];
-            Question {
+            Request {
                 connections: &lock.core.connections,
                 lock: &lock.key,
                 call: script::release(&lock.key, &grant.owner),
             }
         };
-        let questions: Vec<Question<'_>> = granted.iter().map(question).collect();
+        let requests: Vec<Request<'_>> = granted.iter().map(question).collect();
         let enough = Enough {
-            needed: questions.len(),
+            needed: requests.len(),
             is_good: |_| true,
         };
-        let answers = ask_all(&questions, enough, self.budget);
+        let answers = broadcast(&requests, enough, self.budget);
         for ((at, grant), answer) in granted.into_iter().zip(answers) {
             if answer.is_err() {
                 let lock = &self.lock.locks[at];

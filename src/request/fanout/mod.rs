@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Connections;
 use super::attempt::Failure;
-use super::batch::{Enough, Request};
+use super::batch::{Enough, PendingRequest};
 use crate::base::clock::Moment;
 use crate::transport::connection::Connection;
 use crate::transport::exchange::{Exchange, Pending};
@@ -21,7 +21,7 @@ const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// One attempt at all requests that have no outcome yet.
 pub(super) struct Fanout<'r, 'q> {
-    requests: &'r mut [Request<'q>],
+    requests: &'r mut [PendingRequest<'q>],
     /// `None`: every reply counts, so each is waited for.
     enough: Option<Enough>,
     /// How long a reply may take: as long as the slowest of the clients allows.
@@ -44,7 +44,7 @@ struct Room<'s> {
 
 impl<'r, 'q> Fanout<'r, 'q> {
     pub(super) fn new(
-        requests: &'r mut [Request<'q>],
+        requests: &'r mut [PendingRequest<'q>],
         enough: Option<Enough>,
         reply_by: Moment,
     ) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{BRIEFLY, Fanout, Group, Room};
 use crate::request::Connections;
 use crate::request::attempt::Failure;
-use crate::request::batch::Question;
+use crate::request::batch::Request;
 use crate::transport::server::Server;
 
 impl<'q> Fanout<'_, 'q> {
@@ -18,7 +18,7 @@ impl<'q> Fanout<'_, 'q> {
         let mut unknown = Vec::new();
         for place in 0..self.requests.len() {
             let request = &self.requests[place];
-            let Question {
+            let Request {
                 connections, lock, ..
             } = request.question;
             if !request.is_open() {
