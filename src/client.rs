@@ -21,11 +21,11 @@ use crate::observe::{LockEvent, Stats};
 /// [why](crate#what-an-operator-sees)), and `leasehold-pool` manages the connection pool. From the
 /// first wait on it has one more for each server with a lock that was waited for: a subscriber
 /// listens for releases (`leasehold-subscriber`). To each server that has its locks it opens up to
-/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
+/// [`pool_size`](LockClientBuilder::pool_size) redis for its callers, when they need them,
 /// one for the watchdog and one for the subscriber; while a server hangs, up to three more for each
 /// call whose request it has not answered.
 ///
-/// When the last client, lock and guard are gone, the threads end and the connections are closed;
+/// When the last client, lock and guard are gone, the threads end and the redis are closed;
 /// locks that are still held then run out with their lease. That last drop waits for the watchdog
 /// and the subscribers, which takes moments, and while the server hangs at most a connection
 /// time-out, a command time-out and a second for each. Then it waits for the reporter to finish,
@@ -214,7 +214,7 @@ impl LockClient {
         self.core.observer.counters.stats()
     }
 
-    /// What happens to this client's locks and connections from now on. Every call makes a receiver
+    /// What happens to this client's locks and redis from now on. Every call makes a receiver
     /// of its own. A receiver that was dropped is forgotten at the next event; until then it takes
     /// half a kilobyte. A receiver that is 1,024 events behind misses the next ones
     /// ([`Stats::events_dropped`]); it never delays a thread of the client.
@@ -250,7 +250,7 @@ impl LockClient {
 impl fmt::Debug for LockClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockClient")
-            .field("node", &Short(&self.core.connections.deployment()))
+            .field("node", &Short(&self.core.redis.deployment()))
             .field("id", &self.core.id)
             .finish()
     }

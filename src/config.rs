@@ -63,7 +63,7 @@ impl LockClientBuilder {
     /// The most connections that calls of this client use at once. Waiting for a lock uses none, so
     /// this need not follow the number of threads.
     ///
-    /// Default: 10. Bounds: 1 to 1,000. Connections are opened when first needed.
+    /// Default: 10. Bounds: 1 to 1,000. RedisClient are opened when first needed.
     #[must_use]
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.pool_size = connections;

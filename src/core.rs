@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::LocalQueue;
 use crate::observe::{Observer, Reporter};
-use crate::request::{Connections, Volley};
+use crate::request::{RedisClient, Volley};
 use crate::subscriber::Subscriber;
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
@@ -28,7 +28,7 @@ pub(crate) struct Core {
     pub(crate) namespace: Box<str>,
     pub(crate) watchdog: Watchdog,
     pub(crate) subscriber: Subscriber,
-    pub(crate) connections: Arc<Connections>,
+    pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) observer: Arc<Observer>,
     /// Dropped last: the other threads report until they end.
@@ -40,7 +40,7 @@ impl Core {
         let id = Uuid::new_v4();
         let topology = Arc::new(Topology::new(&config)?);
         let observer = Arc::new(Observer::default());
-        let connections = Arc::new(Connections::new(&config, Arc::clone(&topology)));
+        let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
         let volley = Volley::new(Arc::clone(&topology), Arc::clone(&observer));
         let no_thread = |error: std::io::Error| Error::Config {
             field: "threads",
@@ -54,7 +54,7 @@ impl Core {
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
             topology,
-            Arc::clone(&connections),
+            Arc::clone(&redis),
             Arc::clone(&observer),
             Arc::clone(control.channel()),
             config.connect_timeout,
@@ -68,7 +68,7 @@ impl Core {
             namespace: config.namespace.into(),
             watchdog,
             subscriber,
-            connections,
+            redis,
             queue: Arc::default(),
             observer,
             _reporter: reporter,

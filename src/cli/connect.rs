@@ -63,7 +63,7 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     let any = LockKey::new("", "");
     let mut seen = BTreeSet::new();
     for client in clients {
-        if let Some(name) = seen.replace(client.core.connections.name(&any)) {
+        if let Some(name) = seen.replace(client.core.redis.name(&any)) {
             return Err(Failure::usage(format!(
                 "--redlock counts each server once: {name} is named more than once"
             )));

@@ -10,7 +10,7 @@ use super::row::{Row, shown};
 use crate::base::key::LockKey;
 use crate::client::LockClient;
 use crate::error::Error;
-use crate::request::Connections;
+use crate::request::RedisClient;
 use crate::topology::Redirect;
 use crate::transport::server::Server;
 
@@ -34,7 +34,7 @@ pub(super) struct Sight {
 pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Option<Sight>> {
     let key = LockKey::new("", name);
     key.check()?;
-    let connections = &client.core.connections;
+    let connections = &client.core.redis;
     let mut home = connections.home(&key)?;
     let mut to = Redirect {
         server: Arc::clone(&home),
@@ -91,7 +91,7 @@ pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Opti
     ))
 }
 
-fn look_at(connections: &Connections, to: &Redirect, name: &str) -> RedisResult<Found> {
+fn look_at(connections: &RedisClient, to: &Redirect, name: &str) -> RedisResult<Found> {
     let mut talk = connections.talk(&to.server)?;
     for _ in 0..LOOKS {
         match find(&mut talk, to.server.name(), name.as_bytes(), to.asking)? {
@@ -104,7 +104,7 @@ fn look_at(connections: &Connections, to: &Redirect, name: &str) -> RedisResult<
 
 /// How many connections listen for releases of the lock: where it is at home, even while it is on its way
 /// to another server.
-fn listeners(connections: &Connections, home: &Server, lock: &LockKey) -> Option<u64> {
+fn listeners(connections: &RedisClient, home: &Server, lock: &LockKey) -> Option<u64> {
     let mut talk = connections.talk(home).ok()?;
     let sharded = talk.is_sharded();
     let count = if sharded { "SHARDNUMSUB" } else { "NUMSUB" };

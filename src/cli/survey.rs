@@ -10,7 +10,7 @@ use super::probe::locks;
 use super::row::Row;
 use super::voice::Voice;
 use crate::client::LockClient;
-use crate::request::Connections;
+use crate::request::RedisClient;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
@@ -39,14 +39,14 @@ impl Seen {
             if stopped() {
                 break;
             }
-            seen.survey(&client.core.connections, pattern, stopped);
+            seen.survey(&client.core.redis, pattern, stopped);
         }
         seen.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
         seen
     }
 
-    fn survey(&mut self, connections: &Connections, pattern: &str, stopped: &dyn Fn() -> bool) {
+    fn survey(&mut self, connections: &RedisClient, pattern: &str, stopped: &dyn Fn() -> bool) {
         let servers = match connections.servers() {
             Ok(servers) => servers,
             Err(nowhere) => {
@@ -78,7 +78,7 @@ impl Seen {
         if told || self.failures.len() == self.servers {
             return Ok(());
         }
-        for connections in clients.iter().map(|client| &client.core.connections) {
+        for connections in clients.iter().map(|client| &client.core.redis) {
             for server in connections.servers()? {
                 // Who may not ask that may list all the same.
                 if is_of_cluster(connections, &server).unwrap_or(false) {
@@ -113,7 +113,7 @@ pub(super) fn settle(
 }
 
 fn scan(
-    connections: &Connections,
+    connections: &RedisClient,
     server: &Server,
     pattern: &str,
     stopped: &dyn Fn() -> bool,
@@ -143,7 +143,7 @@ fn scan(
     Ok(())
 }
 
-fn is_of_cluster(connections: &Connections, server: &Server) -> RedisResult<bool> {
+fn is_of_cluster(connections: &RedisClient, server: &Server) -> RedisResult<bool> {
     let mut talk = connections.talk(server)?;
     let info: String = from_redis_value(talk.ask(redis::cmd("INFO").arg("cluster"))?)?;
     Ok(info.contains("cluster_enabled:1"))

@@ -78,7 +78,7 @@ pub(super) fn take(
                 let briefly = budget.for_cleanup(core.command_timeout);
                 give_back(core, vec![unwanted], &briefly);
                 if budget.is_over() || budget.reply_by().is_past() {
-                    return Err(core.connections.too_few_replicas(key, confirmed));
+                    return Err(core.redis.too_few_replicas(key, confirmed));
                 }
                 turn.unreplicated(confirmed);
                 // Nobody else has it, so there is nothing to listen for; its own release would wake it.
@@ -121,7 +121,7 @@ pub(super) fn take(
 
 pub(super) fn too_late(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     let cause = "every answer came after the end of the lease that it granted";
-    core.connections.unavailable(key, budget, cause.into())
+    core.redis.unavailable(key, budget, cause.into())
 }
 
 /// A hold begins: its thread keeps the turn, and it is watched.
@@ -178,9 +178,7 @@ fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> 
         owner = for_another_copy(&owner);
         Some(request(handle, &owner, terms))
     };
-    let answer = core
-        .connections
-        .request_with_retry(key, &first, again, budget);
+    let answer = core.redis.request_with_retry(key, &first, again, budget);
     found(handle, owner, terms, answer)
 }
 
@@ -223,7 +221,7 @@ pub(super) fn found(
             owner::retire();
             answer.lost_copies.compensate(&script::release(key, &owner));
             withdraw(core, key, owner, terms);
-            return Err(core.connections.refusal(key, error));
+            return Err(core.redis.refusal(key, error));
         }
     };
     match found {
@@ -288,7 +286,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudge
     let requests: Vec<Request<'_>> = unwanted
         .iter()
         .map(|unwanted| Request {
-            connections: &core.connections,
+            client: &core.redis,
             lock: &unwanted.key,
             call: script::release(&unwanted.key, &unwanted.owner),
         })

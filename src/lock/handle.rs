@@ -145,12 +145,12 @@ impl Handle {
 
     /// The server that has the lock, as far as is known.
     pub(super) fn node(&self) -> Arc<str> {
-        let connections = &self.core.connections;
+        let redis = &self.core.redis;
         if self.core.is_at_home() {
-            connections.name(&self.key)
+            redis.name(&self.key)
         } else {
             // After a fork, a mutex that another thread of the parent held is never released here.
-            connections.deployment()
+            redis.deployment()
         }
     }
 

@@ -87,7 +87,7 @@ pub(super) fn release_levels<'a>(
         .flatten()
         .filter_map(|leaving| {
             let question = Request {
-                connections: &leaving.core().connections,
+                client: &leaving.core().redis,
                 lock: leaving.key(),
                 call: leaving.call()?,
             };
@@ -112,7 +112,7 @@ pub(super) fn release_levels<'a>(
             // A connection that was cut while it was idle says nothing of its server.
             if let Needed::Majority(needed) = needed
                 && good < needed
-                && !leaving.core().connections.is_suspect()
+                && !leaving.core().redis.is_suspect()
                 && matches!(&answer, Some(Err(_)))
             {
                 answer = leaving.ask_again(answer, budget);

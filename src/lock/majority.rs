@@ -49,7 +49,7 @@ impl Take for Majority {
         let names: Vec<Arc<str>> = self
             .locks
             .iter()
-            .map(|lock| lock.core.connections.name(&lock.key))
+            .map(|lock| lock.core.redis.name(&lock.key))
             .collect();
         let twice = (1..servers).find(|&at| names[..at].contains(&names[at]));
         match twice {
@@ -118,7 +118,7 @@ impl Majority {
             let lock = &self.locks[*at];
             let (owner, count) = (hold.begin_count(), hold.count() + 1);
             Request {
-                connections: &lock.core.connections,
+                client: &lock.core.redis,
                 lock: &lock.key,
                 call: script::recount(&lock.key, &owner, count, terms[*at].millis),
             }
@@ -134,7 +134,7 @@ impl Majority {
                 Err(error) if is_answered => Err(error),
                 Err(error) => {
                     hold.end_count(Written::Unknown);
-                    let again = if core.connections.is_suspect() {
+                    let again = if core.redis.is_suspect() {
                         Err(error)
                     } else {
                         // A connection that was cut while it was idle says nothing of its server. But one
@@ -242,7 +242,7 @@ impl Majority {
             .locks
             .iter()
             .map(|lock| Request {
-                connections: &lock.core.connections,
+                client: &lock.core.redis,
                 lock: &lock.key,
                 call: script::inspect(&lock.key),
             })
@@ -251,7 +251,7 @@ impl Majority {
         let ask = || broadcast(&requests, self.enough(|_| true), &budget);
         let mut answers = ask();
         if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
-            // Connections that were cut while they were idle say nothing of their servers.
+            // RedisClient that were cut while they were idle say nothing of their servers.
             answers = ask();
         }
         for (lock, answer) in self.locks.iter().zip(answers) {
@@ -259,7 +259,7 @@ impl Majority {
                 .map_err(|no_reply| no_reply.error)
                 .and_then(|answer| {
                     let found = script::inspected(answer.reply);
-                    found.map_err(|error| lock.core.connections.refusal(&lock.key, error))
+                    found.map_err(|error| lock.core.redis.refusal(&lock.key, error))
                 });
             match found {
                 Ok(found) => lefts.push(found.as_ref().map(Inspected::left)),

@@ -195,7 +195,7 @@ impl<'a> Part<'a> {
 
     fn question(&self, terms: Terms) -> Request<'a> {
         Request {
-            connections: &self.lock.core.connections,
+            client: &self.lock.core.redis,
             lock: &self.lock.key,
             call: self.call(terms),
         }
@@ -251,7 +251,7 @@ impl<'a> Part<'a> {
                 turn.unreplicated(confirmed);
                 Refusal {
                     unwanted: Some(unwanted),
-                    error: is_over.then(|| core.connections.too_few_replicas(key, confirmed)),
+                    error: is_over.then(|| core.redis.too_few_replicas(key, confirmed)),
                     ..Refusal::of(Some(turn))
                 }
             }

@@ -121,9 +121,8 @@ impl<'a> Leaving<'a> {
     /// Tells it until there is an answer.
     pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
         let call = self.call()?;
-        let connections = &self.core.connections;
-        let answer =
-            connections.request_with_retry(self.key(), &call, || self.call_again(), budget);
+        let redis = &self.core.redis;
+        let answer = redis.request_with_retry(self.key(), &call, || self.call_again(), budget);
         Some(answer.and_then(|answer| self.judge(answer, budget)))
     }
 
@@ -134,8 +133,8 @@ impl<'a> Leaving<'a> {
         {
             // An earlier copy has released it, or it was lost before that.
             let cause = "its server was replaced meanwhile, and the new one does not know the hold";
-            let connections = &self.core.connections;
-            let error = connections.unavailable(self.key(), budget, cause.into());
+            let redis = &self.core.redis;
+            let error = redis.unavailable(self.key(), budget, cause.into());
             return Err(NoReply {
                 error,
                 lost_copies: answer.lost_copies,
@@ -212,7 +211,7 @@ fn given_back(core: &Core, hold: &Hold, result: Result<Reply, NoReply>) -> Resul
         Err(no_reply) => return Err(not_given_back(core, hold, no_reply.error)),
     };
     let verdict = script::verdict(&answer.reply);
-    match verdict.map_err(|error| core.connections.refusal(hold.key(), error))? {
+    match verdict.map_err(|error| core.redis.refusal(hold.key(), error))? {
         // Not ours any more: an earlier copy of this very request has released it.
         Verdict::Lost(_) if answer.lost_copies.is_ambiguous() => {}
         Verdict::Lost(reason) => return Err(lost(hold, reason)),

@@ -88,8 +88,8 @@ impl Take for Several {
                     if budget.reply_by().is_past() {
                         let cause = "the leases of the first are over before all are taken";
                         let first = order[0];
-                        let connections = &first.core.connections;
-                        return Err(connections.unavailable(&first.key, budget, cause.into()));
+                        let redis = &first.core.redis;
+                        return Err(redis.unavailable(&first.key, budget, cause.into()));
                     }
                 }
                 Err(Error::Interrupted { .. }) => {
@@ -228,7 +228,7 @@ impl Several {
         for Handle { core, key, .. } in self.locks.iter() {
             core.check_process(key.name())?;
             requests.push(Request {
-                connections: &core.connections,
+                client: &core.redis,
                 lock: key,
                 call: script::inspect(key),
             });
@@ -238,7 +238,7 @@ impl Several {
         for (question, answer) in requests.iter().zip(answers) {
             let answer = answer.map_err(|no_reply| no_reply.error)?;
             let found = script::inspected(answer.reply)
-                .map_err(|error| question.connections.refusal(question.lock, error))?;
+                .map_err(|error| question.client.refusal(question.lock, error))?;
             longest = longest.max(found.as_ref().map(Inspected::left));
         }
         Ok(longest)

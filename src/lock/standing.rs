@@ -28,8 +28,8 @@ pub(super) fn recount(
     let begun = hold.begin_count();
     let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.count_again(&begun)));
-    let connections = &core.connections;
-    let result = connections.request_with_retry(hold.key(), &request(&begun), anew, budget);
+    let redis = &core.redis;
+    let result = redis.request_with_retry(hold.key(), &request(&begun), anew, budget);
     recounted(core, hold, result)
 }
 
@@ -69,7 +69,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
             owner: owner.clone(),
             millis,
         }]);
-        let result = core.connections.ask(hold.key(), &request, budget);
+        let result = core.redis.ask(hold.key(), &request, budget);
         if !lost_copies(&result).is_ambiguous() {
             hold.answered();
         }
@@ -125,7 +125,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
 fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Request<'a> {
     let key = part.hold.key();
     Request {
-        connections: &part.core.connections,
+        client: &part.core.redis,
         lock: key,
         call: script::renew(&[Renewal {
             key: key.clone(),
@@ -147,7 +147,7 @@ fn verdict(
     decode: fn(&Value) -> RedisResult<Verdict>,
 ) -> Result<Result<Moment, LostReason>> {
     let verdict = decode(&answer.reply);
-    let verdict = verdict.map_err(|error| core.connections.refusal(hold.key(), error))?;
+    let verdict = verdict.map_err(|error| core.redis.refusal(hold.key(), error))?;
     Ok(match verdict {
         Verdict::Done => Ok(answer.asked),
         Verdict::Lost(reason) => Err(reason),
@@ -226,7 +226,7 @@ pub(super) fn extend_all(
             let answer = match (answer, needed) {
                 (Ok(answer), _) => answer,
                 // A connection that was cut while it was idle says nothing of its server.
-                (Err(_), Needed::Majority(_)) if !core.connections.is_suspect() => {
+                (Err(_), Needed::Majority(_)) if !core.redis.is_suspect() => {
                     let briefly = budget.for_cleanup(core.command_timeout);
                     return extend(core, hold, duration, &briefly);
                 }
@@ -251,14 +251,14 @@ pub(super) fn extend_all(
 /// Who holds a lock, as Redis knows it.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
     let reply = ask_once(core, key, &script::inspect(key), &core.budget_for_a_reply())?;
-    script::inspected(reply).map_err(|error| core.connections.refusal(key, error))
+    script::inspected(reply).map_err(|error| core.redis.refusal(key, error))
 }
 
 /// Deletes a hold, whose ever it is; whether there was one.
 pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
     let reply = ask_once(core, key, &script::force_unlock(key), &budget)?;
-    let forced = script::forced(&reply).map_err(|error| core.connections.refusal(key, error))?;
+    let forced = script::forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
     if let (true, Some(hold)) = (forced, core.queue.standing_hold(key.key())) {
         // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
         // the watchdog will ask.
@@ -270,7 +270,7 @@ pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
 fn ask_once(core: &Core, key: &LockKey, request: &Call, budget: &CallBudget) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
-    match core.connections.ask(key, request, budget) {
+    match core.redis.ask(key, request, budget) {
         Ok(answer) => Ok(answer.reply),
         Err(no_reply) => Err(no_reply.error),
     }

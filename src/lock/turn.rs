@@ -101,8 +101,8 @@ pub(super) fn silence(
 /// What the thread with the turn has asked has had no answer that counts.
 fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     if let Some(confirmed) = core.queue.confirmed(key.key()) {
-        return core.connections.too_few_replicas(key, confirmed);
+        return core.redis.too_few_replicas(key, confirmed);
     }
     let cause = "no reply in time to the thread that asks for all of this process";
-    core.connections.unavailable(key, budget, cause.into())
+    core.redis.unavailable(key, budget, cause.into())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::Connections;
+use super::RedisClient;
 use super::reply::LostCopies;
 use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
@@ -68,7 +68,7 @@ impl From<RedisError> for Failure {
     }
 }
 
-impl Connections {
+impl RedisClient {
     /// One attempt, on one connection to the server that has the lock.
     pub(super) fn attempt(
         &self,

@@ -8,7 +8,7 @@ use redis::{RedisError, Value};
 use super::attempt::{Failure, REDIRECTIONS, Replied};
 use super::fanout::Fanout;
 use super::{
-    Connections, FIRST_PAUSE, LONGEST_PAUSE, LostCopies, NoReply, Reply, lost_copies, silence,
+    FIRST_PAUSE, LONGEST_PAUSE, LostCopies, NoReply, RedisClient, Reply, lost_copies, silence,
 };
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -23,7 +23,7 @@ use crate::transport::server::Server;
 /// One request to the server of one client that has the lock.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    pub(crate) connections: &'a Connections,
+    pub(crate) client: &'a RedisClient,
     pub(crate) lock: &'a LockKey,
     pub(crate) call: Call,
 }
@@ -172,7 +172,7 @@ impl<'q> PendingRequest<'q> {
         match failure {
             Failure::NoServer(found) => self.cause = Some(found),
             Failure::NoSlot => {
-                let cause = || "all connections of the pool are in use".into();
+                let cause = || "all client of the pool are in use".into();
                 self.cause.get_or_insert_with(cause);
             }
             // An earlier error reply says more than a timeout.
@@ -205,10 +205,8 @@ impl<'q> PendingRequest<'q> {
     }
 
     fn refuse(&mut self, error: RedisError) {
-        let Request {
-            connections, lock, ..
-        } = self.question;
-        let refusal = connections.refusal(lock, error);
+        let Request { client, lock, .. } = self.question;
+        let refusal = client.refusal(lock, error);
         self.outcome = Some(Err(Failure::Final(refusal)));
     }
 
@@ -219,10 +217,8 @@ impl<'q> PendingRequest<'q> {
             && self.is_asking()
             && self.call().has_released(&replied.reply)
         {
-            let Request {
-                connections, lock, ..
-            } = self.question;
-            connections.announce_at(from, lock, reply_by);
+            let Request { client, lock, .. } = self.question;
+            client.announce_at(from, lock, reply_by);
         }
     }
 
@@ -240,10 +236,8 @@ impl<'q> PendingRequest<'q> {
             Some(Err(Failure::Final(error))) => error,
             _ => {
                 let cause = self.cause.unwrap_or_else(|| "no reply in time".into());
-                let Request {
-                    connections, lock, ..
-                } = self.question;
-                connections.unavailable(lock, budget, cause)
+                let Request { client, lock, .. } = self.question;
+                client.unavailable(lock, budget, cause)
             }
         };
         Err(NoReply { error, lost_copies })

@@ -37,7 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// The way to Redis for the threads that call the client.
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub(crate) struct RedisClient {
     topology: Arc<Topology>,
     pool_timeout: Duration,
     connect_timeout: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct Connections {
     suspicion: Suspicion,
 }
 
-impl Connections {
+impl RedisClient {
     pub(crate) fn new(config: &Config, topology: Arc<Topology>) -> Self {
         Self {
             topology,
@@ -116,7 +116,7 @@ impl Connections {
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::NoServer(found)) => cause = Some(found),
                 Err(Failure::NoSlot) => {
-                    cause.get_or_insert_with(|| "all connections of the pool are in use".into());
+                    cause.get_or_insert_with(|| "all client of the pool are in use".into());
                 }
                 // What Redis said before tells more than that it said nothing in the time left. And
                 // what the system calls this says nothing: "resource temporarily unavailable".

@@ -13,7 +13,7 @@ use crate::script::Call;
 use crate::transport::connection::Connection;
 use crate::transport::server::Server;
 
-/// Requests without a reply whose connections are kept; of more, only the last.
+/// Requests without a reply whose client are kept; of more, only the last.
 const KEPT: usize = 3;
 
 /// What a request may take that nobody waits for: the system's buffer has room for it, or has not.

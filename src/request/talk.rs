@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::{Connections, silence};
+use super::{RedisClient, silence};
 use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
@@ -22,7 +22,7 @@ pub(crate) struct Talk {
     budget: Duration,
 }
 
-impl Connections {
+impl RedisClient {
     /// Every server that locks are on, in the order of its name.
     pub(crate) fn servers(&self) -> Result<Vec<Arc<Server>>, RouteError> {
         let mut servers = self.topology.servers(self.connect_timeout)?;

@@ -11,7 +11,7 @@ use super::thread::Worker;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::observe::{Observer, tell};
-use crate::request::Connections;
+use crate::request::RedisClient;
 use crate::transport::server::Server;
 
 /// What the interrupt of the thread's read may cost the thread that wants to wait.
@@ -20,7 +20,7 @@ const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 /// What all ears of a client have in common.
 #[derive(Debug)]
 pub(super) struct Means {
-    pub(super) connections: Arc<Connections>,
+    pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
     /// Ours alone: a message on it ends a thread's read.
     pub(super) control: Arc<str>,
@@ -131,12 +131,8 @@ impl SubscriberConnection {
 
     /// Without this the thread looks up by itself, a little later.
     fn interrupt_read(&self, time: Duration) {
-        let Means {
-            connections,
-            control,
-            ..
-        } = &*self.means;
-        if let Err(error) = connections.publish(&self.shared.server, "PUBLISH", control, "", time) {
+        let Means { redis, control, .. } = &*self.means;
+        if let Err(error) = redis.publish(&self.shared.server, "PUBLISH", control, "", time) {
             tell(move || {
                 tracing::debug!(?error, "the subscriber could not be told of a new channel");
             });

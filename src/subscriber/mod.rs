@@ -17,7 +17,7 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
-use crate::request::Connections;
+use crate::request::RedisClient;
 use crate::topology::Topology;
 use crate::transport::server::Server;
 use connection::{Means, SubscriberConnection};
@@ -46,7 +46,7 @@ pub(crate) struct Listener {
 impl Subscriber {
     pub(crate) fn new(
         topology: Arc<Topology>,
-        connections: Arc<Connections>,
+        redis: Arc<RedisClient>,
         observer: Arc<Observer>,
         control: Arc<str>,
         connect_timeout: Duration,
@@ -54,7 +54,7 @@ impl Subscriber {
     ) -> Self {
         Self {
             means: Arc::new(Means {
-                connections,
+                redis,
                 observer,
                 control,
                 connect_timeout,

@@ -81,7 +81,7 @@ impl Entry {
         self
     }
 
-    /// Connections that are opened from here on announce releases so.
+    /// RedisClient that are opened from here on announce releases so.
     pub(crate) fn announce(&self, publish: Publish) {
         self.sharded
             .store(publish == Publish::ToShard, Ordering::Relaxed);

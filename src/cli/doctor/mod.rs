@@ -61,10 +61,10 @@ impl<'a> Exam<'a> {
     fn begin(client: &'a LockClient, redis: &'a RedisArgs, lock: &LockKey) -> Self {
         let core = &client.core;
         let line = |finding| Line {
-            server: core.connections.name(lock).to_string(),
+            server: core.redis.name(lock).to_string(),
             finding,
         };
-        let servers = match core.connections.servers() {
+        let servers = match core.redis.servers() {
             Ok(servers) => servers,
             Err(nowhere) => {
                 return Self {
@@ -77,7 +77,7 @@ impl<'a> Exam<'a> {
         let names = Names::of(lock, &control);
         let visits: Vec<Visit<'_>> = servers
             .into_iter()
-            .map(|server| Visit::pay(&core.connections, server, redis, &names))
+            .map(|server| Visit::pay(&core.redis, server, redis, &names))
             .collect();
         // Never where a right is missing: what is taken then may not be given back.
         let round = visits

@@ -13,7 +13,7 @@ use super::rights::{self, Answer, Names, RIGHTS, Right, When};
 use super::{standing, upkeep};
 use crate::base::clock::Moment;
 use crate::cli::args::RedisArgs;
-use crate::request::{Connections, Talk};
+use crate::request::{RedisClient, Talk};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
@@ -34,7 +34,7 @@ const LONGEST_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
 /// A server, and what is known of it.
 pub(super) struct Visit<'a> {
-    connections: &'a Connections,
+    connections: &'a RedisClient,
     server: Arc<Server>,
     redis: &'a RedisArgs,
     findings: Vec<Finding>,
@@ -45,7 +45,7 @@ pub(super) struct Visit<'a> {
 impl<'a> Visit<'a> {
     /// Looks at everything but how fast its clock runs.
     pub(super) fn pay(
-        connections: &'a Connections,
+        connections: &'a RedisClient,
         server: Arc<Server>,
         redis: &'a RedisArgs,
         names: &Names,

@@ -98,7 +98,7 @@ impl Contest<'_> {
         let question = |(at, owner): &(usize, Owner)| {
             let lock = &self.lock.locks[*at];
             Request {
-                connections: &lock.core.connections,
+                client: &lock.core.redis,
                 lock: &lock.key,
                 call: script::acquire(&lock.key, owner, self.terms[*at].millis),
             }
@@ -141,7 +141,7 @@ impl Contest<'_> {
                 Err(error) => {
                     owner::retire();
                     withdraw(&lock.core, &lock.key, owner, terms);
-                    let refusal = lock.core.connections.refusal(&lock.key, error);
+                    let refusal = lock.core.redis.refusal(&lock.key, error);
                     said.failures.push(refusal);
                 }
             }
@@ -159,8 +159,8 @@ impl Contest<'_> {
         if granted.iter().filter(lives).count() < self.lock.needed() {
             let cause = "the answers came after the end of the leases that they granted";
             let first = &self.lock.locks[0];
-            let connections = &first.core.connections;
-            let error = connections.unavailable(&first.key, self.budget, cause.into());
+            let redis = &first.core.redis;
+            let error = redis.unavailable(&first.key, self.budget, cause.into());
             self.undo(granted);
             return Found::Silence(error);
         }
@@ -188,7 +188,7 @@ impl Contest<'_> {
         let question = |(at, grant): &(usize, Grant)| {
             let lock = &self.lock.locks[*at];
             Request {
-                connections: &lock.core.connections,
+                client: &lock.core.redis,
                 lock: &lock.key,
                 call: script::release(&lock.key, &grant.owner),
             }

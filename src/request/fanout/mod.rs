@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Connections;
+use super::RedisClient;
 use super::attempt::Failure;
 use super::batch::{Enough, PendingRequest};
 use crate::base::clock::Moment;
@@ -48,7 +48,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
         enough: Option<Enough>,
         reply_by: Moment,
     ) -> Self {
-        let clients = requests.iter().map(|request| request.question.connections);
+        let clients = requests.iter().map(|request| request.question.client);
         let command_timeout = clients.map(|client| client.command_timeout).max();
         let command_timeout = command_timeout.unwrap_or_default();
         let began = Moment::now();
@@ -75,8 +75,8 @@ impl<'r, 'q> Fanout<'r, 'q> {
         taken.into_iter().for_each(|taken| self.replicate(taken));
     }
 
-    fn connections(&self, place: usize) -> &'q Connections {
-        self.requests[place].question.connections
+    fn client(&self, place: usize) -> &'q RedisClient {
+        self.requests[place].question.client
     }
 
     /// How many answers are needed.
@@ -96,7 +96,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
                 None => unopened.push(Room { group, slot }),
             }
         }
-        unopened.sort_by_key(|room| self.connections(room.group.places[0]).is_suspect());
+        unopened.sort_by_key(|room| self.client(room.group.places[0]).is_suspect());
         let count = unopened.len();
         for (tried, Room { group, slot }) in unopened.into_iter().enumerate() {
             let place = group.places[0];
@@ -156,7 +156,7 @@ impl<'r, 'q> Fanout<'r, 'q> {
     /// Notes that the client's server did not reply, where others can take its place.
     fn unanswered(&self, place: usize) {
         if self.enough.is_some() {
-            self.connections(place).suspicion.unanswered();
+            self.client(place).suspicion.unanswered();
         }
     }
 

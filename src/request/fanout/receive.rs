@@ -38,8 +38,8 @@ impl Fanout<'_, '_> {
             }
             if let Some(settled) = settled {
                 let graces = open.iter().map(|exchange| {
-                    let connections = self.connections(exchange.place);
-                    connections.suspicion.grace(connections.command_timeout / 4)
+                    let client = self.client(exchange.place);
+                    client.suspicion.grace(client.command_timeout / 4)
                 });
                 let grace = graces.max().unwrap_or_default();
                 until = until.min(settled.after(settled.since(self.began).max(grace)));
@@ -86,10 +86,10 @@ impl Fanout<'_, '_> {
 
     fn replied(&mut self, exchange: &mut Exchange<'_>, place: usize, reply: RedisResult<Value>) {
         let (server, asked) = (exchange.server, exchange.asked);
-        let connections = self.connections(place);
+        let client = self.client(place);
         if self.enough.is_some() {
             let took = Moment::now().since(asked);
-            connections.suspicion.answered(took);
+            client.suspicion.answered(took);
         } else {
             server.answered();
         }
@@ -98,7 +98,7 @@ impl Fanout<'_, '_> {
             Ok(reply) => reply,
             Err(error) => return self.refused(exchange, place, error),
         };
-        let replicas = self.enough.is_none() && connections.min_replicas.is_some();
+        let replicas = self.enough.is_none() && client.min_replicas.is_some();
         if replicas && request.call().has_taken(&reply) {
             exchange.taken.push(place);
         }
@@ -125,7 +125,7 @@ impl Fanout<'_, '_> {
         let request = &mut self.requests[place];
         let redirect = match action {
             RetryAction::Redirect => {
-                let topology = &request.question.connections.topology;
+                let topology = &request.question.client.topology;
                 topology.redirect(request.question.lock, server, &error)
             }
             _ => None,
@@ -181,11 +181,11 @@ impl Fanout<'_, '_> {
 
     /// Waits until enough replicas have the locks that were taken on this connection.
     pub(super) fn replicate(&mut self, mut exchange: Exchange<'_>) {
-        let connections = self.connections(exchange.place);
-        let Some(wanted) = connections.min_replicas else {
+        let client = self.client(exchange.place);
+        let Some(wanted) = client.min_replicas else {
             return;
         };
-        match connections.replicate(&mut exchange.connection, wanted, self.until) {
+        match client.replicate(&mut exchange.connection, wanted, self.until) {
             Ok(unreplicated) => {
                 for &place in &exchange.taken {
                     if let Some(Ok(replied)) = &mut self.requests[place].outcome {

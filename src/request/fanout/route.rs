@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BRIEFLY, Fanout, Group, Room};
-use crate::request::Connections;
+use crate::request::RedisClient;
 use crate::request::attempt::Failure;
 use crate::request::batch::Request;
 use crate::transport::server::Server;
@@ -18,9 +18,7 @@ impl<'q> Fanout<'_, 'q> {
         let mut unknown = Vec::new();
         for place in 0..self.requests.len() {
             let request = &self.requests[place];
-            let Request {
-                connections, lock, ..
-            } = request.question;
+            let Request { client, lock, .. } = request.question;
             if !request.is_open() {
                 continue;
             }
@@ -29,13 +27,13 @@ impl<'q> Fanout<'_, 'q> {
                 self.fail(place, Failure::NoServer(cause.into()));
                 continue;
             }
-            if let Err(error) = connections.topology.check(lock) {
+            if let Err(error) = client.topology.check(lock) {
                 self.fail(place, Failure::Final(error));
                 continue;
             }
             let server = match &request.redirect {
                 Some(to) => Some(Arc::clone(&to.server)),
-                None => connections.topology.known(lock),
+                None => client.topology.known(lock),
             };
             match server {
                 Some(server) => self.add(&mut groups, place, server),
@@ -54,7 +52,7 @@ impl<'q> Fanout<'_, 'q> {
         };
         let requests = self.requests.iter();
         let left_out: Vec<bool> = requests
-            .map(|request| request.question.connections.suspicion.leaves_out())
+            .map(|request| request.question.client.suspicion.leaves_out())
             .collect();
         let can_spare = self.requests.len().saturating_sub(enough.needed);
         if left_out.iter().filter(|&&out| out).count() <= can_spare {
@@ -65,10 +63,10 @@ impl<'q> Fanout<'_, 'q> {
     }
 
     fn add(&self, groups: &mut Vec<Group>, place: usize, server: Arc<Server>) {
-        let client = self.connections(place);
+        let client = self.client(place);
         let group = groups.iter_mut().find(|group| {
             group.server.name() == server.name()
-                && std::ptr::eq(self.connections(group.places[0]), client)
+                && std::ptr::eq(self.client(group.places[0]), client)
         });
         match group {
             Some(group) => group.places.push(place),
@@ -81,8 +79,8 @@ impl<'q> Fanout<'_, 'q> {
 
     /// Looks up unknown servers, once for all locks of a client, even if that fails.
     fn look_for(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
-        let mut clients: Vec<&'q Connections> = Vec::new();
-        for client in unknown.iter().map(|&place| self.connections(place)) {
+        let mut clients: Vec<&'q RedisClient> = Vec::new();
+        for client in unknown.iter().map(|&place| self.client(place)) {
             if clients.iter().all(|known| !std::ptr::eq(*known, client)) {
                 clients.push(client);
             }
@@ -90,7 +88,7 @@ impl<'q> Fanout<'_, 'q> {
         for (tried, client) in clients.iter().enumerate() {
             let mut failed: Option<String> = None;
             for &place in unknown {
-                if !std::ptr::eq(self.connections(place), *client) {
+                if !std::ptr::eq(self.client(place), *client) {
                     continue;
                 }
                 if let Some(cause) = &failed {
@@ -119,14 +117,14 @@ impl<'q> Fanout<'_, 'q> {
     /// The time for the first of `untried` servers that are not ready. It is shorter if the
     /// `at_hand` requests whose servers are ready are enough.
     pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
-        let connections = self.connections(place);
+        let client = self.client(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
-        let time = connections.connect_timeout.min(self.until.left() / untried);
+        let time = client.connect_timeout.min(self.until.left() / untried);
         if at_hand < self.needed() {
             return time;
         }
-        let unknown = connections.command_timeout / 4;
-        time.min(connections.suspicion.grace(unknown).max(BRIEFLY))
+        let unknown = client.command_timeout / 4;
+        time.min(client.suspicion.grace(unknown).max(BRIEFLY))
     }
 
     /// Checks out room for a connection for each group. All threads do so in one order, before
@@ -140,7 +138,7 @@ impl<'q> Fanout<'_, 'q> {
             let at_hand = rooms.iter().map(|room| room.group.places.len()).sum();
             // At least one share more than there are rooms to wait for is left for the replies.
             let time = self.share(place, groups.len() - tried + 1, at_hand);
-            let time = self.connections(place).pool_timeout.min(time);
+            let time = self.client(place).pool_timeout.min(time);
             match group.server.pool.slot(time) {
                 Ok(slot) => rooms.push(Room { group, slot }),
                 Err(_) => {
@@ -157,7 +155,7 @@ impl<'q> Fanout<'_, 'q> {
 
     /// By server. Several clients of one server have a pool each.
     fn order(&self, one: &Group, other: &Group) -> Ordering {
-        let client = |group: &Group| std::ptr::from_ref(self.connections(group.places[0]));
+        let client = |group: &Group| std::ptr::from_ref(self.client(group.places[0]));
         let names = one.server.name().cmp(other.server.name());
         names.then_with(|| client(one).cmp(&client(other)))
     }

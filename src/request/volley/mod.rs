@@ -19,7 +19,7 @@ use crate::transport::server::Server;
 /// How often one request is sent on, or anew by its source.
 const ROUNDS: usize = 4;
 
-/// One thread's own connections, one to each server. A server that hangs costs the others no more than
+/// One thread's own client, one to each server. A server that hangs costs the others no more than
 /// what is left of the time, and that once: from then on it is asked last.
 #[derive(Debug)]
 pub(crate) struct Volley {
