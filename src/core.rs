@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::LocalQueue;
 use crate::observe::{Observer, Reporter};
-use crate::request::{RedisClient, Volley};
+use crate::request::{BatchClient, RedisClient};
 use crate::subscriber::Subscriber;
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
@@ -41,14 +41,14 @@ impl Core {
         let topology = Arc::new(Topology::new(&config)?);
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
-        let volley = Volley::new(Arc::clone(&topology), Arc::clone(&observer));
+        let batch_client = BatchClient::new(Arc::clone(&topology), Arc::clone(&observer));
         let no_thread = |error: std::io::Error| Error::Config {
             field: "threads",
             value: error.to_string(),
             rule: "the client's threads could not be started".into(),
         };
         let reporter = observer.start_reporter().map_err(no_thread)?;
-        let watchdog = Watchdog::start(volley, Arc::clone(&observer), config.command_timeout)
+        let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
             .map_err(no_thread)?;
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));

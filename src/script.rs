@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::key::LockKey;
-use crate::base::owner::Owner;
+use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 
 /// A script of `lua/`, whose header says what its keys, arguments and replies are.
@@ -155,7 +155,7 @@ pub(crate) enum Attempt {
 /// rise on from the server's clock, so they would fall only if that were set back by more than this.
 const TOKEN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+pub(crate) fn acquire(key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
     let call = Call::new(&ACQUIRE)
         .key(key.key())
         .arg(owner.as_str())
@@ -167,7 +167,7 @@ pub(crate) fn acquire(key: &LockKey, owner: &Owner, millis: u64) -> Call {
 }
 
 /// As [`acquire`], and asks for a fencing token.
-pub(crate) fn acquire_fenced(key: &LockKey, owner: &Owner, millis: u64) -> Call {
+pub(crate) fn acquire_fenced(key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
     acquire(key, owner, millis)
         .key(&key.last_token())
         .arg(TOKEN_KEPT.as_millis().to_string())
@@ -193,7 +193,7 @@ pub(crate) fn attempt_fenced(reply: &Value) -> RedisResult<Attempt> {
 }
 
 /// An owner of several names has the newest from then on.
-pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> Call {
+pub(crate) fn recount(key: &LockKey, owner: &OwnerId, count: u32, millis: u64) -> Call {
     let call = Call::new(&RECOUNT)
         .key(key.key())
         .arg(owner.as_str())
@@ -206,7 +206,7 @@ pub(crate) fn recount(key: &LockKey, owner: &Owner, count: u32, millis: u64) -> 
     }
 }
 
-pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
+pub(crate) fn release(key: &LockKey, owner: &OwnerId) -> Call {
     Call::new(&RELEASE)
         .key(key.key())
         .arg(owner.as_str())
@@ -214,7 +214,7 @@ pub(crate) fn release(key: &LockKey, owner: &Owner) -> Call {
 }
 
 /// As [`release`], but the lock stays for so many milliseconds more, under a name of its own.
-pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64, name: &Owner) -> Call {
+pub(crate) fn leave(key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
     Call::new(&LEAVE)
         .key(key.key())
         .arg(owner.as_str())
@@ -227,7 +227,7 @@ pub(crate) fn leave(key: &LockKey, owner: &Owner, millis: u64, name: &Owner) -> 
 #[derive(Clone, Debug)]
 pub(crate) struct Count {
     pub(crate) key: LockKey,
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerId,
     pub(crate) count: u32,
 }
 
@@ -258,7 +258,7 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
     pub(crate) key: LockKey,
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerId,
     pub(crate) millis: u64,
 }
 

@@ -68,9 +68,9 @@ impl Liveness {
 /// The name under which a hold stands in Redis. While nobody can say which of several requests was done,
 /// all the names that it may stand under, the newest first, with spaces between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(Arc<str>);
+pub(crate) struct OwnerId(Arc<str>);
 
-impl Owner {
+impl OwnerId {
     /// The owner under which this thread takes its next lock.
     pub(crate) fn current(client: &Uuid) -> Self {
         Self(format!("{client}:{}", number(&OWNER)).into())
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn a_thread_keeps_its_owner_until_it_is_retired() {
         let client = Uuid::new_v4();
-        let first = Owner::current(&client);
-        assert_eq!(first, Owner::current(&client));
+        let first = OwnerId::current(&client);
+        assert_eq!(first, OwnerId::current(&client));
         retire();
-        assert_ne!(first, Owner::current(&client));
+        assert_ne!(first, OwnerId::current(&client));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let client = Uuid::new_v4();
         let owners: HashSet<String> = (0..100)
             .map(|_| {
-                std::thread::spawn(move || Owner::current(&client).as_str().to_owned())
+                std::thread::spawn(move || OwnerId::current(&client).as_str().to_owned())
                     .join()
                     .unwrap()
             })
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn an_owner_can_have_several_names_and_the_newest_comes_first() {
         let client = Uuid::new_v4();
-        let first = Owner::current(&client);
+        let first = OwnerId::current(&client);
         let both = first.with_fresh_name();
         let (second, older) = both.split();
         assert_eq!(older.as_ref(), Some(&first));
@@ -178,7 +178,7 @@ mod tests {
             second.split().0.as_str().split(':').next(),
             Some(&*client.to_string())
         );
-        assert_eq!(first, Owner::current(&client), "the thread's stays");
+        assert_eq!(first, OwnerId::current(&client), "the thread's stays");
         assert!(first.covers(&first) && !first.covers(&second) && !first.is_uncertain());
         assert!(both.covers(&first) && both.covers(&second) && both.is_uncertain());
         assert!(!first.covers(&both));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_wire_form_is_uuid_and_number() {
         let client = Uuid::new_v4();
-        let owner = Owner::current(&client);
+        let owner = OwnerId::current(&client);
         let (uuid, number) = owner.as_str().split_once(':').unwrap();
         assert_eq!(uuid, client.to_string());
         assert!(number.parse::<u64>().unwrap() > 0);

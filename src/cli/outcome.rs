@@ -198,8 +198,8 @@ fn told(cause: Cause) -> String {
 }
 
 impl From<RouteError> for Failure {
-    fn from(nowhere: RouteError) -> Self {
-        match nowhere {
+    fn from(route_error: RouteError) -> Self {
+        match route_error {
             RouteError::Ever(error) => error.into(),
             RouteError::Yet(cause) => Self::new(UNAVAILABLE, told(cause)),
             RouteError::Refused { node, cause, hint } => {

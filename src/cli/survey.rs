@@ -49,9 +49,9 @@ impl Seen {
     fn survey(&mut self, connections: &RedisClient, pattern: &str, stopped: &dyn Fn() -> bool) {
         let servers = match connections.servers() {
             Ok(servers) => servers,
-            Err(nowhere) => {
+            Err(route_error) => {
                 self.servers += 1;
-                self.failures.push(nowhere.into());
+                self.failures.push(route_error.into());
                 return;
             }
         };

@@ -14,7 +14,7 @@ use super::quorum::Quorum;
 use super::tenure::Tenure;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::{Liveness, Owner, ThreadId};
+use crate::base::owner::{Liveness, OwnerId, ThreadId};
 use crate::base::process::Process;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
@@ -57,7 +57,7 @@ struct State {
     /// It ended with others. In Redis it may still stand.
     forsaken: bool,
     /// For so many milliseconds its release leaves it in Redis, under this name.
-    stays: Option<(u64, Owner)>,
+    stays: Option<(u64, OwnerId)>,
 }
 
 impl State {
@@ -81,7 +81,7 @@ enum End {
 /// What Redis granted.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerId,
     /// Before the request was sent.
     pub(crate) asked: Moment,
     pub(crate) terms: Terms,
@@ -148,13 +148,13 @@ impl Hold {
         &self.key
     }
 
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> OwnerId {
         self.state.lock().naming.owner().clone()
     }
 
     /// The owner under which its lease is asked for now, perhaps by another thread than its own. Until
     /// [`answered`](Self::answered), the request may come when the hold is over.
-    pub(crate) fn ask(&self) -> Result<Owner> {
+    pub(crate) fn ask(&self) -> Result<OwnerId> {
         self.check()?;
         let mut state = self.state.lock();
         if let Some(end) = state.end {
@@ -177,12 +177,12 @@ impl Hold {
     }
 
     /// The owner under which its thread is to write a count now.
-    pub(crate) fn begin_count(&self) -> Owner {
+    pub(crate) fn begin_count(&self) -> OwnerId {
         self.state.lock().naming.begin()
     }
 
     /// The same for another copy of that request.
-    pub(crate) fn count_again(&self, begun: &Owner) -> Owner {
+    pub(crate) fn count_again(&self, begun: &OwnerId) -> OwnerId {
         self.state.lock().naming.again(begun)
     }
 
@@ -364,7 +364,7 @@ impl Hold {
     }
 
     /// For how many milliseconds its release leaves it in Redis, and under which name, if it does.
-    pub(crate) fn stays(&self) -> Option<(u64, Owner)> {
+    pub(crate) fn stays(&self) -> Option<(u64, OwnerId)> {
         self.state.lock().stays.clone()
     }
 

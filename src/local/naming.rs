@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::base::owner::Owner;
+use crate::base::owner::OwnerId;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Naming {
-    owner: Owner,
+    owner: OwnerId,
     /// No request under the newest name may be under way.
     is_newest_free: bool,
     /// The thread of the hold is writing a count.
@@ -36,7 +36,7 @@ pub(crate) enum Written {
 }
 
 impl Naming {
-    pub(super) fn new(owner: Owner) -> Self {
+    pub(super) fn new(owner: OwnerId) -> Self {
         Self {
             owner,
             is_newest_free: false,
@@ -47,12 +47,12 @@ impl Naming {
         }
     }
 
-    pub(super) fn owner(&self) -> &Owner {
+    pub(super) fn owner(&self) -> &OwnerId {
         &self.owner
     }
 
     /// The owner under which the thread is to write a count.
-    pub(super) fn begin(&mut self) -> Owner {
+    pub(super) fn begin(&mut self) -> OwnerId {
         self.counting = true;
         self.settling = false;
         if self.owner.is_uncertain() {
@@ -70,7 +70,7 @@ impl Naming {
 
     /// The same for another copy of the request that was begun as `begun`, after one that had no answer.
     /// All of them go to one name: whichever comes first writes, the others find it written.
-    pub(super) fn again(&mut self, begun: &Owner) -> Owner {
+    pub(super) fn again(&mut self, begun: &OwnerId) -> OwnerId {
         if !begun.is_uncertain() && self.owner == *begun {
             self.owner = self.owner.with_fresh_name();
         }
@@ -104,7 +104,7 @@ impl Naming {
 
     /// The owner under which it is to write it now. All its attempts go to one name, as the copies of
     /// the thread's request do.
-    pub(super) fn settle(&mut self, now: Moment) -> Option<Owner> {
+    pub(super) fn settle(&mut self, now: Moment) -> Option<OwnerId> {
         self.due().filter(|&due| due <= now)?;
         if !self.settling {
             self.settling = true;
@@ -116,7 +116,7 @@ impl Naming {
     }
 
     /// It did. If the thread has begun another count meanwhile, that one settles it.
-    pub(super) fn settled(&mut self, owner: &Owner) {
+    pub(super) fn settled(&mut self, owner: &OwnerId) {
         if self.owner == *owner {
             self.found();
         }
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    fn naming() -> (Naming, Owner) {
-        let owner = Owner::current(&Uuid::new_v4());
+    fn naming() -> (Naming, OwnerId) {
+        let owner = OwnerId::current(&Uuid::new_v4());
         (Naming::new(owner.clone()), owner)
     }
 

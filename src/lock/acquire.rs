@@ -10,7 +10,7 @@ use super::turn::{silence, wait_in_line};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::{self, Owner, ThreadId};
+use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -151,7 +151,7 @@ pub(super) enum Found {
 /// A lock that was granted and no thread is to hold.
 pub(super) struct Unwanted {
     key: LockKey,
-    owner: Owner,
+    owner: OwnerId,
     terms: Terms,
     /// Copies of the request that may still take it.
     lost_copies: LostCopies,
@@ -172,7 +172,7 @@ impl Unwanted {
 /// One try, to a clear answer.
 fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> {
     let Handle { core, key, .. } = handle;
-    let mut owner = Owner::current(&core.id);
+    let mut owner = OwnerId::current(&core.id);
     let first = request(handle, &owner, terms);
     let again = || {
         owner = for_another_copy(&owner);
@@ -182,7 +182,7 @@ fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> 
     found(handle, owner, terms, answer)
 }
 
-pub(super) fn request(handle: &Handle, owner: &Owner, terms: Terms) -> Call {
+pub(super) fn request(handle: &Handle, owner: &OwnerId, terms: Terms) -> Call {
     match handle.kind {
         Kind::Plain => script::acquire(&handle.key, owner, terms.millis),
         Kind::Fenced => script::acquire_fenced(&handle.key, owner, terms.millis),
@@ -191,14 +191,14 @@ pub(super) fn request(handle: &Handle, owner: &Owner, terms: Terms) -> Call {
 
 /// The owner for another copy of a request. Each copy has its own name: a late copy could otherwise
 /// take the lock again, after it was lost, under the name of the old hold.
-pub(super) fn for_another_copy(owner: &Owner) -> Owner {
+pub(super) fn for_another_copy(owner: &OwnerId) -> OwnerId {
     owner.newest(OLDER_NAMES).with_fresh_name()
 }
 
 /// What the answer to a request means that was last sent for this owner.
 pub(super) fn found(
     handle: &Handle,
-    owner: Owner,
+    owner: OwnerId,
     terms: Terms,
     answer: Result<Reply, NoReply>,
 ) -> Result<Found> {
@@ -271,7 +271,7 @@ pub(super) fn found(
 pub(super) fn take_back(
     core: &Core,
     key: &LockKey,
-    owner: Owner,
+    owner: OwnerId,
     terms: Terms,
     lost_copies: LostCopies,
 ) {
@@ -309,7 +309,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudge
 }
 
 /// Releases in the background what `owner`, who is no more, may hold.
-pub(super) fn withdraw(core: &Core, key: &LockKey, owner: Owner, terms: Terms) {
+pub(super) fn withdraw(core: &Core, key: &LockKey, owner: OwnerId, terms: Terms) {
     let lease = Duration::from_millis(terms.millis);
     core.watchdog.withdraw(key.clone(), owner, lease);
 }

@@ -11,7 +11,7 @@ use super::held::{Held, Needed, release_all};
 use super::standing::recounted;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::base::owner::{Owner, ThreadId};
+use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -123,7 +123,7 @@ struct Part<'a> {
     lock: &'a Handle,
     way: Way,
     /// The owner in the newest copy of the request.
-    owner: Owner,
+    owner: OwnerId,
 }
 
 /// How this thread comes to a lock.
@@ -175,7 +175,7 @@ fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
         parts.push(Part {
             lock,
             way,
-            owner: Owner::current(&lock.core.id),
+            owner: OwnerId::current(&lock.core.id),
         });
     }
     Ok(parts)

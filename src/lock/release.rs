@@ -6,7 +6,7 @@ use super::standing;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::{self, Owner};
+use crate::base::owner::{self, OwnerId};
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, LevelId, Popped, Written};
@@ -37,7 +37,7 @@ pub(super) struct Leaving<'a> {
 #[derive(Debug)]
 enum What {
     /// So many levels stay, to be written under this owner.
-    Inner(u32, Owner),
+    Inner(u32, OwnerId),
     Last,
     Lost {
         reason: LostReason,
@@ -101,7 +101,7 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    fn recount(&self, count: u32, owner: &Owner) -> Call {
+    fn recount(&self, count: u32, owner: &OwnerId) -> Call {
         script::recount(self.key(), owner, count, 0)
     }
 

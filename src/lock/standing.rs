@@ -8,7 +8,7 @@ use super::held::{Held, Needed, together};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::Owner;
+use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
@@ -26,7 +26,7 @@ pub(super) fn recount(
     budget: &CallBudget,
 ) -> Result<Moment> {
     let begun = hold.begin_count();
-    let request = |owner: &Owner| script::recount(hold.key(), owner, count, millis);
+    let request = |owner: &OwnerId| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.count_again(&begun)));
     let redis = &core.redis;
     let result = redis.request_with_retry(hold.key(), &request(&begun), anew, budget);
@@ -96,7 +96,7 @@ pub(super) fn confirm(core: &Core, hold: &Hold) {
 /// nothing is known.
 #[cfg(feature = "cli")]
 pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
-    let asked: Vec<(&Held, Owner)> = parts
+    let asked: Vec<(&Held, OwnerId)> = parts
         .iter()
         .filter_map(|part| Some((part, part.hold.ask().ok()?)))
         .collect();
@@ -122,7 +122,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
     }
 }
 
-fn renewal<'a>(part: &'a Held, owner: &Owner, millis: u64) -> Request<'a> {
+fn renewal<'a>(part: &'a Held, owner: &OwnerId, millis: u64) -> Request<'a> {
     let key = part.hold.key();
     Request {
         client: &part.core.redis,
@@ -204,7 +204,7 @@ pub(super) fn extend_all(
     }
     let millis = |&(_, duration): &(&Held, Duration)| whole_millis("lease", duration);
     let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
-    let owners: Vec<Result<Owner>> = parts.iter().map(|(part, _)| part.hold.ask()).collect();
+    let owners: Vec<Result<OwnerId>> = parts.iter().map(|(part, _)| part.hold.ask()).collect();
     let asked = parts.iter().zip(&owners).zip(&millis);
     let requests: Vec<Request<'_>> = asked
         .filter_map(|(((part, _), owner), &millis)| {
@@ -214,7 +214,7 @@ pub(super) fn extend_all(
     let answers = needed.ask(&requests, stands, |_| None, budget);
     let mut answers = answers.into_iter();
     let finish =
-        |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<Owner>), u64)| {
+        |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<OwnerId>), u64)| {
             let Held { core, hold, .. } = part;
             let owner = owner?;
             let Some(answer) = answers.next() else {

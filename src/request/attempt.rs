@@ -48,8 +48,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn nowhere(lock: &LockKey, nowhere: RouteError) -> Self {
-        match nowhere {
+    pub(super) fn route_error(lock: &LockKey, route_error: RouteError) -> Self {
+        match route_error {
             RouteError::Yet(cause) => Self::NoServer(cause),
             RouteError::Refused { node, cause, hint } => Self::Final(Error::Redis {
                 lock: lock.name().into(),
@@ -80,7 +80,7 @@ impl RedisClient {
         let time = self.connect_timeout.min(reply_by.left());
         let server = self.topology.server(lock, time);
         let mut to = Redirect {
-            server: server.map_err(|nowhere| Failure::nowhere(lock, nowhere))?,
+            server: server.map_err(|route_error| Failure::route_error(lock, route_error))?,
             asking: false,
         };
         let mut sent_on_by: Option<Arc<Server>> = None;

@@ -2,11 +2,11 @@
 
 mod attempt;
 mod batch;
+mod batch_client;
 mod fanout;
 mod reply;
 #[cfg(feature = "cli")]
 mod talk;
-mod volley;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use redis::RedisError;
 
 pub(crate) use batch::{Enough, Request, broadcast, request_batch};
+pub(crate) use batch_client::BatchClient;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 #[cfg(feature = "cli")]
 pub(crate) use talk::Talk;
-pub(crate) use volley::Volley;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;

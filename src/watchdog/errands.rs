@@ -26,7 +26,7 @@ impl Worker {
             .iter()
             .map(|(_, count)| (&count.key, count.call()))
             .collect();
-        let replies = self.volley.ask_by_source(&requests, until);
+        let replies = self.batch_client.ask_by_source(&requests, until);
         for ((target, count), (reply, _)) in counts.iter().zip(replies) {
             let verdict = reply.and_then(|reply| script::verdict(&reply));
             if matches!(verdict, Ok(Verdict::Done)) {
@@ -45,14 +45,14 @@ impl Worker {
     ) {
         let (now, later): (Vec<_>, Vec<_>) = withdrawals
             .into_iter()
-            .partition(|w| !after_renewals || !self.volley.is_cut_off(&w.key));
+            .partition(|w| !after_renewals || !self.batch_client.is_cut_off(&w.key));
         // The time for another try of such a server belongs to its renewals.
         later.into_iter().for_each(|w| self.put_off(w));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()
             .map(|w| (&w.key, script::release(&w.key, &w.owner)))
             .collect();
-        let replies = self.volley.ask_by_source(&requests, until);
+        let replies = self.batch_client.ask_by_source(&requests, until);
         for (withdrawal, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}

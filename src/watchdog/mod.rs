@@ -18,11 +18,11 @@ pub(crate) use registry::{Id, Schedule, slack};
 
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::Owner;
+use crate::base::owner::OwnerId;
 use crate::base::process::Process;
 use crate::error::LostReason;
 use crate::observe::Observer;
-use crate::request::Volley;
+use crate::request::BatchClient;
 use crate::script::{Count, Renewal};
 use registry::Registry;
 
@@ -36,7 +36,7 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// The count that is to be written at `now`, because nobody knows what Redis has.
     fn settle(&self, now: Moment) -> Option<Count>;
     /// It was written, under this owner.
-    fn settled(&self, owner: &Owner);
+    fn settled(&self, owner: &OwnerId);
     /// What is to be done at `now`.
     fn step(&self, now: Moment) -> Step;
     /// Redis confirmed this renewal, which was sent after `asked`.
@@ -100,7 +100,7 @@ impl Default for State {
 #[derive(Clone, Debug)]
 struct Withdrawal {
     key: LockKey,
-    owner: Owner,
+    owner: OwnerId,
     due: Moment,
     pause: Duration,
     /// From then on the lease has ended it.
@@ -109,14 +109,14 @@ struct Withdrawal {
 
 impl Watchdog {
     pub(crate) fn start(
-        volley: Volley,
+        batch_client: BatchClient,
         observer: Arc<Observer>,
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let worker = thread::Worker::new(
             Arc::clone(&shared),
-            volley,
+            batch_client,
             Arc::clone(&observer),
             command_timeout,
         );
@@ -150,7 +150,7 @@ impl Watchdog {
 
     /// Releases, in the background and until Redis answers or the lease is over, what this owner
     /// may hold unknowingly. The owner must never be used again.
-    pub(crate) fn withdraw(&self, key: LockKey, owner: Owner, lease: Duration) {
+    pub(crate) fn withdraw(&self, key: LockKey, owner: OwnerId, lease: Duration) {
         let now = Moment::now();
         let mut state = self.shared.state.lock();
         state.withdrawals.push(Withdrawal {

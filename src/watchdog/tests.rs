@@ -43,7 +43,7 @@ impl Renew for Nested {
     fn settle(&self, _: Moment) -> Option<Count> {
         None
     }
-    fn settled(&self, _: &Owner) {}
+    fn settled(&self, _: &OwnerId) {}
     fn step(&self, _: Moment) -> Step {
         self.acquire();
         Step::Wait
@@ -65,12 +65,12 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
     let topology = Topology::new(&config.validate().unwrap()).unwrap();
     let observer = Arc::<Observer>::default();
-    let volley = Volley::new(Arc::new(topology), Arc::clone(&observer));
+    let batch_client = BatchClient::new(Arc::new(topology), Arc::clone(&observer));
     let shared = Arc::<Shared>::default();
-    let worker = thread::Worker::new(Arc::clone(&shared), volley, observer, Duration::ZERO);
+    let worker = thread::Worker::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);
     let renewal = || Renewal {
         key: LockKey::new("", "lock"),
-        owner: Owner::current(&uuid::Uuid::new_v4()),
+        owner: OwnerId::current(&uuid::Uuid::new_v4()),
         millis: 64,
     };
     type Pass = fn(&thread::Worker, &[&thread::Asked]);

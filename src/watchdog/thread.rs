@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
-use crate::request::Volley;
+use crate::request::BatchClient;
 use crate::script::{self, Call, Renewal, Verdict};
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
@@ -32,7 +32,7 @@ const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
-    pub(super) volley: Volley,
+    pub(super) batch_client: BatchClient,
     observer: Arc<Observer>,
     command_timeout: Duration,
 }
@@ -51,13 +51,13 @@ struct Work {
 impl Worker {
     pub(super) fn new(
         shared: Arc<Shared>,
-        volley: Volley,
+        batch_client: BatchClient,
         observer: Arc<Observer>,
         command_timeout: Duration,
     ) -> Self {
         Self {
             shared,
-            volley,
+            batch_client,
             observer,
             command_timeout,
         }
@@ -161,7 +161,7 @@ impl Worker {
     fn renew(&mut self, renewals: &[Asked], until: Moment) {
         let mut together: BTreeMap<u16, Vec<&Asked>> = BTreeMap::new();
         for asked in renewals {
-            let number = self.volley.batch(&asked.2.key);
+            let number = self.batch_client.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
         let batches = together.values().flat_map(|locks| locks.chunks(BATCH));
@@ -185,7 +185,7 @@ impl Worker {
             .collect();
         let counters = &self.observer.counters;
         counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.volley.ask(&requests, until);
+        let replies = self.batch_client.ask(&requests, until);
         let mut again = Vec::new();
         let mut failures: Vec<(RedisError, Vec<&Asked>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
@@ -266,7 +266,7 @@ impl Worker {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.volley.name(&locks[0].2.key);
+        let node = self.batch_client.name(&locks[0].2.key);
         tell(move || {
             tracing::warn!(
                 %node,

@@ -69,8 +69,8 @@ pub(super) fn out_of_reach(error: &RedisError) -> Finding {
 }
 
 /// The finding if no server could say where the locks are.
-pub(super) fn nowhere(nowhere: RouteError) -> Finding {
-    let hint = match &nowhere {
+pub(super) fn route_error(route_error: RouteError) -> Finding {
+    let hint = match &route_error {
         RouteError::Refused { hint, .. } => hint.as_deref(),
         RouteError::Yet(cause) => {
             let failed = cause.downcast_ref::<LookUpFailed>();
@@ -78,7 +78,7 @@ pub(super) fn nowhere(nowhere: RouteError) -> Finding {
         }
         RouteError::Ever(_) => None,
     };
-    let advice = match (&nowhere, hint) {
+    let advice = match (&route_error, hint) {
         (
             RouteError::Ever(Error::Config {
                 field: "master", ..
@@ -95,7 +95,7 @@ pub(super) fn nowhere(nowhere: RouteError) -> Finding {
         }
         _ => "see that these servers run, and that the URLs are right",
     };
-    Finding::failure(REACHABLE, Failure::from(nowhere).to_string(), advice)
+    Finding::failure(REACHABLE, Failure::from(route_error).to_string(), advice)
 }
 
 const LOG_IN: &str =

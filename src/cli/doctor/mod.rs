@@ -66,10 +66,10 @@ impl<'a> Exam<'a> {
         };
         let servers = match core.redis.servers() {
             Ok(servers) => servers,
-            Err(nowhere) => {
+            Err(route_error) => {
                 return Self {
                     visits: Vec::new(),
-                    rest: Some(line(access::nowhere(nowhere))),
+                    rest: Some(line(access::route_error(route_error))),
                 };
             }
         };

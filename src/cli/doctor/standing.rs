@@ -81,7 +81,7 @@ pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Finding {
         return Finding::warning(CHECK, found, advice);
     }
     if connected == 0 {
-        return Finding::note(CHECK, "none: a failover has nowhere to go");
+        return Finding::note(CHECK, "none: a failover has route_error to go");
     }
     Finding::ok(CHECK, found)
 }

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_first_that_may_be_run_is_found() {
         let found = |name: &str, path: &str| search(name.as_ref(), path.as_ref());
-        assert_eq!(found("sh", "/nowhere:/bin"), Ok("/bin/sh".into()));
+        assert_eq!(found("sh", "/route_error:/bin"), Ok("/bin/sh".into()));
         assert_eq!(
             found("passwd", "/etc:/usr/bin"),
             Ok("/usr/bin/passwd".into())

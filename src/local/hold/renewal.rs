@@ -2,7 +2,7 @@
 
 use super::Hold;
 use crate::base::clock::Moment;
-use crate::base::owner::Owner;
+use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 use crate::local::tenure::Want;
 use crate::observe::LockEvent;
@@ -26,7 +26,7 @@ impl Renew for Hold {
         })
     }
 
-    fn settled(&self, owner: &Owner) {
+    fn settled(&self, owner: &OwnerId) {
         self.state.lock().naming.settled(owner);
     }
 

@@ -21,7 +21,7 @@ fn new(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Hold {
     Hold::new(
         LockKey::new("", "lock"),
         Grant {
-            owner: Owner::current(&uuid::Uuid::new_v4()),
+            owner: OwnerId::current(&uuid::Uuid::new_v4()),
             asked,
             terms,
             token: None,

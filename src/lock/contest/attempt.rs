@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::{Contest, Found, POLL};
 use crate::base::clock::Moment;
-use crate::base::owner::{self, Owner, ThreadId};
+use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
 use crate::lease::drift;
 use crate::local::{Grant, Hold, Place, Quorum};
@@ -93,9 +93,9 @@ impl Contest<'_> {
                     }
                 }
             }
-            asked.push((at, Owner::current(&lock.core.id)));
+            asked.push((at, OwnerId::current(&lock.core.id)));
         }
-        let question = |(at, owner): &(usize, Owner)| {
+        let question = |(at, owner): &(usize, OwnerId)| {
             let lock = &self.lock.locks[*at];
             Request {
                 client: &lock.core.redis,

@@ -101,9 +101,9 @@ impl<'q> Fanout<'_, 'q> {
                 let time = self.share(place, clients.len() - tried, at_hand);
                 match client.topology.server(lock, time) {
                     Ok(server) => self.add(groups, place, server),
-                    Err(nowhere) => {
-                        failed = Some(nowhere.to_string());
-                        let failure = Failure::nowhere(lock, nowhere);
+                    Err(route_error) => {
+                        failed = Some(route_error.to_string());
+                        let failure = Failure::route_error(lock, route_error);
                         if matches!(failure, Failure::NoServer(_)) {
                             self.unanswered(place);
                         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Open, ROUNDS, Replied, Sent, Volley};
+use super::{BatchClient, Open, ROUNDS, Replied, Sent};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::Call;
@@ -14,7 +14,7 @@ use crate::transport::retry_action::RetryAction;
 const FIRST_SLICE: Duration = Duration::from_millis(1);
 const LONGEST_SLICE: Duration = Duration::from_millis(16);
 
-impl Volley {
+impl BatchClient {
     /// Reads all replies, from each server in turn as long as one may come from another: none is waited
     /// for at the expense of what has arrived from the others. What comes back is to be sent again.
     pub(super) fn receive_all(

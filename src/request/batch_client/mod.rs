@@ -22,7 +22,7 @@ const ROUNDS: usize = 4;
 /// One thread's own client, one to each server. A server that hangs costs the others no more than
 /// what is left of the time, and that once: from then on it is asked last.
 #[derive(Debug)]
-pub(crate) struct Volley {
+pub(crate) struct BatchClient {
     topology: Arc<Topology>,
     observer: Arc<Observer>,
     lines: Vec<Line>,
@@ -62,7 +62,7 @@ struct Sent {
     asked: Moment,
 }
 
-impl Volley {
+impl BatchClient {
     pub(crate) fn new(topology: Arc<Topology>, observer: Arc<Observer>) -> Self {
         Self {
             topology,
@@ -304,8 +304,8 @@ impl Line {
     }
 }
 
-fn not_found(nowhere: RouteError) -> RedisError {
-    (ErrorKind::Io, "no server to ask", nowhere.to_string()).into()
+fn not_found(route_error: RouteError) -> RedisError {
+    (ErrorKind::Io, "no server to ask", route_error.to_string()).into()
 }
 
 fn unsettled() -> RedisError {
