@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::bell::Bell;
 use super::levels::{LevelId, Levels};
-use super::naming::{Naming, Written};
+use super::loss_notifier::LossNotifier;
+use super::owner_ids::{OwnerIds, Written};
 use super::queue::LocalQueue;
 use super::quorum::Quorum;
 use super::tenure::Tenure;
@@ -36,7 +36,7 @@ pub(crate) struct Hold {
     /// Other threads of this process wait for it in line. Set under the queue's mutex.
     has_waiters: AtomicBool,
     state: Mutex<State>,
-    bell: Bell,
+    loss_notifier: LossNotifier,
     queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     /// Who holds the lock in Redis. Apart from the thread, which holds it here.
-    naming: Naming,
+    owner_ids: OwnerIds,
     tenure: Tenure,
     /// Renewals that were asked for and not confirmed. Any of them may be under way still.
     unconfirmed: u32,
@@ -63,7 +63,7 @@ struct State {
 impl State {
     fn schedule(&self) -> Schedule {
         let schedule = self.tenure.schedule();
-        let count_due = self.naming.due().unwrap_or(Moment::NEVER);
+        let count_due = self.owner_ids.due().unwrap_or(Moment::NEVER);
         Schedule {
             due: schedule.due.min(count_due),
             ..schedule
@@ -125,7 +125,7 @@ impl Hold {
             since: grant.asked,
             has_waiters: AtomicBool::new(false),
             state: Mutex::new(State {
-                naming: Naming::new(grant.owner),
+                owner_ids: OwnerIds::new(grant.owner),
                 tenure: Tenure::new(grant.terms, grant.asked),
                 unconfirmed: 0,
                 end: None,
@@ -134,7 +134,7 @@ impl Hold {
                 forsaken: false,
                 stays: None,
             }),
-            bell: Bell::default(),
+            loss_notifier: LossNotifier::default(),
             queue: Arc::downgrade(queue),
             observer,
         }
@@ -149,7 +149,7 @@ impl Hold {
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
-        self.state.lock().naming.owner().clone()
+        self.state.lock().owner_ids.owner().clone()
     }
 
     /// The owner under which its lease is asked for now, perhaps by another thread than its own. Until
@@ -161,7 +161,7 @@ impl Hold {
             return Err(self.error(end));
         }
         state.unconfirmed += 1;
-        Ok(state.naming.owner().clone())
+        Ok(state.owner_ids.owner().clone())
     }
 
     /// Every copy of a request for its lease was answered.
@@ -178,16 +178,16 @@ impl Hold {
 
     /// The owner under which its thread is to write a count now.
     pub(crate) fn begin_count(&self) -> OwnerId {
-        self.state.lock().naming.begin()
+        self.state.lock().owner_ids.begin()
     }
 
     /// The same for another copy of that request.
     pub(crate) fn count_again(&self, begun: &OwnerId) -> OwnerId {
-        self.state.lock().naming.again(begun)
+        self.state.lock().owner_ids.again(begun)
     }
 
     pub(crate) fn end_count(&self, written: Written) {
-        self.state.lock().naming.end(written);
+        self.state.lock().owner_ids.end(written);
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -359,7 +359,7 @@ impl Hold {
     #[cfg(feature = "cli")]
     pub(crate) fn stay(&self, millis: u64) {
         let mut state = self.state.lock();
-        let (name, _) = state.naming.owner().with_fresh_name().split();
+        let (name, _) = state.owner_ids.owner().with_fresh_name().split();
         state.stays = Some((millis, name));
     }
 

@@ -1,10 +1,10 @@
 //! What this process holds, and who waits for it at home.
 
-mod bell;
 mod hold;
 mod levels;
+mod loss_notifier;
 mod lost;
-mod naming;
+mod owner_ids;
 mod queue;
 mod quorum;
 mod silence;
@@ -12,6 +12,6 @@ mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
-pub(crate) use naming::Written;
-pub(crate) use queue::{LinedUp, LocalQueue, Place, Turn};
+pub(crate) use owner_ids::Written;
+pub(crate) use queue::{LinedUp, LocalQueue, Place, Ticket};
 pub(crate) use quorum::Quorum;

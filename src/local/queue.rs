@@ -1,7 +1,7 @@
 //! The queue at home: of all threads of a client that want a lock, one at a time may ask Redis.
 //!
 //! A thread that finds the lock with another thread of its own process waits here, first come first
-//! served, and costs Redis nothing. Whoever has the turn asks Redis, and keeps the turn as long as
+//! served, and costs Redis nothing. Whoever has the ticket asks Redis, and keeps the ticket as long as
 //! it holds the lock.
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ use crate::base::parker::Unparker;
 
 /// All names that threads of this client hold or want, by key.
 ///
-/// Its mutex protects: a name has at most one turn; a turn that is passed on reaches the next
+/// Its mutex protects: a name has at most one ticket; a ticket that is passed on reaches the next
 /// thread before any thread can see it free; a hold knows whether threads wait for it; a reply
 /// wakes the threads that wait for it.
 #[derive(Debug, Default)]
@@ -37,10 +37,10 @@ struct Names {
 /// A name that a thread holds, asks for, or waits for.
 #[derive(Debug, Default)]
 struct Name {
-    turn: Option<Holder>,
+    ticket: Option<Holder>,
     line: VecDeque<(ThreadId, Unparker)>,
     /// Threads in the line whose own wait is over. They wait for the reply to the thread with the
-    /// turn.
+    /// ticket.
     await_reply: Vec<(ThreadId, Unparker)>,
 }
 
@@ -49,7 +49,7 @@ struct Holder {
     thread: ThreadId,
     /// `None` while the thread asks Redis.
     hold: Option<Arc<Hold>>,
-    /// Since when it, and whoever had the turn before it, has asked in vain.
+    /// Since when it, and whoever had the ticket before it, has asked in vain.
     unanswered: Option<Silence>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Place {
     /// The thread holds the lock, or has lost it and not yet unlocked it.
     Mine(Arc<Hold>),
     /// It may ask Redis.
-    Turn(Turn),
+    Ticket(Ticket),
     /// Another thread of this process holds the lock or asks for it.
     Behind,
 }
@@ -77,15 +77,15 @@ pub(crate) enum Place {
 /// What a thread finds when it lines up.
 #[derive(Debug)]
 pub(crate) enum LinedUp {
-    /// The turn has become free meanwhile.
-    Turn(Turn),
+    /// The ticket has become free meanwhile.
+    Ticket(Ticket),
     /// It is in line. `first`: it is the first to wait for the hold of another thread.
     Behind { first: bool },
 }
 
 /// The right of one thread to ask Redis for a name. Dropped, it goes to the next in line.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Ticket {
     queue: Arc<LocalQueue>,
     key: Arc<str>,
     kept: bool,
@@ -98,14 +98,14 @@ impl LocalQueue {
             return Place::Mine(hold);
         }
         let name = names.wanted.entry(Arc::clone(key)).or_default();
-        if name.turn.is_some() {
+        if name.ticket.is_some() {
             return Place::Behind;
         }
-        name.turn = Some(Holder::asking(thread, Silence::from_now()));
-        Place::Turn(self.turn(key))
+        name.ticket = Some(Holder::asking(thread, Silence::from_now()));
+        Place::Ticket(self.ticket(key))
     }
 
-    /// Lines up behind the others; `unparker` is woken when the turn has come.
+    /// Lines up behind the others; `unparker` is woken when the ticket has come.
     pub(crate) fn line_up(
         self: &Arc<Self>,
         key: &Arc<str>,
@@ -114,9 +114,9 @@ impl LocalQueue {
     ) -> LinedUp {
         let mut names = self.0.lock();
         let name = names.wanted.entry(Arc::clone(key)).or_default();
-        if name.turn.is_none() {
-            name.turn = Some(Holder::asking(thread, Silence::from_now()));
-            return LinedUp::Turn(self.turn(key));
+        if name.ticket.is_none() {
+            name.ticket = Some(Holder::asking(thread, Silence::from_now()));
+            return LinedUp::Ticket(self.ticket(key));
         }
         name.line.push_back((thread, unparker.clone()));
         LinedUp::Behind {
@@ -124,26 +124,30 @@ impl LocalQueue {
         }
     }
 
-    /// Also wakes a thread in line when the thread with the turn gets a reply.
+    /// Also wakes a thread in line when the thread with the ticket gets a reply.
     pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, unparker: &Unparker) {
         if let Some(name) = self.0.lock().wanted.get_mut(key) {
             name.await_reply.push((thread, unparker.clone()));
         }
     }
 
-    /// The turn of a thread in line, if it has come.
-    pub(crate) fn take_turn(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Turn> {
+    /// The ticket of a thread in line, if it has come.
+    pub(crate) fn take_turn(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Ticket> {
         let names = self.0.lock();
-        let turn = names.wanted.get(key)?.turn.as_ref()?;
-        (turn.thread == thread).then(|| self.turn(key))
+        let ticket = names.wanted.get(key)?.ticket.as_ref()?;
+        (ticket.thread == thread).then(|| self.ticket(key))
     }
 
-    /// Takes a thread out of the line. The turn, if it came first.
-    pub(crate) fn leave(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Turn> {
+    /// Takes a thread out of the line. The ticket, if it came first.
+    pub(crate) fn leave(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Ticket> {
         let mut names = self.0.lock();
         let name = names.wanted.get_mut(key)?;
-        if name.turn.as_ref().is_some_and(|turn| turn.thread == thread) {
-            return Some(self.turn(key));
+        if name
+            .ticket
+            .as_ref()
+            .is_some_and(|ticket| ticket.thread == thread)
+        {
+            return Some(self.ticket(key));
         }
         name.line.retain(|(waiting, _)| *waiting != thread);
         name.await_reply.retain(|(waiting, _)| *waiting != thread);
@@ -151,7 +155,7 @@ impl LocalQueue {
         None
     }
 
-    /// Since when the thread with the turn asks Redis in vain; `None` if it has its answer.
+    /// Since when the thread with the ticket asks Redis in vain; `None` if it has its answer.
     pub(crate) fn unanswered(&self, key: &str) -> Option<Moment> {
         self.silence(key).map(|silence| silence.since)
     }
@@ -160,20 +164,21 @@ impl LocalQueue {
     /// or before.
     pub(crate) fn is_open(&self, key: &str, heard: Moment) -> bool {
         let names = self.0.lock();
-        let turn = names.wanted.get(key).and_then(|name| name.turn.as_ref());
-        turn.is_none_or(|turn| {
-            turn.unanswered
+        let ticket = names.wanted.get(key).and_then(|name| name.ticket.as_ref());
+        ticket.is_none_or(|ticket| {
+            ticket
+                .unanswered
                 .is_some_and(|silence| silence.since <= heard)
         })
     }
 
-    /// How many replicas confirmed the lock, too few, when the thread with the turn was granted it last.
+    /// How many replicas confirmed the lock, too few, when the thread with the ticket was granted it last.
     pub(crate) fn confirmed(&self, key: &str) -> Option<u32> {
         self.silence(key)?.confirmed
     }
 
     fn silence(&self, key: &str) -> Option<Silence> {
-        self.0.lock().wanted.get(key)?.turn.as_ref()?.unanswered
+        self.0.lock().wanted.get(key)?.ticket.as_ref()?.unanswered
     }
 
     /// The hold of this thread, lost or not, that it has not unlocked.
@@ -183,7 +188,7 @@ impl LocalQueue {
 
     /// The hold that keeps the others waiting, whose ever it is.
     pub(crate) fn standing_hold(&self, key: &str) -> Option<Arc<Hold>> {
-        self.0.lock().wanted.get(key)?.turn.as_ref()?.hold.clone()
+        self.0.lock().wanted.get(key)?.ticket.as_ref()?.hold.clone()
     }
 
     /// A lost hold keeps no thread waiting any more, though its thread has yet to unlock it.
@@ -195,7 +200,7 @@ impl LocalQueue {
         };
         let mut unneeded = Vec::new();
         if name.stands(hold)
-            && let Some(lost) = name.turn.take().and_then(|turn| turn.hold)
+            && let Some(lost) = name.ticket.take().and_then(|ticket| ticket.hold)
         {
             lost.set_waiters(false);
             unneeded = names.lost.insert(lost);
@@ -211,7 +216,7 @@ impl LocalQueue {
         let mut names = self.0.lock();
         let name = names.wanted.get_mut(hold.key().key());
         let ended = match name.filter(|name| name.stands(hold)) {
-            Some(name) => name.turn.take().and_then(|turn| turn.hold),
+            Some(name) => name.ticket.take().and_then(|ticket| ticket.hold),
             None => names.lost.remove(hold),
         };
         let next = names.pass_on(hold.key().key(), Silence::from_now());
@@ -220,8 +225,8 @@ impl LocalQueue {
         unpark(next);
     }
 
-    fn turn(self: &Arc<Self>, key: &Arc<str>) -> Turn {
-        Turn {
+    fn ticket(self: &Arc<Self>, key: &Arc<str>) -> Ticket {
+        Ticket {
             queue: Arc::clone(self),
             key: Arc::clone(key),
             kept: false,
@@ -237,17 +242,17 @@ impl LocalQueue {
 
 impl Names {
     fn hold_of(&self, key: &Arc<str>, thread: ThreadId) -> Option<Arc<Hold>> {
-        let turn = self.wanted.get(key).and_then(|name| name.turn.as_ref());
-        let standing = turn.and_then(|turn| turn.hold.as_ref());
+        let ticket = self.wanted.get(key).and_then(|name| name.ticket.as_ref());
+        let standing = ticket.and_then(|ticket| ticket.hold.as_ref());
         let standing = standing.filter(|hold| hold.thread() == thread);
         standing.or_else(|| self.lost.get(key, thread)).cloned()
     }
 
-    /// Gives a free turn to the first thread in line, with `silence`. Returns the thread's unparker,
+    /// Gives a free ticket to the first thread in line, with `silence`. Returns the thread's unparker,
     /// for the caller to wake it outside the mutex. Removes a name that no thread wants.
     fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Unparker> {
         let name = self.wanted.get_mut(key)?;
-        if name.turn.is_some() {
+        if name.ticket.is_some() {
             return None;
         }
         let Some((thread, unparker)) = name.line.pop_front() else {
@@ -255,7 +260,7 @@ impl Names {
             return None;
         };
         name.await_reply.retain(|(waiting, _)| *waiting != thread);
-        name.turn = Some(Holder::asking(thread, silence));
+        name.ticket = Some(Holder::asking(thread, silence));
         Some(unparker)
     }
 }
@@ -263,23 +268,23 @@ impl Names {
 impl Name {
     /// Notes at the hold whether threads wait for it. Returns true if threads have just begun to.
     fn note_waiters(&self) -> bool {
-        let hold = self.turn.as_ref().and_then(|turn| turn.hold.as_ref());
+        let hold = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
         hold.is_some_and(|hold| hold.set_waiters(!self.line.is_empty()))
     }
 
     fn stands(&self, hold: &Hold) -> bool {
-        let standing = self.turn.as_ref().and_then(|turn| turn.hold.as_ref());
+        let standing = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
         standing.is_some_and(|standing| standing.id() == hold.id())
     }
 }
 
-impl Turn {
+impl Ticket {
     /// Begins a question; since when it, or an earlier one, has had no answer.
     pub(crate) fn ask(&self) -> Moment {
         let now = Silence::from_now();
         let mut names = self.queue.0.lock();
         let name = names.wanted.get_mut(&self.key);
-        let holder = name.and_then(|name| name.turn.as_mut());
+        let holder = name.and_then(|name| name.ticket.as_mut());
         holder
             .map_or(now, |holder| *holder.unanswered.get_or_insert(now))
             .since
@@ -288,7 +293,7 @@ impl Turn {
     /// Redis answered, but what it granted was worth nothing: too few replicas confirmed it.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
         self.replied(|name| {
-            let holder = name.turn.as_mut();
+            let holder = name.ticket.as_mut();
             if let Some(silence) = holder.and_then(|holder| holder.unanswered.as_mut()) {
                 silence.confirmed = Some(confirmed);
             }
@@ -298,17 +303,17 @@ impl Turn {
     /// Redis answered.
     pub(crate) fn answered(&self) {
         self.replied(|name| {
-            if let Some(holder) = &mut name.turn {
+            if let Some(holder) = &mut name.ticket {
                 holder.unanswered = None;
             }
         });
     }
 
-    /// Keeps the turn for as long as `hold` stands.
+    /// Keeps the ticket for as long as `hold` stands.
     pub(crate) fn keep(mut self, hold: Arc<Hold>) {
         self.kept = true;
         self.replied(|name| {
-            name.turn = Some(Holder {
+            name.ticket = Some(Holder {
                 thread: hold.thread(),
                 hold: Some(hold),
                 unanswered: None,
@@ -330,7 +335,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Ticket {
     fn drop(&mut self) {
         if self.kept {
             return;
@@ -338,8 +343,8 @@ impl Drop for Turn {
         let mut names = self.queue.0.lock();
         // The next thread inherits the time since which there has been no reply.
         let name = names.wanted.get_mut(&self.key);
-        let turn = name.and_then(|name| name.turn.take());
-        let silence = turn.and_then(|turn| turn.unanswered);
+        let ticket = name.and_then(|name| name.ticket.take());
+        let silence = ticket.and_then(|ticket| ticket.unanswered);
         let silence = silence.unwrap_or_else(Silence::from_now);
         let next = names.pass_on(&self.key, silence);
         drop(names);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Receiver;
 
-use super::bell::Bell;
 use super::hold::Hold;
+use super::loss_notifier::LossNotifier;
 use crate::error::LostReason;
 
 /// Told of each loss by the hold that is lost; rings with the first that is one too many.
@@ -14,7 +14,7 @@ use crate::error::LostReason;
 pub(crate) struct Quorum {
     /// How many more may be lost.
     spare: AtomicUsize,
-    bell: Bell,
+    loss_notifier: LossNotifier,
     /// Those that end with it. They keep it.
     bound: Vec<Weak<Hold>>,
 }
@@ -27,11 +27,11 @@ impl Quorum {
     ) -> Arc<Self> {
         let quorum = Arc::new(Self {
             spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
-            bell: Bell::default(),
+            loss_notifier: LossNotifier::default(),
             bound: Vec::new(),
         });
         // Before any loss, which rings in vain where nobody listens.
-        quorum.bell();
+        quorum.loss_notifier();
         for hold in holds {
             hold.tell(&quorum);
         }
@@ -43,7 +43,7 @@ impl Quorum {
     pub(crate) fn bind(holds: &[Arc<Hold>], needed: usize) {
         let quorum = Arc::new(Self {
             spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
-            bell: Bell::default(),
+            loss_notifier: LossNotifier::default(),
             bound: holds.iter().map(Arc::downgrade).collect(),
         });
         for hold in holds {
@@ -52,8 +52,8 @@ impl Quorum {
     }
 
     /// Where it is heard that too few stand.
-    pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        self.bell.listen(|| None)
+    pub(crate) fn loss_notifier(&self) -> &Receiver<LostReason> {
+        self.loss_notifier.listen(|| None)
     }
 
     /// Whether threads of this process wait for one of the bound holds.
@@ -69,7 +69,7 @@ impl Quorum {
             .spare
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         if spared.is_err() {
-            self.bell.ring(reason);
+            self.loss_notifier.ring(reason);
             for hold in self.bound.iter().filter_map(Weak::upgrade) {
                 hold.forsake(reason);
             }
@@ -93,13 +93,16 @@ mod tests {
         let holds = holds();
         let quorum = Quorum::of(holds.iter(), 2);
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.bell().is_empty(), "two stand");
+        assert!(quorum.loss_notifier().is_empty(), "two stand");
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.bell().is_empty(), "a hold is lost once");
+        assert!(quorum.loss_notifier().is_empty(), "a hold is lost once");
         holds[1].lose(LostReason::Taken);
-        assert_eq!(quorum.bell().try_recv(), Ok(LostReason::Taken));
+        assert_eq!(quorum.loss_notifier().try_recv(), Ok(LostReason::Taken));
         holds[2].lose(LostReason::Taken);
-        assert!(quorum.bell().recv().is_err(), "disconnected, not silent");
+        assert!(
+            quorum.loss_notifier().recv().is_err(),
+            "disconnected, not silent"
+        );
     }
 
     #[test]
@@ -129,11 +132,11 @@ mod tests {
         let holds = holds();
         holds[2].lose(LostReason::Deleted);
         let all = Quorum::of(holds.iter(), 3);
-        assert_eq!(all.bell().try_recv(), Ok(LostReason::Deleted));
+        assert_eq!(all.loss_notifier().try_recv(), Ok(LostReason::Deleted));
         let most = Quorum::of(holds.iter(), 2);
-        assert!(most.bell().is_empty());
+        assert!(most.loss_notifier().is_empty());
         holds[0].lose(LostReason::Expired);
-        assert_eq!(most.bell().try_recv(), Ok(LostReason::Expired));
+        assert_eq!(most.loss_notifier().try_recv(), Ok(LostReason::Expired));
     }
 
     #[test]
@@ -146,7 +149,7 @@ mod tests {
         drop(Quorum::of(holds.iter(), 3));
         holds[1].lose(LostReason::Taken);
         for quorum in quorums {
-            assert_eq!(quorum.bell().try_recv(), Ok(LostReason::Taken));
+            assert_eq!(quorum.loss_notifier().try_recv(), Ok(LostReason::Taken));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
-use super::turn::{silence, wait_in_line};
+use super::ticket::{silence, wait_in_line};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -14,7 +14,7 @@ use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
-use crate::local::{Grant, Hold, Place, Turn};
+use crate::local::{Grant, Hold, Place, Ticket};
 use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
 use crate::script::{self, Attempt, Call};
 
@@ -34,25 +34,25 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Res
     let terms = lease.terms(core.watchdog_lease)?;
     budget.check(key.name())?;
     let thread = ThreadId::current();
-    let turn = match core.queue.enter(key.key(), thread) {
+    let ticket = match core.queue.enter(key.key(), thread) {
         Place::Mine(hold) => return reenter(core, hold, *kind, terms, budget).map(Some),
-        Place::Turn(turn) => turn,
+        Place::Ticket(ticket) => ticket,
         Place::Behind => {
             let parts = std::slice::from_ref(handle);
             match wait_in_line(handle, parts, budget, Moment::now())? {
-                Some(turn) => turn,
+                Some(ticket) => ticket,
                 None => return Ok(None),
             }
         }
     };
-    take(handle, turn, terms, budget)
+    take(handle, ticket, terms, budget)
 }
 
-/// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `turn` is
+/// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `ticket` is
 /// dropped and goes to the next thread at home.
 pub(super) fn take(
     handle: &Handle,
-    turn: Turn,
+    ticket: Ticket,
     terms: Terms,
     budget: &CallBudget,
 ) -> Result<Option<Held>> {
@@ -61,17 +61,17 @@ pub(super) fn take(
     let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
     let mut poll = FIRST_POLL;
     loop {
-        let unanswered = Some(turn.ask());
+        let unanswered = Some(ticket.ask());
         budget.silent_since(unanswered);
         silence(core, key, unanswered, budget)?;
         let found = attempt(handle, terms, budget);
         // A refusal says nothing of who has the lock: those who come next ask for themselves.
         if matches!(found, Ok(Found::Taken(_) | Found::Held(_))) {
-            turn.answered();
+            ticket.answered();
         }
         let left = match found? {
             Found::Taken(hold) => {
-                return Ok(Some(begin(core, turn, hold, budget)));
+                return Ok(Some(begin(core, ticket, hold, budget)));
             }
             Found::Held(left) => left + core.stagger(),
             Found::Unreplicated(unwanted, confirmed) => {
@@ -80,7 +80,7 @@ pub(super) fn take(
                 if budget.is_over() || budget.reply_by().is_past() {
                     return Err(core.redis.too_few_replicas(key, confirmed));
                 }
-                turn.unreplicated(confirmed);
+                ticket.unreplicated(confirmed);
                 // Nobody else has it, so there is nothing to listen for; its own release would wake it.
                 listener = None;
                 budget.sleep(poll.min(budget.reply_by().left()));
@@ -124,9 +124,14 @@ pub(super) fn too_late(core: &Core, key: &LockKey, budget: &CallBudget) -> Error
     core.redis.unavailable(key, budget, cause.into())
 }
 
-/// A hold begins: its thread keeps the turn, and it is watched.
-pub(super) fn begin(core: &Arc<Core>, turn: Turn, hold: Arc<Hold>, budget: &CallBudget) -> Held {
-    turn.keep(Arc::clone(&hold));
+/// A hold begins: its thread keeps the ticket, and it is watched.
+pub(super) fn begin(
+    core: &Arc<Core>,
+    ticket: Ticket,
+    hold: Arc<Hold>,
+    budget: &CallBudget,
+) -> Held {
+    ticket.keep(Arc::clone(&hold));
     core.watchdog.watch(hold.id(), Arc::clone(&hold) as _);
     core.observer.counters.acquisitions.add(1);
     core.observer.counters.waited(budget.waited());

@@ -158,13 +158,13 @@ impl LockGuard {
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         if let [only] = &self.parts[..] {
-            return only.hold.bell();
+            return only.hold.loss_notifier();
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
         let quorum = self
             .quorum
             .get_or_init(|| Quorum::of(holds(), self.needed()));
-        quorum.bell()
+        quorum.loss_notifier()
     }
 
     /// What is left of the lease by the local clock: so long nobody else can have the lock, even if

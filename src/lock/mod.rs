@@ -18,7 +18,7 @@ mod reentrant;
 mod release;
 mod several;
 mod standing;
-mod turn;
+mod ticket;
 
 use std::fmt;
 use std::time::Duration;

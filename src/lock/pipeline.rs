@@ -15,7 +15,7 @@ use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
-use crate::local::{Hold, Place, Turn};
+use crate::local::{Hold, Place, Ticket};
 use crate::request::{NoReply, Reply, Request, request_batch};
 use crate::script::{self, Call};
 
@@ -29,16 +29,16 @@ pub(super) struct Attempted {
 
 /// A lock that was not granted. It is to be asked for alone.
 pub(super) struct Missing {
-    /// The thread's turn, unless it holds the lock and asked for a further level.
-    turn: Option<Turn>,
+    /// The thread's ticket, unless it holds the lock and asked for a further level.
+    ticket: Option<Ticket>,
     /// There was no answer.
     pub(super) is_unanswered: bool,
 }
 
 impl Missing {
-    fn new(turn: Option<Turn>) -> Self {
+    fn new(ticket: Option<Ticket>) -> Self {
         Self {
-            turn,
+            ticket,
             is_unanswered: false,
         }
     }
@@ -50,8 +50,8 @@ impl Missing {
         lease: Lease,
         budget: &CallBudget,
     ) -> Result<Attempted> {
-        let held = match self.turn {
-            Some(turn) => take(lock, turn, lease.terms(lock.core.watchdog_lease)?, budget)?,
+        let held = match self.ticket {
+            Some(ticket) => take(lock, ticket, lease.terms(lock.core.watchdog_lease)?, budget)?,
             None => acquire(lock, lease, budget)?,
         };
         Ok(Attempted {
@@ -70,8 +70,8 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
     let terms = lease.terms(core.watchdog_lease)?;
     let mut parts = line_up(locks)?;
     if parts.len() < 2 {
-        let turn = parts.pop().and_then(|part| part.way.turn());
-        let missing = Missing::new(turn);
+        let ticket = parts.pop().and_then(|part| part.way.ticket());
+        let missing = Missing::new(ticket);
         return missing.take(locks[0], lease, budget);
     }
     let since = parts.iter_mut().filter_map(Part::begin).min();
@@ -93,14 +93,14 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
                 if stopped.is_none() {
                     stopped = Some((refusal.missing, refusal.error));
                 } else {
-                    back.turns.extend(refusal.missing.turn);
+                    back.turns.extend(refusal.missing.ticket);
                 }
             }
         }
     }
     let missing = match stopped {
         Some((missing, Some(error))) => {
-            back.turns.extend(missing.turn);
+            back.turns.extend(missing.ticket);
             kept.into_iter()
                 .for_each(|granted| back.add(granted, terms));
             back.set_time_limit(core, budget);
@@ -110,7 +110,7 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
         None => None,
     };
     let held = |granted| match granted {
-        Granted::Lock(turn, hold) => begin(core, turn, hold, budget),
+        Granted::Lock(ticket, hold) => begin(core, ticket, hold, budget),
         Granted::Level(held) => held,
     };
     let held = kept.into_iter().map(held).collect();
@@ -129,13 +129,13 @@ struct Part<'a> {
 /// How this thread comes to a lock.
 enum Way {
     /// No thread of this process has it.
-    First(Turn),
+    First(Ticket),
     /// This thread holds it, and will have this many levels.
     Again(Arc<Hold>, u32),
 }
 
 enum Granted {
-    Lock(Turn, Arc<Hold>),
+    Lock(Ticket, Arc<Hold>),
     Level(Held),
 }
 
@@ -149,9 +149,9 @@ struct Refusal {
 }
 
 impl Way {
-    fn turn(self) -> Option<Turn> {
+    fn ticket(self) -> Option<Ticket> {
         match self {
-            Self::First(turn) => Some(turn),
+            Self::First(ticket) => Some(ticket),
             Self::Again(..) => None,
         }
     }
@@ -164,7 +164,7 @@ fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
     let mut parts = Vec::with_capacity(locks.len());
     for &lock in locks {
         let way = match lock.core.queue.enter(lock.key.key(), thread) {
-            Place::Turn(turn) => Way::First(turn),
+            Place::Ticket(ticket) => Way::First(ticket),
             Place::Mine(hold) => {
                 hold.check()?;
                 let levels = hold.count() + 1;
@@ -185,7 +185,7 @@ impl<'a> Part<'a> {
     /// Begins to ask. Since when threads of this process have asked for the lock without an answer.
     fn begin(&mut self) -> Option<Moment> {
         match &self.way {
-            Way::First(turn) => Some(turn.ask()),
+            Way::First(ticket) => Some(ticket.ask()),
             Way::Again(hold, _) => {
                 self.owner = hold.begin_count();
                 None
@@ -227,8 +227,8 @@ impl<'a> Part<'a> {
     ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;
         let is_over = budget.is_over();
-        let turn = match self.way {
-            Way::First(turn) => turn,
+        let ticket = match self.way {
+            Way::First(ticket) => ticket,
             Way::Again(hold, _) => {
                 let written = recounted(core, &hold, answer);
                 let level = add_level(core, hold, terms, written);
@@ -238,33 +238,33 @@ impl<'a> Part<'a> {
             }
         };
         let refusal = match found(self.lock, self.owner, terms, answer) {
-            Ok(Found::Taken(hold)) => return Ok(Granted::Lock(turn, hold)),
+            Ok(Found::Taken(hold)) => return Ok(Granted::Lock(ticket, hold)),
             Ok(Found::Held(_)) => {
-                turn.answered();
-                Refusal::of(Some(turn))
+                ticket.answered();
+                Refusal::of(Some(ticket))
             }
             Ok(Found::TooLate) => Refusal {
                 error: is_over.then(|| too_late(core, key, budget)),
-                ..Refusal::of(Some(turn))
+                ..Refusal::of(Some(ticket))
             },
             Ok(Found::Unreplicated(unwanted, confirmed)) => {
-                turn.unreplicated(confirmed);
+                ticket.unreplicated(confirmed);
                 Refusal {
                     unwanted: Some(unwanted),
                     error: is_over.then(|| core.redis.too_few_replicas(key, confirmed)),
-                    ..Refusal::of(Some(turn))
+                    ..Refusal::of(Some(ticket))
                 }
             }
-            Err(error) => Refusal::of(Some(turn)).failed(error, is_over),
+            Err(error) => Refusal::of(Some(ticket)).failed(error, is_over),
         };
         Err(Box::new(refusal))
     }
 }
 
 impl Refusal {
-    fn of(turn: Option<Turn>) -> Self {
+    fn of(ticket: Option<Ticket>) -> Self {
         Self {
-            missing: Missing::new(turn),
+            missing: Missing::new(ticket),
             unwanted: None,
             error: None,
         }
@@ -287,15 +287,15 @@ struct Back {
     unwanted: Vec<Unwanted>,
     levels: Vec<Held>,
     /// Other threads of this process get them when all is given back.
-    turns: Vec<Turn>,
+    turns: Vec<Ticket>,
 }
 
 impl Back {
     fn add(&mut self, granted: Granted, terms: Terms) {
         match granted {
-            Granted::Lock(turn, hold) => {
+            Granted::Lock(ticket, hold) => {
                 self.unwanted.push(Unwanted::new(&hold, terms));
-                self.turns.push(turn);
+                self.turns.push(ticket);
             }
             Granted::Level(held) => self.levels.push(held),
         }

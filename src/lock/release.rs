@@ -1,4 +1,4 @@
-//! The one way out: a level less, or the release of the lock and of the turn at home.
+//! The one way out: a level less, or the release of the lock and of the ticket at home.
 
 use std::time::Duration;
 

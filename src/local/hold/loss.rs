@@ -40,7 +40,7 @@ impl Hold {
             let quorums = std::mem::take(&mut state.quorums);
             (reason, quorums, state.bond.take())
         };
-        self.bell.ring(reason);
+        self.loss_notifier.ring(reason);
         if let Some(bond) = bond {
             bond.lost(reason);
         }
@@ -64,8 +64,8 @@ impl Hold {
     }
 
     /// Where the loss is told.
-    pub(crate) fn bell(&self) -> &Receiver<LostReason> {
-        self.bell.listen(|| {
+    pub(crate) fn loss_notifier(&self) -> &Receiver<LostReason> {
+        self.loss_notifier.listen(|| {
             if !self.process.is_current() {
                 return None;
             }

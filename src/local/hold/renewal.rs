@@ -21,13 +21,13 @@ impl Renew for Hold {
         }
         Some(Count {
             key: self.key.clone(),
-            owner: state.naming.settle(now)?,
+            owner: state.owner_ids.settle(now)?,
             count: state.tenure.count(),
         })
     }
 
     fn settled(&self, owner: &OwnerId) {
-        self.state.lock().naming.settled(owner);
+        self.state.lock().owner_ids.settled(owner);
     }
 
     fn step(&self, now: Moment) -> Step {
@@ -52,7 +52,7 @@ impl Renew for Hold {
         state.unconfirmed += 1;
         Step::Renew(Renewal {
             key: self.key.clone(),
-            owner: state.naming.owner().clone(),
+            owner: state.owner_ids.owner().clone(),
             millis,
         })
     }

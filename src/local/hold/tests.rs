@@ -71,12 +71,12 @@ fn a_look_at_a_hold_whose_lease_has_run_out_does_not_end_it() {
 #[test]
 fn a_loss_is_heard_by_those_who_listen_before_and_after() {
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
-    let early = hold.bell().clone();
+    let early = hold.loss_notifier().clone();
     hold.lose(LostReason::Deleted);
     assert_eq!(early.try_recv(), Ok(LostReason::Deleted));
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
     hold.lose(LostReason::Deleted);
-    assert_eq!(hold.bell().try_recv(), Ok(LostReason::Deleted));
+    assert_eq!(hold.loss_notifier().try_recv(), Ok(LostReason::Deleted));
 }
 
 #[test]

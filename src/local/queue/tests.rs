@@ -7,9 +7,9 @@ fn thread(number: u64) -> ThreadId {
     ThreadId::numbered(number)
 }
 
-fn turn(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Turn {
+fn ticket(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Ticket {
     match queue.enter(key, thread(number)) {
-        Place::Turn(turn) => turn,
+        Place::Ticket(ticket) => ticket,
         other => panic!("{other:?}"),
     }
 }
@@ -26,7 +26,7 @@ fn line_up(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, unparker: &Unpa
 fn the_turn_goes_down_the_line_in_order() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
-    let first = turn(&queue, &key, 1);
+    let first = ticket(&queue, &key, 1);
     let (second_waker, second) = pair();
     let (third_waker, third) = pair();
     line_up(&queue, &key, 2, &second_waker);
@@ -50,7 +50,7 @@ fn the_turn_goes_down_the_line_in_order() {
 fn a_silence_of_redis_is_inherited_until_it_answers() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
-    let first = turn(&queue, &key, 1);
+    let first = ticket(&queue, &key, 1);
     let since = first.ask();
     let (unparker, _sleeper) = pair();
     line_up(&queue, &key, 2, &unparker);
@@ -71,7 +71,7 @@ fn a_silence_of_redis_is_inherited_until_it_answers() {
 fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
-    let first = turn(&queue, &key, 1);
+    let first = ticket(&queue, &key, 1);
     let (unparker, _sleeper) = pair();
     line_up(&queue, &key, 2, &unparker);
     drop(first);
@@ -83,7 +83,7 @@ fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
 fn a_thread_that_leaves_the_line_is_passed_over() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
-    let first = turn(&queue, &key, 1);
+    let first = ticket(&queue, &key, 1);
     let (unparker, _sleeper) = pair();
     line_up(&queue, &key, 2, &unparker);
     assert!(queue.leave(&key, thread(2)).is_none());
@@ -96,12 +96,12 @@ fn a_lost_hold_keeps_nobody_waiting_but_is_remembered_until_it_is_unlocked() {
     let queue = Arc::new(LocalQueue::default());
     let hold = hold(&queue, thread(1));
     let key = Arc::clone(hold.key().key());
-    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
     assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
     assert!(matches!(queue.enter(&key, thread(2)), Place::Behind));
 
     queue.lost(&hold);
-    let second = turn(&queue, &key, 2);
+    let second = ticket(&queue, &key, 2);
     assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
 
     queue.close(&hold);
@@ -115,7 +115,7 @@ fn closing_a_hold_passes_its_turn_on() {
     let queue = Arc::new(LocalQueue::default());
     let hold = hold(&queue, thread(1));
     let key = Arc::clone(hold.key().key());
-    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
     let (unparker, parker) = pair();
     line_up(&queue, &key, 2, &unparker);
     queue.close(&hold);
@@ -127,17 +127,17 @@ fn closing_a_hold_passes_its_turn_on() {
 
 #[test]
 fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
-    type Reply = fn(Turn, Arc<Hold>);
+    type Reply = fn(Ticket, Arc<Hold>);
     let replies: [Reply; 3] = [
-        |turn, _| turn.answered(),
-        |turn, _| turn.unreplicated(1),
-        |turn, hold| turn.keep(hold),
+        |ticket, _| ticket.answered(),
+        |ticket, _| ticket.unreplicated(1),
+        |ticket, hold| ticket.keep(hold),
     ];
     for reply in replies {
         let queue = Arc::new(LocalQueue::default());
         let hold = hold(&queue, thread(1));
         let key = Arc::clone(hold.key().key());
-        let first = turn(&queue, &key, 1);
+        let first = ticket(&queue, &key, 1);
         let ((unparker, parker), (other_waker, other)) = (pair(), pair());
         line_up(&queue, &key, 2, &other_waker);
         line_up(&queue, &key, 3, &unparker);
@@ -156,7 +156,7 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
 fn a_thread_whose_turn_comes_waits_for_no_reply() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
-    let first = turn(&queue, &key, 1);
+    let first = ticket(&queue, &key, 1);
     let (unparker, parker) = pair();
     line_up(&queue, &key, 2, &unparker);
     queue.await_reply(&key, thread(2), &unparker);
@@ -173,7 +173,7 @@ fn a_hold_knows_whether_threads_wait_for_it() {
     let (one, two) = (hold_of(1), hold_of(2));
     let key = Arc::clone(one.key().key());
     let (unparker, _sleeper) = pair();
-    turn(&queue, &key, 1).keep(Arc::clone(&one));
+    ticket(&queue, &key, 1).keep(Arc::clone(&one));
     assert!(!one.is_awaited());
     assert!(line_up(&queue, &key, 2, &unparker), "the first");
     assert!(!line_up(&queue, &key, 3, &unparker));
@@ -186,12 +186,12 @@ fn a_hold_knows_whether_threads_wait_for_it() {
     line_up(&queue, &key, 3, &unparker);
 
     queue.close(&one);
-    let turn = queue.take_turn(&key, thread(2)).unwrap();
+    let ticket = queue.take_turn(&key, thread(2)).unwrap();
     assert!(
         !line_up(&queue, &key, 4, &unparker),
         "no thread has the lock"
     );
-    turn.keep(Arc::clone(&two));
+    ticket.keep(Arc::clone(&two));
     assert!(two.is_awaited(), "from the beginning");
     queue.leave(&key, thread(3));
     queue.leave(&key, thread(4));
@@ -207,7 +207,7 @@ fn a_lost_hold_of_a_thread_that_has_ended_is_forgotten() {
         std::thread::spawn(take).join().unwrap()
     };
     let key = Arc::clone(hold.key().key());
-    turn(&queue, &key, 1).keep(Arc::clone(&hold));
+    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
     queue.lost(&hold);
     assert!(queue.is_empty());
     assert_eq!(Arc::strong_count(&hold), 1);

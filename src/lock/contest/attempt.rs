@@ -14,7 +14,7 @@ use crate::local::{Grant, Hold, Place, Quorum};
 use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
-use crate::lock::turn::confirm_soon;
+use crate::lock::ticket::confirm_soon;
 use crate::request::{Enough, NoReply, Request, broadcast};
 use crate::script::{self, Attempt};
 
@@ -84,7 +84,7 @@ impl Contest<'_> {
         for (at, lock) in self.lock.locks.iter().enumerate() {
             if self.turns[at].is_none() {
                 match lock.core.queue.enter(lock.key.key(), thread) {
-                    Place::Turn(turn) => self.turns[at] = Some(turn),
+                    Place::Ticket(ticket) => self.turns[at] = Some(ticket),
                     // Another thread of this process has the server by a lock over other servers.
                     _ => {
                         said.held.push((POLL, at));
@@ -169,9 +169,9 @@ impl Contest<'_> {
             let Handle { core, key, .. } = &self.lock.locks[at];
             let observer = Arc::clone(&core.observer);
             let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
-            // It has the turn, or would not have asked.
-            if let Some(turn) = self.turns[at].take() {
-                held.push(begin(core, turn, hold, self.budget));
+            // It has the ticket, or would not have asked.
+            if let Some(ticket) = self.turns[at].take() {
+                held.push(begin(core, ticket, hold, self.budget));
             }
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();

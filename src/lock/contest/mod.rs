@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::held::Held;
 use super::majority::Majority;
-use super::turn::{silence, wait_in_line};
+use super::ticket::{silence, wait_in_line};
 use crate::base::call_budget::{CallBudget, by_chance};
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
-use crate::local::{Place, Turn};
+use crate::local::{Place, Ticket};
 use crate::subscriber::Listener;
 
 /// Between attempts while Redis does not answer; none before the second.
@@ -39,7 +39,7 @@ pub(super) struct Contest<'a> {
     terms: &'a [Terms],
     budget: &'a CallBudget,
     /// At each server, whether this thread speaks for its process there.
-    turns: Vec<Option<Turn>>,
+    turns: Vec<Option<Ticket>>,
     listeners: Vec<Option<Listener>>,
     /// Where others held it at the last attempt.
     elsewhere: Vec<usize>,
@@ -84,7 +84,7 @@ impl<'a> Contest<'a> {
         let first = &self.lock.locks[0];
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
-            Place::Turn(turn) => Some(turn),
+            Place::Ticket(ticket) => Some(ticket),
             _ => wait_in_line(first, &self.lock.locks, self.budget, Moment::now())?,
         };
         if self.turns[0].is_none() {
@@ -103,7 +103,7 @@ impl<'a> Contest<'a> {
         // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
         let decided_by = budget.ends();
         loop {
-            let unanswered = self.turns[0].as_ref().map(Turn::ask);
+            let unanswered = self.turns[0].as_ref().map(Ticket::ask);
             budget.silent_since(unanswered);
             silence(&first.core, &first.key, unanswered, budget)?;
             let end = *reply_by.get_or_insert_with(|| budget.reply_by());
@@ -111,7 +111,7 @@ impl<'a> Contest<'a> {
             let found = self.attempt()?;
             let took = Moment::now().since(asked);
             if !matches!(found, Found::Silence(_)) {
-                self.turns.iter().flatten().for_each(Turn::answered);
+                self.turns.iter().flatten().for_each(Ticket::answered);
                 reply_by = None;
             }
             self.turns[1..].fill_with(|| None);
@@ -143,11 +143,11 @@ impl<'a> Contest<'a> {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
                     let briefly = budget.until(Moment::now().after(POLL), time);
-                    let turn = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
-                    self.turns[at] = match turn {
+                    let ticket = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
+                    self.turns[at] = match ticket {
                         // Silence at one server is for the others to make up for.
                         Err(Error::Unavailable { .. }) => None,
-                        turn => turn?,
+                        ticket => ticket?,
                     };
                 }
                 Found::Shared => {}

@@ -1,4 +1,4 @@
-//! The wait at home: behind the other threads of this process, for the turn to ask Redis.
+//! The wait at home: behind the other threads of this process, for the ticket to ask Redis.
 
 use super::handle::Handle;
 use crate::base::call_budget::CallBudget;
@@ -7,16 +7,16 @@ use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::{LinedUp, Turn};
+use crate::local::{LinedUp, Ticket};
 
 /// Waits behind the other threads of this process, one of which asks Redis for the lock or holds
-/// it. Returns the turn, or `None` if it has not come before the wait for the lock ends.
+/// it. Returns the ticket, or `None` if it has not come before the wait for the lock ends.
 ///
-/// The thread sleeps until its turn comes, until it is interrupted, or until the earliest moment at
-/// which it may have to give up. If the thread with the turn has had no reply since `heard` or
+/// The thread sleeps until its ticket comes, until it is interrupted, or until the earliest moment at
+/// which it may have to give up. If the thread with the ticket has had no reply since `heard` or
 /// before, it is not yet known whether the lock is free. Then a thread whose own wait is over still
-/// waits for that reply, for at most one command timeout. It gets the turn if the lock is free and
-/// the turn comes to it.
+/// waits for that reply, for at most one command timeout. It gets the ticket if the lock is free and
+/// the ticket comes to it.
 ///
 /// `parts` are the locks that are held together with this one, itself included.
 pub(super) fn wait_in_line(
@@ -24,7 +24,7 @@ pub(super) fn wait_in_line(
     parts: &[Handle],
     budget: &CallBudget,
     heard: Moment,
-) -> Result<Option<Turn>> {
+) -> Result<Option<Ticket>> {
     let Handle { core, key, .. } = handle;
     let (queue, thread) = (&core.queue, ThreadId::current());
     let is_settled = || budget.is_over() && !queue.is_open(key.key(), heard);
@@ -32,7 +32,7 @@ pub(super) fn wait_in_line(
         return Ok(None);
     }
     match queue.line_up(key.key(), thread, budget.unparker()) {
-        LinedUp::Turn(turn) => return Ok(Some(turn)),
+        LinedUp::Ticket(ticket) => return Ok(Some(ticket)),
         LinedUp::Behind { first: true } => confirm_soon(parts),
         LinedUp::Behind { first: false } => {}
     }
@@ -47,8 +47,8 @@ pub(super) fn wait_in_line(
         }
         // What has come while this thread could not run counts, however late it is.
         if !budget.is_interrupted() {
-            if let Some(turn) = queue.take_turn(key.key(), thread) {
-                return Ok(Some(turn));
+            if let Some(ticket) = queue.take_turn(key.key(), thread) {
+                return Ok(Some(ticket));
             }
             if is_settled() {
                 return Ok(queue.leave(key.key(), thread));
@@ -98,7 +98,7 @@ pub(super) fn silence(
     Ok(())
 }
 
-/// What the thread with the turn has asked has had no answer that counts.
+/// What the thread with the ticket has asked has had no answer that counts.
 fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
     if let Some(confirmed) = core.queue.confirmed(key.key()) {
         return core.redis.too_few_replicas(key, confirmed);

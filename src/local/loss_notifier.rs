@@ -9,7 +9,7 @@ use crate::error::LostReason;
 
 /// Rings once. Made when somebody first listens: most holds end well and are never listened to.
 #[derive(Debug, Default)]
-pub(super) struct Bell(OnceLock<Parts>);
+pub(super) struct LossNotifier(OnceLock<Parts>);
 
 /// The sender is dropped with the message, and with the hold, so that nobody listens for ever.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ struct Parts {
     receiver: Receiver<LostReason>,
 }
 
-impl Bell {
+impl LossNotifier {
     /// Where the ring is heard. Whoever ends the hold before anybody listens rings in vain, so the
     /// listener who finds it lost rings for itself.
     pub(super) fn listen(
@@ -32,7 +32,7 @@ impl Bell {
                 receiver,
             }
         });
-        // Looked up only now: a loss from here on finds the bell.
+        // Looked up only now: a loss from here on finds the loss_notifier.
         if let Some(reason) = lost() {
             self.ring(reason);
         }
@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn it_rings_once_whether_anybody_listens_before_or_after() {
         for early in [true, false] {
-            let bell = Bell::default();
+            let loss_notifier = LossNotifier::default();
             if early {
-                assert!(bell.listen(|| None).is_empty());
+                assert!(loss_notifier.listen(|| None).is_empty());
             }
-            bell.ring(LostReason::Deleted);
-            let heard = bell.listen(|| Some(LostReason::Deleted));
+            loss_notifier.ring(LostReason::Deleted);
+            let heard = loss_notifier.listen(|| Some(LostReason::Deleted));
             assert_eq!(heard.try_recv(), Ok(LostReason::Deleted));
             assert!(heard.recv().is_err(), "disconnected, not silent");
         }
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn it_is_disconnected_when_it_is_gone() {
-        let bell = Bell::default();
-        let heard = bell.listen(|| None).clone();
-        drop(bell);
+        let loss_notifier = LossNotifier::default();
+        let heard = loss_notifier.listen(|| None).clone();
+        drop(loss_notifier);
         assert!(heard.recv().is_err());
     }
 }

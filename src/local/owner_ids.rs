@@ -13,7 +13,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Naming {
+pub(super) struct OwnerIds {
     owner: OwnerId,
     /// No request under the newest name may be under way.
     is_newest_free: bool,
@@ -35,7 +35,7 @@ pub(crate) enum Written {
     Unknown,
 }
 
-impl Naming {
+impl OwnerIds {
     pub(super) fn new(owner: OwnerId) -> Self {
         Self {
             owner,
@@ -128,89 +128,93 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    fn naming() -> (Naming, OwnerId) {
+    fn owner_ids() -> (OwnerIds, OwnerId) {
         let owner = OwnerId::current(&Uuid::new_v4());
-        (Naming::new(owner.clone()), owner)
+        (OwnerIds::new(owner.clone()), owner)
     }
 
     #[test]
     fn a_count_that_is_answered_at_once_keeps_the_name() {
-        let (mut naming, owner) = naming();
-        assert_eq!(naming.begin(), owner);
-        naming.end(Written::Yes);
-        assert_eq!(*naming.owner(), owner);
-        assert_eq!(naming.due(), None);
+        let (mut owner_ids, owner) = owner_ids();
+        assert_eq!(owner_ids.begin(), owner);
+        owner_ids.end(Written::Yes);
+        assert_eq!(*owner_ids.owner(), owner);
+        assert_eq!(owner_ids.due(), None);
     }
 
     #[test]
     fn all_further_copies_of_a_count_go_to_one_new_name() {
-        let (mut naming, owner) = naming();
-        let begun = naming.begin();
-        let second = naming.again(&begun);
+        let (mut owner_ids, owner) = owner_ids();
+        let begun = owner_ids.begin();
+        let second = owner_ids.again(&begun);
         assert_ne!(second.split().0, owner);
         assert!(second.covers(&owner), "it may be there still");
-        assert_eq!(naming.again(&begun), second);
+        assert_eq!(owner_ids.again(&begun), second);
         // A renewal meanwhile asks for both names, and writes no count.
-        assert_eq!(*naming.owner(), second);
-        assert_eq!(naming.settle(Moment::now()), None);
-        naming.end(Written::Yes);
-        assert_eq!(*naming.owner(), second.split().0);
+        assert_eq!(*owner_ids.owner(), second);
+        assert_eq!(owner_ids.settle(Moment::now()), None);
+        owner_ids.end(Written::Yes);
+        assert_eq!(*owner_ids.owner(), second.split().0);
     }
 
     #[test]
     fn after_a_count_without_an_answer_the_next_takes_the_hold_elsewhere() {
-        let (mut naming, owner) = naming();
-        naming.begin();
-        naming.end(Written::Unknown);
-        assert_eq!(naming.due(), Some(Moment::ZERO));
-        let next = naming.begin();
+        let (mut owner_ids, owner) = owner_ids();
+        owner_ids.begin();
+        owner_ids.end(Written::Unknown);
+        assert_eq!(owner_ids.due(), Some(Moment::ZERO));
+        let next = owner_ids.begin();
         assert!(next.covers(&owner) && next.split().0 != owner);
-        assert_eq!(naming.again(&next), next, "it goes there already");
-        naming.end(Written::No);
-        assert!(naming.due().is_some(), "still");
+        assert_eq!(owner_ids.again(&next), next, "it goes there already");
+        owner_ids.end(Written::No);
+        assert!(owner_ids.due().is_some(), "still");
     }
 
     #[test]
     fn the_watchdog_settles_what_the_thread_has_left() {
-        let (mut naming, owner) = naming();
-        naming.begin();
-        naming.end(Written::Unknown);
+        let (mut owner_ids, owner) = owner_ids();
+        owner_ids.begin();
+        owner_ids.end(Written::Unknown);
         let now = Moment::now();
-        let asked = naming.settle(now).unwrap();
+        let asked = owner_ids.settle(now).unwrap();
         assert!(asked.covers(&owner) && asked.split().0 != owner);
-        assert_eq!(naming.settle(now), None, "not again at once");
-        let again = naming.due().unwrap();
-        assert_eq!(naming.settle(again).unwrap(), asked, "names do not pile up");
-        assert!(naming.due().unwrap().since(again) > again.since(now));
-        naming.settled(&asked);
-        assert_eq!(*naming.owner(), asked.split().0);
-        assert_eq!(naming.due(), None);
+        assert_eq!(owner_ids.settle(now), None, "not again at once");
+        let again = owner_ids.due().unwrap();
+        assert_eq!(
+            owner_ids.settle(again).unwrap(),
+            asked,
+            "names do not pile up"
+        );
+        assert!(owner_ids.due().unwrap().since(again) > again.since(now));
+        owner_ids.settled(&asked);
+        assert_eq!(*owner_ids.owner(), asked.split().0);
+        assert_eq!(owner_ids.due(), None);
     }
 
     #[test]
     fn names_do_not_pile_up_while_counts_are_refused() {
-        let (mut naming, _) = naming();
-        naming.begin();
-        naming.end(Written::Unknown);
+        let (mut owner_ids, _) = owner_ids();
+        owner_ids.begin();
+        owner_ids.end(Written::Unknown);
         let now = Moment::now();
         for _ in 0..1000 {
-            naming.begin();
-            naming.end(Written::No);
-            naming.settle(now);
+            owner_ids.begin();
+            owner_ids.end(Written::No);
+            owner_ids.settle(now);
         }
-        let names = naming.owner().as_str().split(' ').count();
+        let names = owner_ids.owner().as_str().split(' ').count();
         assert!(names <= 4, "{names}");
     }
 
     #[test]
     fn the_thread_settles_what_it_counts_while_the_watchdog_does() {
-        let (mut naming, _) = naming();
-        naming.begin();
-        naming.end(Written::Unknown);
-        let watchdogs = naming.settle(Moment::now()).unwrap();
-        let threads = naming.begin();
+        let (mut owner_ids, _) = owner_ids();
+        owner_ids.begin();
+        owner_ids.end(Written::Unknown);
+        let watchdogs = owner_ids.settle(Moment::now()).unwrap();
+        let threads = owner_ids.begin();
         assert!(threads.covers(&watchdogs));
-        naming.settled(&watchdogs);
-        assert_eq!(*naming.owner(), threads);
+        owner_ids.settled(&watchdogs);
+        assert_eq!(*owner_ids.owner(), threads);
     }
 }
