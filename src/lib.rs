@@ -137,7 +137,7 @@
 //! *Tried again* is until it works or the time of the call is over, which is [`Error::Unavailable`]
 //! with what Redis said as its cause. *In the background* is until it works or the lease is over.
 //! *In danger* is not lost: renewals fail ([`LockEvent::RenewalFailed`]) and are tried again,
-//! quickly, until the lease is over. RedisClient that were told `READONLY`, `NOAUTH` or `WRONGPASS`
+//! quickly, until the lease is over. Connections that were told `READONLY`, `NOAUTH` or `WRONGPASS`
 //! are dropped, and so are those that were opened before. If a connection cannot be opened for
 //! another reason (refused, no such host, too many clients, no file descriptor left, a
 //! certificate), calls go on with those that are open, and a call fails only if it gets none of

@@ -251,7 +251,7 @@ impl Majority {
         let ask = || broadcast(&requests, self.enough(|_| true), &budget);
         let mut answers = ask();
         if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
-            // RedisClient that were cut while they were idle say nothing of their servers.
+            // Connections that were cut while they were idle say nothing of their servers.
             answers = ask();
         }
         for (lock, answer) in self.locks.iter().zip(answers) {

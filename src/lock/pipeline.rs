@@ -103,7 +103,7 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
             back.turns.extend(missing.ticket);
             kept.into_iter()
                 .for_each(|granted| back.add(granted, terms));
-            back.set_time_limit(core, budget);
+            back.undo(core, budget);
             return Err(error);
         }
         Some((missing, None)) => Some(missing),
@@ -114,7 +114,7 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
         Granted::Level(held) => held,
     };
     let held = kept.into_iter().map(held).collect();
-    back.set_time_limit(core, budget);
+    back.undo(core, budget);
     Ok(Attempted { held, missing })
 }
 
@@ -302,7 +302,7 @@ impl Back {
     }
 
     /// Gives it back in the rest of the call, or in the background.
-    fn set_time_limit(self, core: &Core, budget: &CallBudget) {
+    fn undo(self, core: &Core, budget: &CallBudget) {
         let rest = budget.rest(core.command_timeout);
         if !self.unwanted.is_empty() {
             give_back(core, self.unwanted, &rest);

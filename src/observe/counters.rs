@@ -67,7 +67,7 @@ counters! {
     wakeups_by_message = "leasehold_wakeups_total" "by" "message",
     /// Waits for another process that ended by the lease that Redis had told, or by a poll.
     wakeups_by_timeout = "leasehold_wakeups_total" "by" "timeout",
-    /// RedisClient of the client's own threads that had to be opened again.
+    /// Connections of the client's own threads that had to be opened again.
     reconnects = "leasehold_reconnects_total",
     /// Events that a receiver was too slow for.
     events_dropped = "leasehold_events_dropped_total",

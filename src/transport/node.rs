@@ -81,7 +81,7 @@ impl Entry {
         self
     }
 
-    /// RedisClient that are opened from here on announce releases so.
+    /// Connections that are opened from here on announce releases so.
     pub(crate) fn announce(&self, publish: Publish) {
         self.sharded
             .store(publish == Publish::ToShard, Ordering::Relaxed);

@@ -25,9 +25,9 @@ use crate::transport::connection::Connection;
 #[derive(Debug)]
 pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
-    /// RedisClient of earlier generations are not used again.
+    /// Connections of earlier generations are not used again.
     generation: AtomicU64,
-    /// RedisClient that callers have taken out of their slots, and may put back.
+    /// Connections that callers have taken out of their slots, and may put back.
     lent: AtomicUsize,
     waiting: Mutex<Waiting>,
     returned: Condvar,
