@@ -4,8 +4,6 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::parker::{self, Parker, Unparker};
@@ -235,12 +233,6 @@ impl CallBudget {
             }
         })
     }
-}
-
-/// Between half of `time` and one and a half: those who meet again and again do not meet for ever.
-pub(crate) fn by_chance(time: Duration) -> Duration {
-    let share = u32::try_from(Uuid::new_v4().as_u128() % 1000).unwrap_or(0);
-    time / 2 + time * share / 1000
 }
 
 #[cfg(test)]

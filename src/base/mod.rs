@@ -1,5 +1,6 @@
 //! What every other module may use: time, identity, names in Redis, and ending a thread's sleep.
 
+pub(crate) mod backoff;
 pub(crate) mod call_budget;
 pub(crate) mod clock;
 pub(crate) mod interrupt;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 
@@ -19,9 +20,9 @@ pub(super) struct OwnerIds {
     is_newest_free: bool,
     /// The thread of the hold is writing a count.
     counting: bool,
-    /// When the watchdog is to write it, if the thread does not, and the pause before its next attempt.
+    /// When the watchdog is to write it, if the thread does not, and the pauses between its attempts.
     settle_at: Moment,
-    pause: Duration,
+    pauses: Backoff,
     /// The newest name is that of the watchdog's attempts.
     settling: bool,
 }
@@ -42,7 +43,7 @@ impl OwnerIds {
             is_newest_free: false,
             counting: false,
             settle_at: Moment::ZERO,
-            pause: FIRST_PAUSE,
+            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             settling: false,
         }
     }
@@ -110,8 +111,7 @@ impl OwnerIds {
             self.settling = true;
             self.take_free_name();
         }
-        self.settle_at = now.after(self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.settle_at = now.after(self.pauses.next());
         Some(self.owner.clone())
     }
 

@@ -7,6 +7,7 @@ use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
 use super::ticket::{silence, wait_in_line};
+use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -59,7 +60,7 @@ pub(super) fn take(
     let Handle { core, key, .. } = handle;
     // Listening before the try, where that costs nothing, saves another try after it.
     let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
-    let mut poll = FIRST_POLL;
+    let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
     loop {
         let unanswered = Some(ticket.ask());
         budget.silent_since(unanswered);
@@ -83,8 +84,7 @@ pub(super) fn take(
                 ticket.unreplicated(confirmed);
                 // Nobody else has it, so there is nothing to listen for; its own release would wake it.
                 listener = None;
-                budget.sleep(poll.min(budget.reply_by().left()));
-                poll = (poll * 2).min(LONGEST_POLL);
+                budget.sleep(polls.next().min(budget.reply_by().left()));
                 budget.check(key.name())?;
                 continue;
             }
@@ -104,12 +104,12 @@ pub(super) fn take(
                 .listen(key, budget.unparker(), budget.left())
         });
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
+        let poll = polls.next();
         let nap = if listener.is_live() {
             left
         } else {
             left.min(poll)
         };
-        poll = (poll * 2).min(LONGEST_POLL);
         if budget.sleep(nap) {
             core.observer.counters.wakeups_by_message.add(1);
         } else {

@@ -8,7 +8,8 @@ use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
-use crate::base::call_budget::{CallBudget, by_chance};
+use crate::base::backoff::jitter;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -190,7 +191,7 @@ impl Several {
             return Moment::NEVER;
         }
         // By chance, so that two who wait for each other do not give way at the same moment, for ever.
-        Moment::now().after(by_chance(SLICE))
+        Moment::now().after(jitter(SLICE))
     }
 
     pub(super) fn unlock(&self) -> Result<()> {

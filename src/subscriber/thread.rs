@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::{RedisError, RedisResult, Value};
 
 use super::connection::{Means, Shared};
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::observe::tell;
@@ -28,8 +29,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct Worker {
     shared: Arc<Shared>,
     means: Arc<Means>,
-    /// Before the next attempt to connect.
-    pause: Duration,
+    /// Between attempts to connect.
+    pauses: Backoff,
     /// Attempts that failed since the last that did not.
     failures: u32,
     /// The last one was forbidden.
@@ -43,7 +44,7 @@ impl Worker {
         Self {
             shared,
             means,
-            pause: FIRST_PAUSE,
+            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             failures: 0,
             refused: false,
             told_refusal: false,
@@ -67,12 +68,8 @@ impl Worker {
                 state.registry.disconnected()
             };
             woken.iter().for_each(Unparker::unpark);
-            self.rest(if self.refused {
-                REFUSED_PAUSE
-            } else {
-                self.pause
-            });
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            let pause = self.pauses.next();
+            self.rest(if self.refused { REFUSED_PAUSE } else { pause });
         }
     }
 
@@ -96,7 +93,7 @@ impl Worker {
     /// Opens a connection and serves it; `Ok`: the client is gone.
     fn serve(&mut self) -> RedisResult<()> {
         let result = self.connect().and_then(|mut connection| {
-            self.pause = FIRST_PAUSE;
+            self.pauses.reset();
             if std::mem::take(&mut self.failures) > 0 {
                 let means = &self.means;
                 means.observer.reconnected(self.shared.server.name());

@@ -2,7 +2,6 @@
 //! nobody holds. Both are tried again until they are answered, and neither holds up a renewal.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::thread::{Worker, guarded};
 use super::{Id, Renew, Withdrawal};
@@ -10,8 +9,6 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::{self, Call, Count, Verdict};
 use crate::transport::retry_action::RetryAction;
-
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Writes the counts of which nobody knows whether Redis has them. A failure is of no account: it is
@@ -66,8 +63,7 @@ impl Worker {
         if withdrawal.until.is_past() {
             return;
         }
-        withdrawal.due = Moment::now().after(withdrawal.pause);
-        withdrawal.pause = (withdrawal.pause * 2).min(LONGEST_PAUSE);
+        withdrawal.due = Moment::now().after(withdrawal.pauses.next());
         self.shared.state.lock().withdrawals.push(withdrawal);
     }
 }

@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 pub(crate) use registry::{Id, Schedule, slack};
 
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
@@ -25,6 +26,10 @@ use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::{Count, Renewal};
 use registry::Registry;
+
+/// Between the attempts to release a hold in the background.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
 /// mutex then; a panic in one call does not affect the other targets.
@@ -102,7 +107,7 @@ struct Withdrawal {
     key: LockKey,
     owner: OwnerId,
     due: Moment,
-    pause: Duration,
+    pauses: Backoff,
     /// From then on the lease has ended it.
     until: Moment,
 }
@@ -157,7 +162,7 @@ impl Watchdog {
             key,
             owner,
             due: now,
-            pause: Duration::from_millis(10),
+            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             until: now.after(lease),
         });
         self.shared.look_by(state, now);

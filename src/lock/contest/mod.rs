@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::held::Held;
 use super::majority::Majority;
 use super::ticket::{silence, wait_in_line};
-use crate::base::call_budget::{CallBudget, by_chance};
+use crate::base::backoff::{Backoff, jitter};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 use crate::error::{Error, Result};
@@ -96,7 +97,8 @@ impl<'a> Contest<'a> {
     fn compete(&mut self) -> Result<Option<Vec<Held>>> {
         let budget = self.budget;
         let first = &self.lock.locks[0];
-        let (mut pause, mut poll) = (Duration::ZERO, POLL);
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
+        let mut polls = Backoff::new(POLL * 2, LONGEST_POLL);
         let mut steps_back = 0;
         // Of all attempts that nobody answers together.
         let mut reply_by = None;
@@ -125,11 +127,10 @@ impl<'a> Contest<'a> {
                 Found::Silence(error) => {
                     // What a minority granted was given back, which would end the pause where that is heard.
                     self.listeners.fill_with(|| None);
-                    budget.pause(pause.min(end.left()));
+                    budget.pause(pauses.next().min(end.left()));
                     if end.is_past() && !budget.is_interrupted() {
                         return Err(error);
                     }
-                    pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 }
                 _ if budget.is_over() && (!is_undecided || decided_by.is_past()) => {
                     return Ok(None);
@@ -154,10 +155,10 @@ impl<'a> Contest<'a> {
                 Found::Held { left, shared } => {
                     let left = if shared {
                         // Perhaps they do.
-                        poll = (poll * 2).min(LONGEST_POLL);
-                        left.min(by_chance(poll))
+                        left.min(jitter(polls.next()))
                     } else {
-                        (poll, steps_back) = (POLL, 0);
+                        polls.reset();
+                        steps_back = 0;
                         left
                     };
                     self.await_release(left);
@@ -234,7 +235,7 @@ impl<'a> Contest<'a> {
 fn step_back(before: u32, took: Duration) -> Duration {
     let longest = LONGEST_STEP_BACK.max(took * 8);
     let doubled = FIRST_STEP_BACK.max(took) * (1 << before.min(STEPS_BACK));
-    by_chance(doubled.min(longest))
+    jitter(doubled.min(longest))
 }
 
 #[cfg(test)]
