@@ -90,17 +90,17 @@ impl Core {
 
     /// For `lock`: it waits for other holders without end, but not for a server that is silent.
     pub(crate) fn budget_to_lock(&self) -> CallBudget {
-        CallBudget::while_answered_within(self.command_timeout * 10)
+        CallBudget::with_unlimited_wait(self.command_timeout * 10)
     }
 
     /// For `unlock`: long enough to outlast a lost reply or two.
     pub(crate) fn budget_to_unlock(&self) -> CallBudget {
-        CallBudget::reply_within(self.command_timeout * 3)
+        CallBudget::for_reply(self.command_timeout * 3)
     }
 
     /// For calls that ask once.
     pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
-        CallBudget::reply_within(self.command_timeout)
+        CallBudget::for_reply(self.command_timeout)
     }
 
     /// What this client adds to a lease that it waits for, so that many processes do not all come

@@ -1,4 +1,4 @@
-//! How long one call may take: its wait for the lock, its time for answers, its interrupt.
+//! The time budget of one call: its wait for the lock, its time for replies, its interrupt.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -9,36 +9,40 @@ use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::parker::{self, Parker, Unparker};
 use crate::error::{Error, Result};
 
-/// A reply that is on its way when the wait ends is worth this much more time: cutting it off
-/// would turn an answer into an ambiguity that must be undone.
+/// How much longer than its wait a call may wait for the reply to a request that it has sent.
+/// Without this, a reply that is on its way would be lost, and the request would have to be undone.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
-/// The time budget of one call, and the sleep of the thread that makes it.
+/// The time budget of one call. It also parks the thread that makes the call.
+///
+/// A budget limits two things: the *wait*, which is the time that other holders may keep the lock,
+/// and the time that Redis may take to reply.
 #[derive(Debug)]
 pub(crate) struct CallBudget {
     started: Moment,
-    /// Until when to wait for somebody else to give the lock back.
+    /// When the wait ends.
     wait_until: Moment,
-    answers: Answers,
+    reply_limit: ReplyLimit,
     grace: Duration,
-    /// If all steps of the call [share one grace](Self::share_grace): when it ends, once it has
-    /// begun.
+    /// Set if all steps of the call [share one grace](Self::share_grace): when that grace ends,
+    /// once it has begun.
     shared_grace: OnceCell<Rc<Cell<Option<Moment>>>>,
-    /// Since when Redis has been silent towards those before us, whose turn we wait for.
-    silent_since: Cell<Option<Moment>>,
+    /// Since when Redis has not replied to the thread that this one waits for.
+    unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
     parked: OnceCell<Parked>,
 }
 
-/// How long to wait for Redis to answer at all.
+/// How long Redis may take to reply.
 #[derive(Clone, Copy, Debug)]
-enum Answers {
+enum ReplyLimit {
+    /// Until this moment.
     By(Moment),
-    /// This long without any answer, however long the call has run already.
+    /// For this long without any reply, however long the call has already run.
     Within(Duration),
 }
 
-/// Made at the first sleep: a call that finds its lock free never needs one.
+/// Created by the first wait: a call that finds its lock free never needs it.
 #[derive(Debug)]
 struct Parked {
     unparker: Unparker,
@@ -47,102 +51,95 @@ struct Parked {
 }
 
 impl CallBudget {
-    /// Waits at most `wait` for the lock; one command is given `command_timeout` in any case.
-    pub(crate) fn at_most(wait: Duration, command_timeout: Duration) -> Self {
-        let started = Moment::now();
+    fn new(started: Moment, wait_until: Moment, reply_limit: ReplyLimit, grace: Duration) -> Self {
         Self {
             started,
-            wait_until: started.after(wait),
-            answers: Answers::By(started.after(wait.max(command_timeout))),
-            grace: GRACE.min(command_timeout),
+            wait_until,
+            reply_limit,
+            grace,
             shared_grace: OnceCell::new(),
-            silent_since: Cell::new(None),
+            unanswered_since: Cell::new(None),
             interrupt: None,
             parked: OnceCell::new(),
         }
     }
 
-    /// Waits for nobody, only for answers, and so long at most.
-    pub(crate) fn reply_within(time: Duration) -> Self {
-        Self::at_most(Duration::ZERO, time)
+    /// Waits at most `wait` for the lock. Redis has that time to reply, and at least
+    /// `command_timeout`.
+    pub(crate) fn with_wait(wait: Duration, command_timeout: Duration) -> Self {
+        let started = Moment::now();
+        let reply_limit = ReplyLimit::By(started.after(wait.max(command_timeout)));
+        let grace = GRACE.min(command_timeout);
+        Self::new(started, started.after(wait), reply_limit, grace)
     }
 
-    /// What is left of this budget, for one more answer that ends the call; no interrupt cuts it short.
-    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
-        let left = self.reply_by().left().max(GRACE);
-        Self::reply_within(left.min(command_timeout))
+    /// Does not wait for the lock. Redis has `timeout` to reply.
+    pub(crate) fn for_reply(timeout: Duration) -> Self {
+        Self::with_wait(Duration::ZERO, timeout)
     }
 
-    /// From here on all steps of the call share one grace, which begins when the call ends, or with
-    /// the first request after that. Without this every request has a grace of its own.
-    pub(crate) fn share_grace(&self) {
-        self.shared_grace.get_or_init(Rc::default);
+    /// Waits for the lock without a limit, but gives up when a request has had no reply for
+    /// `reply_timeout`.
+    pub(crate) fn with_unlimited_wait(reply_timeout: Duration) -> Self {
+        let reply_limit = ReplyLimit::Within(reply_timeout);
+        Self::new(Moment::now(), Moment::NEVER, reply_limit, Duration::ZERO)
     }
 
-    /// What is left of the call, at most `command_timeout`, for steps that end it. No interrupt
-    /// cuts it short, and no grace is added.
-    pub(crate) fn rest(&self, command_timeout: Duration) -> Self {
-        let end = self.reply_by().min(Moment::now().after(command_timeout));
-        Self {
-            started: self.started,
-            answers: Answers::By(end),
-            grace: Duration::ZERO,
-            ..Self::reply_within(Duration::ZERO)
-        }
-    }
-
-    /// Waits for the lock without end, but gives up when a question stays unanswered for `silence`.
-    pub(crate) fn while_answered_within(silence: Duration) -> Self {
-        Self {
-            started: Moment::now(),
-            wait_until: Moment::NEVER,
-            answers: Answers::Within(silence),
-            grace: Duration::ZERO,
-            shared_grace: OnceCell::new(),
-            silent_since: Cell::new(None),
-            interrupt: None,
-            parked: OnceCell::new(),
-        }
-    }
-
-    /// Waits for the lock and for answers until it is interrupted.
+    /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
     pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
-        Self::while_answered_within(Duration::MAX).or_interrupted(interrupt)
+        Self::with_unlimited_wait(Duration::MAX).with_interrupt(interrupt)
     }
 
-    /// The same, and over as soon as `interrupt` is raised.
-    pub(crate) fn or_interrupted(self, interrupt: &Interrupt) -> Self {
+    /// This budget, which also ends when `interrupt` is raised.
+    pub(crate) fn with_interrupt(self, interrupt: &Interrupt) -> Self {
         Self {
             interrupt: Some(interrupt.clone()),
             ..self
         }
     }
 
-    /// As much of this budget as there is until `moment`, for one who keeps others waiting
-    /// meanwhile. One command is given `command_timeout` in any case.
-    pub(crate) fn until(&self, moment: Moment, command_timeout: Duration) -> Self {
-        let answers = match self.answers {
-            Answers::Within(silence) => {
-                Answers::Within(silence.min(moment.left().max(command_timeout)))
+    /// The part of this budget before `moment`, for a thread that makes other threads wait
+    /// meanwhile. A request has at least `command_timeout`.
+    pub(crate) fn capped_at(&self, moment: Moment, command_timeout: Duration) -> Self {
+        let reply_limit = match self.reply_limit {
+            ReplyLimit::Within(timeout) => {
+                ReplyLimit::Within(timeout.min(moment.left().max(command_timeout)))
             }
-            by => by,
+            by @ ReplyLimit::By(_) => by,
         };
+        let wait_until = self.wait_until.min(moment);
         Self {
-            started: self.started,
-            wait_until: self.wait_until.min(moment),
-            answers,
-            grace: self.grace,
             shared_grace: self.shared_grace.clone(),
-            silent_since: Cell::new(None),
             interrupt: self.interrupt.clone(),
-            parked: OnceCell::new(),
+            ..Self::new(self.started, wait_until, reply_limit, self.grace)
         }
     }
 
-    /// Until when the question that is asked now must be answered.
-    pub(crate) fn reply_by(&self) -> Moment {
-        match self.answers {
-            Answers::By(moment) => {
+    /// The budget of one request that undoes what this call did: what is left of the time for
+    /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
+    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
+        let left = self.reply_deadline().left().max(GRACE);
+        Self::for_reply(left.min(command_timeout))
+    }
+
+    /// The budget of the last steps of this call: what is left of the time for replies, at most
+    /// `command_timeout`. No interrupt ends it, and no grace is added.
+    pub(crate) fn remaining(&self, command_timeout: Duration) -> Self {
+        let now = Moment::now();
+        let end = self.reply_deadline().min(now.after(command_timeout));
+        Self::new(self.started, now, ReplyLimit::By(end), Duration::ZERO)
+    }
+
+    /// Gives all later steps of the call one grace together. It begins when the call ends, or with
+    /// the first request after that. Without this every request has a grace of its own.
+    pub(crate) fn share_grace(&self) {
+        self.shared_grace.get_or_init(Rc::default);
+    }
+
+    /// When the reply to a request that is sent now must have arrived.
+    pub(crate) fn reply_deadline(&self) -> Moment {
+        match self.reply_limit {
+            ReplyLimit::By(moment) => {
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
@@ -155,32 +152,32 @@ impl CallBudget {
                     _ => moment.max(grace),
                 }
             }
-            Answers::Within(silence) => {
-                let since = self.silent_since.get().unwrap_or_else(Moment::now);
-                self.started.max(since).after(silence)
+            ReplyLimit::Within(timeout) => {
+                let since = self.unanswered_since.get().unwrap_or_else(Moment::now);
+                self.started.max(since).after(timeout)
             }
         }
     }
 
-    /// When the call is over, but for the grace of an answer that is under way.
-    pub(crate) fn ends(&self) -> Moment {
-        match self.answers {
-            Answers::By(moment) => moment,
-            Answers::Within(_) => Moment::NEVER,
+    /// When the call ends, apart from the grace for a reply that is on its way.
+    pub(crate) fn call_deadline(&self) -> Moment {
+        match self.reply_limit {
+            ReplyLimit::By(moment) => moment,
+            ReplyLimit::Within(_) => Moment::NEVER,
         }
     }
 
-    /// Counts a silence of Redis from `since`, or from the start of this call if that is later.
-    pub(crate) fn silent_since(&self, since: Option<Moment>) {
-        self.silent_since.set(since);
+    /// Counts the time without a reply from `since`, or from the start of this call if that is
+    /// later.
+    pub(crate) fn set_unanswered_since(&self, since: Option<Moment>) {
+        self.unanswered_since.set(since);
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_wait_over(&self) -> bool {
         self.wait_until.is_past()
     }
 
-    /// What is left of the wait.
-    pub(crate) fn left(&self) -> Duration {
+    pub(crate) fn wait_left(&self) -> Duration {
         self.wait_until.left()
     }
 
@@ -190,8 +187,8 @@ impl CallBudget {
             .is_some_and(Interrupt::is_interrupted)
     }
 
-    /// Fails once the call is interrupted.
-    pub(crate) fn check(&self, lock: &str) -> Result<()> {
+    /// Fails if the call is interrupted.
+    pub(crate) fn check_interrupt(&self, lock: &str) -> Result<()> {
         if self.is_interrupted() {
             return Err(Error::Interrupted { lock: lock.into() });
         }
@@ -199,24 +196,26 @@ impl CallBudget {
     }
 
     /// How long the call has run.
-    pub(crate) fn waited(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         Moment::now().since(self.started)
     }
 
-    /// What ends this thread's sleep.
+    /// Ends [`wait`](Self::wait) and [`park`](Self::park).
     pub(crate) fn unparker(&self) -> &Unparker {
         &self.parked().unparker
     }
 
-    /// Sleeps until woken, interrupted, out of budget, or for `nap`; true if woken.
-    pub(crate) fn sleep(&self, nap: Duration) -> bool {
-        self.pause(nap.min(self.left()))
+    /// Parks the thread until it is unparked or interrupted, until the wait is over, or for
+    /// `timeout`. True if it was unparked.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        self.park(timeout.min(self.wait_left()))
     }
 
-    /// As [`sleep`](Self::sleep), but between two attempts to get an answer.
-    pub(crate) fn pause(&self, pause: Duration) -> bool {
-        // Looked at here, because the one wake-up of an interrupt may have ended an earlier sleep.
-        !pause.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(pause)
+    /// Parks the thread until it is unparked or interrupted, or for `timeout`, even if the wait is
+    /// over. True if it was unparked.
+    pub(crate) fn park(&self, timeout: Duration) -> bool {
+        // An interrupt unparks the thread once, which may have ended an earlier wait.
+        !timeout.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(timeout)
     }
 
     fn parked(&self) -> &Parked {
@@ -240,8 +239,8 @@ mod tests {
     use super::*;
 
     fn ended() -> CallBudget {
-        let budget = CallBudget::reply_within(Duration::from_millis(1));
-        while !budget.ends().is_past() {
+        let budget = CallBudget::for_reply(Duration::from_millis(1));
+        while !budget.call_deadline().is_past() {
             std::thread::yield_now();
         }
         budget
@@ -250,22 +249,22 @@ mod tests {
     #[test]
     fn a_shared_grace_is_given_once() {
         let own = ended();
-        let first = own.reply_by();
+        let first = own.reply_deadline();
         while !first.is_past() {
             std::thread::yield_now();
         }
-        assert!(own.reply_by() > first);
+        assert!(own.reply_deadline() > first);
 
         let shared = ended();
         shared.share_grace();
-        let part = shared.until(Moment::NEVER, Duration::ZERO);
-        let end = part.reply_by();
-        assert_eq!(shared.reply_by(), end);
-        assert!(shared.rest(Duration::MAX).reply_by() <= end);
+        let part = shared.capped_at(Moment::NEVER, Duration::ZERO);
+        let end = part.reply_deadline();
+        assert_eq!(shared.reply_deadline(), end);
+        assert!(shared.remaining(Duration::MAX).reply_deadline() <= end);
         while !end.is_past() {
             std::thread::yield_now();
         }
-        assert_eq!((part.reply_by(), shared.reply_by()), (end, end));
-        assert!(shared.rest(Duration::MAX).reply_by().is_past());
+        assert_eq!((part.reply_deadline(), shared.reply_deadline()), (end, end));
+        assert!(shared.remaining(Duration::MAX).reply_deadline().is_past());
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Res
     core.check_process(key.name())?;
     key.check()?;
     let terms = lease.terms(core.watchdog_lease)?;
-    budget.check(key.name())?;
+    budget.check_interrupt(key.name())?;
     let thread = ThreadId::current();
     let ticket = match core.queue.enter(key.key(), thread) {
         Place::Mine(hold) => return reenter(core, hold, *kind, terms, budget).map(Some),
@@ -63,7 +63,7 @@ pub(super) fn take(
     let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
     loop {
         let unanswered = Some(ticket.ask());
-        budget.silent_since(unanswered);
+        budget.set_unanswered_since(unanswered);
         silence(core, key, unanswered, budget)?;
         let found = attempt(handle, terms, budget);
         // A refusal says nothing of who has the lock: those who come next ask for themselves.
@@ -78,30 +78,30 @@ pub(super) fn take(
             Found::Unreplicated(unwanted, confirmed) => {
                 let briefly = budget.for_cleanup(core.command_timeout);
                 give_back(core, vec![unwanted], &briefly);
-                if budget.is_over() || budget.reply_by().is_past() {
+                if budget.is_wait_over() || budget.reply_deadline().is_past() {
                     return Err(core.redis.too_few_replicas(key, confirmed));
                 }
                 ticket.unreplicated(confirmed);
                 // Nobody else has it, so there is nothing to listen for; its own release would wake it.
                 listener = None;
-                budget.sleep(polls.next().min(budget.reply_by().left()));
-                budget.check(key.name())?;
+                budget.wait(polls.next().min(budget.reply_deadline().left()));
+                budget.check_interrupt(key.name())?;
                 continue;
             }
             Found::TooLate => {
-                if budget.is_over() || budget.reply_by().is_past() {
+                if budget.is_wait_over() || budget.reply_deadline().is_past() {
                     return Err(too_late(core, key, budget));
                 }
                 Duration::ZERO
             }
         };
-        if budget.is_over() {
+        if budget.is_wait_over() {
             return Ok(None);
         }
         drop(listener.take_if(|listener| !core.subscriber.is_in_place(listener, key)));
         let listener = listener.get_or_insert_with(|| {
             core.subscriber
-                .listen(key, budget.unparker(), budget.left())
+                .listen(key, budget.unparker(), budget.wait_left())
         });
         // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
         let poll = polls.next();
@@ -110,12 +110,12 @@ pub(super) fn take(
         } else {
             left.min(poll)
         };
-        if budget.sleep(nap) {
+        if budget.wait(nap) {
             core.observer.counters.wakeups_by_message.add(1);
         } else {
             core.observer.counters.wakeups_by_timeout.add(1);
         }
-        budget.check(key.name())?;
+        budget.check_interrupt(key.name())?;
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) fn begin(
     ticket.keep(Arc::clone(&hold));
     core.watchdog.watch(hold.id(), Arc::clone(&hold) as _);
     core.observer.counters.acquisitions.add(1);
-    core.observer.counters.waited(budget.waited());
+    core.observer.counters.waited(budget.elapsed());
     Held {
         core: Arc::clone(core),
         hold,
@@ -296,7 +296,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudge
             call: script::release(&unwanted.key, &unwanted.owner),
         })
         .collect();
-    let answers = request_batch(&requests, |_| None, budget.reply_by(), budget);
+    let answers = request_batch(&requests, |_| None, budget.reply_deadline(), budget);
     drop(requests);
     for (unwanted, answer) in unwanted.into_iter().zip(answers) {
         let Unwanted {

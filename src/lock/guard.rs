@@ -241,7 +241,7 @@ impl LockGuard {
     /// The time of a call, as the slowest of the clients has it.
     pub(super) fn budget(&self, of: fn(&Core) -> CallBudget) -> CallBudget {
         let core = slowest(self.parts.iter().map(|part| &part.core));
-        core.map_or_else(|| CallBudget::reply_within(Duration::ZERO), |core| of(core))
+        core.map_or_else(|| CallBudget::for_reply(Duration::ZERO), |core| of(core))
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) trait Take {
     }
 
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Self::Held>> {
-        let budget = CallBudget::at_most(wait, self.check()?.command_timeout);
+        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
         self.take(lease, &budget)
     }
 
@@ -66,10 +66,10 @@ pub(super) trait Take {
     ) -> Result<Option<Self::Held>> {
         let core = self.check()?;
         let Some(wait) = wait else {
-            let budget = core.budget_to_lock().or_interrupted(interrupt);
+            let budget = core.budget_to_lock().with_interrupt(interrupt);
             return self.wait_for(lease, &budget).map(Some);
         };
-        let budget = CallBudget::at_most(wait, core.command_timeout).or_interrupted(interrupt);
+        let budget = CallBudget::with_wait(wait, core.command_timeout).with_interrupt(interrupt);
         self.take(lease, &budget)
     }
 

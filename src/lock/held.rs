@@ -50,7 +50,7 @@ impl Needed {
         budget: &CallBudget,
     ) -> Vec<Result<Reply, NoReply>> {
         match self {
-            Self::All => request_batch(requests, again, budget.reply_by(), budget),
+            Self::All => request_batch(requests, again, budget.reply_deadline(), budget),
             Self::Majority(needed) => broadcast(requests, Enough { needed, is_good }, budget),
         }
     }

@@ -64,7 +64,7 @@ impl Take for Majority {
     fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
         let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
         let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
-        budget.check(&self.name)?;
+        budget.check_interrupt(&self.name)?;
         if self.holds().next().is_some() {
             return self.reenter(&terms, budget).map(Some);
         }
@@ -296,7 +296,7 @@ pub(super) fn joined(lock: &str, failures: Vec<Error>, budget: &CallBudget) -> E
     Error::Unavailable {
         lock: lock.into(),
         node: nodes.join(", "),
-        waited: budget.waited(),
+        waited: budget.elapsed(),
         cause: last.unwrap_or_else(|| "no majority of the servers answered".into()),
     }
 }

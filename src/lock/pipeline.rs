@@ -66,7 +66,7 @@ impl Missing {
 pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Attempted> {
     let Handle { core, key, .. } = locks[0];
     core.check_process(key.name())?;
-    budget.check(key.name())?;
+    budget.check_interrupt(key.name())?;
     let terms = lease.terms(core.watchdog_lease)?;
     let mut parts = line_up(locks)?;
     if parts.len() < 2 {
@@ -75,14 +75,14 @@ pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> R
         return missing.take(locks[0], lease, budget);
     }
     let since = parts.iter_mut().filter_map(Part::begin).min();
-    budget.silent_since(Some(since.unwrap_or_else(Moment::now)));
+    budget.set_unanswered_since(Some(since.unwrap_or_else(Moment::now)));
     let requests: Vec<Request<'_>> = parts.iter().map(|part| part.question(terms)).collect();
     let again = |place: usize| Some(parts[place].call_again(terms));
     // Time for two copies of a request. Granted locks are not renewed before this ends, and those
     // behind a refused lock stay taken until then.
     let briefly = Moment::now().after(core.command_timeout * 2);
-    let reply_by = budget.reply_by().min(briefly);
-    let answers = request_batch(&requests, again, reply_by, budget);
+    let reply_deadline = budget.reply_deadline().min(briefly);
+    let answers = request_batch(&requests, again, reply_deadline, budget);
     let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
     for (part, answer) in parts.into_iter().zip(answers) {
         match part.came_to(terms, answer, budget) {
@@ -226,7 +226,7 @@ impl<'a> Part<'a> {
         budget: &CallBudget,
     ) -> Result<Granted, Box<Refusal>> {
         let Handle { core, key, .. } = self.lock;
-        let is_over = budget.is_over();
+        let is_over = budget.is_wait_over();
         let ticket = match self.way {
             Way::First(ticket) => ticket,
             Way::Again(hold, _) => {
@@ -303,7 +303,7 @@ impl Back {
 
     /// Gives it back in the rest of the call, or in the background.
     fn undo(self, core: &Core, budget: &CallBudget) {
-        let rest = budget.rest(core.command_timeout);
+        let rest = budget.remaining(core.command_timeout);
         if !self.unwanted.is_empty() {
             give_back(core, self.unwanted, &rest);
         }

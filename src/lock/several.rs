@@ -85,8 +85,8 @@ impl Take for Several {
                     lost = None;
                 }
                 Ok(Round::Lost) => {
-                    budget.silent_since(Some(*lost.get_or_insert_with(Moment::now)));
-                    if budget.reply_by().is_past() {
+                    budget.set_unanswered_since(Some(*lost.get_or_insert_with(Moment::now)));
+                    if budget.reply_deadline().is_past() {
                         let cause = "the leases of the first are over before all are taken";
                         let first = order[0];
                         let redis = &first.core.redis;
@@ -100,10 +100,10 @@ impl Take for Several {
                 }
                 Err(error) => return Err(error),
             }
-            if budget.is_over() {
+            if budget.is_wait_over() {
                 return Ok(None);
             }
-            budget.sleep(PAUSE);
+            budget.wait(PAUSE);
         }
     }
 }
@@ -143,11 +143,11 @@ impl Several {
                 .is_none_or(|missing| !missing.is_unanswered)
             {
                 // What the last one met says nothing about this one.
-                budget.silent_since(None);
+                budget.set_unanswered_since(None);
             }
             let until = in_time.min(self.yield_by(at));
             let hurried =
-                (until < Moment::NEVER).then(|| budget.until(until, lock.core.command_timeout));
+                (until < Moment::NEVER).then(|| budget.capped_at(until, lock.core.command_timeout));
             let limit = hurried.as_ref().unwrap_or(budget);
             let attempted = match missing.take() {
                 Some(missing) => missing.take(lock, lease, limit),
@@ -156,7 +156,7 @@ impl Several {
             let attempted = match attempted {
                 // The whole call may have more time for an answer than one who holds others has.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
-                    if hurried.is_some() && !budget.is_over() =>
+                    if hurried.is_some() && !budget.is_wait_over() =>
                 {
                     return Ok(Round::Refused(at));
                 }
@@ -164,7 +164,7 @@ impl Several {
             };
             // A lock that is refused behind granted ones is asked for once more, even without a
             // wait: another call may have it and give it back, because it lacks one of these.
-            let ends = attempted.missing.is_none() || limit.is_over();
+            let ends = attempted.missing.is_none() || limit.is_wait_over();
             if attempted.held.is_empty() && ends {
                 return Ok(Round::Refused(at));
             }
@@ -235,7 +235,7 @@ impl Several {
             });
         }
         let mut longest = None;
-        let answers = request_batch(&requests, |_| None, budget.reply_by(), &budget);
+        let answers = request_batch(&requests, |_| None, budget.reply_deadline(), &budget);
         for (question, answer) in requests.iter().zip(answers) {
             let answer = answer.map_err(|no_reply| no_reply.error)?;
             let found = script::inspected(answer.reply)
@@ -284,7 +284,7 @@ impl<'p> Taken<'p> {
     fn rest(&self) -> CallBudget {
         let slowest = slowest(self.held.iter().map(|held| &held.core));
         let time = slowest.map(|core| core.command_timeout);
-        self.budget.rest(time.unwrap_or_default())
+        self.budget.remaining(time.unwrap_or_default())
     }
 
     /// Makes sure that what was taken before others were waited for still stands, and brings its lease up

@@ -27,7 +27,7 @@ pub(super) fn wait_in_line(
 ) -> Result<Option<Ticket>> {
     let Handle { core, key, .. } = handle;
     let (queue, thread) = (&core.queue, ThreadId::current());
-    let is_settled = || budget.is_over() && !queue.is_open(key.key(), heard);
+    let is_settled = || budget.is_wait_over() && !queue.is_open(key.key(), heard);
     if is_settled() {
         return Ok(None);
     }
@@ -37,13 +37,13 @@ pub(super) fn wait_in_line(
         LinedUp::Behind { first: false } => {}
     }
     // Set when the wait for the lock is over, and the reply is still to come.
-    let mut reply_by = None;
+    let mut reply_deadline = None;
     loop {
-        if budget.is_over() && reply_by.is_none() {
+        if budget.is_wait_over() && reply_deadline.is_none() {
             // Before the checks below: a reply that they do not see wakes this thread.
             queue.await_reply(key.key(), thread, budget.unparker());
             let time = Moment::now().after(core.command_timeout);
-            reply_by = Some(budget.ends().min(time));
+            reply_deadline = Some(budget.call_deadline().min(time));
         }
         // What has come while this thread could not run counts, however late it is.
         if !budget.is_interrupted() {
@@ -55,22 +55,24 @@ pub(super) fn wait_in_line(
             }
         }
         let silent = queue.unanswered(key.key());
-        budget.silent_since(silent);
-        let given_up = budget.check(key.name()).and_then(|()| match reply_by {
-            // That too few replicas have it is an answer.
-            Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
-                Err(no_reply(core, key, budget))
-            }
-            Some(_) => Ok(()),
-            None => silence(core, key, silent, budget),
-        });
+        budget.set_unanswered_since(silent);
+        let given_up = budget
+            .check_interrupt(key.name())
+            .and_then(|()| match reply_deadline {
+                // That too few replicas have it is an answer.
+                Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
+                    Err(no_reply(core, key, budget))
+                }
+                Some(_) => Ok(()),
+                None => silence(core, key, silent, budget),
+            });
         if let Err(error) = given_up {
             drop(queue.leave(key.key(), thread));
             return Err(error);
         }
-        match reply_by {
-            Some(end) => budget.pause(end.left()),
-            None => budget.sleep(budget.reply_by().left()),
+        match reply_deadline {
+            Some(end) => budget.park(end.left()),
+            None => budget.wait(budget.reply_deadline().left()),
         };
     }
 }
@@ -92,7 +94,7 @@ pub(super) fn silence(
     since: Option<Moment>,
     budget: &CallBudget,
 ) -> Result<()> {
-    if since.is_some() && budget.reply_by().is_past() {
+    if since.is_some() && budget.reply_deadline().is_past() {
         return Err(no_reply(core, key, budget));
     }
     Ok(())

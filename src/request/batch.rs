@@ -47,7 +47,7 @@ pub(crate) fn broadcast(
     budget: &CallBudget,
 ) -> Vec<Result<Reply, NoReply>> {
     let mut requests: Vec<PendingRequest<'_>> = requests.iter().map(PendingRequest::new).collect();
-    Fanout::new(&mut requests, Some(enough), budget.reply_by()).run();
+    Fanout::new(&mut requests, Some(enough), budget.reply_deadline()).run();
     requests.iter_mut().for_each(PendingRequest::settle);
     finish(requests, budget)
 }
@@ -84,7 +84,7 @@ pub(crate) fn request_batch(
             continue;
         }
         redirections = 0;
-        budget.pause(pause.min(reply_by.left()));
+        budget.park(pause.min(reply_by.left()));
         pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         for (place, request) in requests.iter_mut().enumerate() {
             if !request.is_open() {
@@ -94,7 +94,7 @@ pub(crate) fn request_batch(
                 // The servers have sent it on to one another.
                 request.redirect = None;
             }
-            if let Err(interrupted) = budget.check(request.question.lock.name()) {
+            if let Err(interrupted) = budget.check_interrupt(request.question.lock.name()) {
                 request.outcome = Some(Err(Failure::Final(interrupted)));
             } else if request.lost_copies.copies > copies[place] {
                 request.newer = again(place).or(request.newer.take());

@@ -104,7 +104,7 @@ impl RedisClient {
         budget: &CallBudget,
         lost_copies: &mut LostCopies,
     ) -> Result<Replied> {
-        let reply_by = budget.reply_by();
+        let reply_by = budget.reply_deadline();
         let mut pause = Duration::ZERO;
         let mut copies = 0;
         let mut newer = None;
@@ -128,8 +128,8 @@ impl RedisClient {
                 }
                 Err(Failure::Redis(error)) => return Err(self.refusal(lock, error)),
             }
-            budget.pause(pause.min(reply_by.left()));
-            budget.check(lock.name())?;
+            budget.park(pause.min(reply_by.left()));
+            budget.check_interrupt(lock.name())?;
             if reply_by.is_past() || (lost_copies.is_ambiguous() && !call.is_repeatable()) {
                 let cause = cause.unwrap_or_else(|| "no reply in time".into());
                 return Err(self.unavailable(lock, budget, cause));
@@ -162,7 +162,7 @@ impl RedisClient {
         Error::Unavailable {
             lock: lock.name().into(),
             node: self.topology.name(lock).as_ref().into(),
-            waited: budget.waited(),
+            waited: budget.elapsed(),
             cause,
         }
     }

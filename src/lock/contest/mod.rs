@@ -101,20 +101,20 @@ impl<'a> Contest<'a> {
         let mut polls = Backoff::new(POLL * 2, LONGEST_POLL);
         let mut steps_back = 0;
         // Of all attempts that nobody answers together.
-        let mut reply_by = None;
+        let mut reply_deadline = None;
         // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
-        let decided_by = budget.ends();
+        let decided_by = budget.call_deadline();
         loop {
             let unanswered = self.turns[0].as_ref().map(Ticket::ask);
-            budget.silent_since(unanswered);
+            budget.set_unanswered_since(unanswered);
             silence(&first.core, &first.key, unanswered, budget)?;
-            let end = *reply_by.get_or_insert_with(|| budget.reply_by());
+            let end = *reply_deadline.get_or_insert_with(|| budget.reply_deadline());
             let asked = Moment::now();
             let found = self.attempt()?;
             let took = Moment::now().since(asked);
             if !matches!(found, Found::Silence(_)) {
                 self.turns.iter().flatten().for_each(Ticket::answered);
-                reply_by = None;
+                reply_deadline = None;
             }
             self.turns[1..].fill_with(|| None);
             let is_undecided = match found {
@@ -127,12 +127,12 @@ impl<'a> Contest<'a> {
                 Found::Silence(error) => {
                     // What a minority granted was given back, which would end the pause where that is heard.
                     self.listeners.fill_with(|| None);
-                    budget.pause(pauses.next().min(end.left()));
+                    budget.park(pauses.next().min(end.left()));
                     if end.is_past() && !budget.is_interrupted() {
                         return Err(error);
                     }
                 }
-                _ if budget.is_over() && (!is_undecided || decided_by.is_past()) => {
+                _ if budget.is_wait_over() && (!is_undecided || decided_by.is_past()) => {
                     return Ok(None);
                 }
                 _ if is_undecided => {
@@ -143,7 +143,7 @@ impl<'a> Contest<'a> {
                 Found::Behind(at) => {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
-                    let briefly = budget.until(Moment::now().after(POLL), time);
+                    let briefly = budget.capped_at(Moment::now().after(POLL), time);
                     let ticket = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
                     self.turns[at] = match ticket {
                         // Silence at one server is for the others to make up for.
@@ -168,7 +168,7 @@ impl<'a> Contest<'a> {
                     }
                 }
             }
-            budget.check(self.lock.name())?;
+            budget.check_interrupt(self.lock.name())?;
         }
     }
 
@@ -182,7 +182,7 @@ impl<'a> Contest<'a> {
             left.min(POLL)
         };
         let counters = &core.observer.counters;
-        if self.budget.sleep(nap) {
+        if self.budget.wait(nap) {
             counters.wakeups_by_message.add(1);
         } else {
             counters.wakeups_by_timeout.add(1);
@@ -192,14 +192,14 @@ impl<'a> Contest<'a> {
     /// Sleeps so long whatever messages come: those of what was just given back are among them.
     fn step_back(&self, nap: Duration, decided_by: Moment) {
         let budget = self.budget;
-        let left = if budget.is_over() {
+        let left = if budget.is_wait_over() {
             decided_by.left()
         } else {
-            budget.left()
+            budget.wait_left()
         };
         let end = Moment::now().after(nap.min(left));
         while !end.is_past() && !budget.is_interrupted() {
-            budget.pause(end.left());
+            budget.park(end.left());
         }
     }
 
@@ -213,7 +213,7 @@ impl<'a> Contest<'a> {
                 *listener = None;
             }
             if listener.is_none() && is_wanted {
-                let (unparker, left) = (self.budget.unparker(), self.budget.left());
+                let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
                 *listener = Some(subscriber.listen(&lock.key, unparker, left));
             }
         }
