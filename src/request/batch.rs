@@ -8,7 +8,7 @@ use redis::{RedisError, Value};
 use super::attempt::{Failure, REDIRECTIONS, Replied};
 use super::fanout::Fanout;
 use super::{
-    FIRST_PAUSE, LONGEST_PAUSE, LostCopies, NoReply, RedisClient, Reply, lost_copies, silence,
+    FIRST_PAUSE, LONGEST_PAUSE, LostCopies, NoReply, RedisClient, Reply, lost_copies, timeout_cause,
 };
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -177,7 +177,8 @@ impl<'q> PendingRequest<'q> {
             }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
-                self.cause.get_or_insert_with(|| silence(&error).into());
+                self.cause
+                    .get_or_insert_with(|| timeout_cause(&error).into());
             }
             Failure::Redis(error) if RetryAction::on(&error).asks_again() => {
                 self.cause = Some(Box::new(error));

@@ -28,7 +28,7 @@ use crate::script::{self, Call};
 use crate::topology::Topology;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::suspicion::Suspicion;
-use crate::transport::tls::UNANSWERED;
+use crate::transport::tls::{HandshakeTimeout, is_caused_by};
 use attempt::{Failure, Replied};
 
 /// Pauses between attempts: none after the first failure, then growing.
@@ -121,7 +121,7 @@ impl RedisClient {
                 // What Redis said before tells more than that it said nothing in the time left. And
                 // what the system calls this says nothing: "resource temporarily unavailable".
                 Err(Failure::Redis(error)) if error.is_timeout() => {
-                    cause.get_or_insert_with(|| silence(&error).into());
+                    cause.get_or_insert_with(|| timeout_cause(&error).into());
                 }
                 Err(Failure::Redis(error)) if RetryAction::on(&error).asks_again() => {
                     cause = Some(Box::new(error));
@@ -196,11 +196,11 @@ impl RedisClient {
     }
 }
 
-/// What a time-out was spent on.
-fn silence(error: &RedisError) -> &'static str {
-    if error.to_string() == UNANSWERED {
-        UNANSWERED
+/// Why a request timed out.
+fn timeout_cause(error: &RedisError) -> String {
+    if is_caused_by::<HandshakeTimeout>(error) {
+        HandshakeTimeout.to_string()
     } else {
-        "no reply in time"
+        "no reply in time".into()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::{RedisClient, silence};
+use super::{RedisClient, timeout_cause};
 use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
@@ -53,7 +53,7 @@ impl RedisClient {
     ) -> (String, Option<Box<Hint>>) {
         let node = server.name();
         if error.is_timeout() {
-            return (format!("Redis at {node}: {}", silence(error)), None);
+            return (format!("Redis at {node}: {}", timeout_cause(error)), None);
         }
         let verb = if RetryAction::is_reply(error) {
             "refused"

@@ -1,12 +1,8 @@
 //! What to do about a failure, decided once for every kind of it.
 
-use std::error::Error as StdError;
-use std::io;
-use std::sync::Arc;
-
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::transport::tls::Distrust;
+use crate::transport::tls::{CertificateRefused, is_caused_by};
 
 /// What a failed command asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +29,7 @@ pub(crate) enum RetryAction {
 impl RetryAction {
     pub(crate) fn on(error: &RedisError) -> Self {
         match error.kind() {
-            ErrorKind::Io if is_distrust(error) => Self::Forget,
+            ErrorKind::Io if is_caused_by::<CertificateRefused>(error) => Self::Forget,
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
             ErrorKind::AuthenticationFailed => Self::Forget,
             ErrorKind::Server(kind) => Self::on_server_error(kind, error),
@@ -133,21 +129,11 @@ impl RetryAction {
     }
 }
 
-/// Whether one side refused the other's certificate.
-fn is_distrust(error: &RedisError) -> bool {
-    // `redis` gives the `Arc` that the error is in.
-    let shared = error
-        .source()
-        .and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
-    let io = shared.and_then(|shared| shared.downcast_ref());
-    io.and_then(io::Error::get_ref)
-        .is_some_and(<dyn StdError + Send + Sync>::is::<Distrust>)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::transport::tests::refusal;
+    use std::io;
 
     fn on(code: &str) -> RetryAction {
         RetryAction::on(&refusal(&format!("{code} some detail")))
@@ -212,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_refused_certificate_is_refused_again() {
-        let refused = Distrust("expired".into());
+        let refused = CertificateRefused("expired".into());
         let error = RedisError::from(io::Error::new(io::ErrorKind::InvalidData, refused));
         assert_eq!(RetryAction::on(&error), RetryAction::Forget);
         assert!(error.to_string().contains("expired"), "{error}");

@@ -175,7 +175,7 @@ fn a_handshake_that_is_not_answered_ends_in_its_time() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let text = complaint(trusting(&silent));
-    assert!(text.contains("no answer to the TLS handshake"), "{text}");
+    assert!(text.contains("no reply to the TLS handshake"), "{text}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_handshake_that_drips_ends_in_its_time() {
         }
     });
     let text = complaint(trusting(&dripping));
-    assert!(text.contains("no answer to the TLS handshake"), "{text}");
+    assert!(text.contains("no reply to the TLS handshake"), "{text}");
 }
 
 #[test]

@@ -17,15 +17,34 @@ pub(crate) use session::Session;
 #[cfg(feature = "tls")]
 pub(crate) use trust::Tls;
 
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
+use redis::RedisError;
+
 use crate::error::{Error, Result};
 
-/// What is said of a handshake that is not answered, so that one who took the wrong port sees it.
-pub(crate) const UNANSWERED: &str = "no answer to the TLS handshake in time; is this the TLS port?";
-
-/// One side refused the other's certificate, as it will do again.
+/// One side refused the other's certificate. A retry fails in the same way.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Distrust(pub(crate) String);
+pub(crate) struct CertificateRefused(pub(crate) String);
+
+/// The server did not reply to the TLS handshake in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no reply to the TLS handshake in time; is this the TLS port?")]
+pub(crate) struct HandshakeTimeout;
+
+/// True if `error` is an I/O error that contains an `E`.
+pub(crate) fn is_caused_by<E: StdError + 'static>(error: &RedisError) -> bool {
+    // The source of a `RedisError` is the `Arc` that holds the I/O error.
+    let shared = error
+        .source()
+        .and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let io = shared.and_then(|shared| shared.downcast_ref());
+    io.and_then(io::Error::get_ref)
+        .is_some_and(<dyn StdError + Send + Sync>::is::<E>)
+}
 
 /// What the user sets. Has no `Debug`: it holds a private key.
 #[derive(Clone, Default)]
@@ -86,6 +105,16 @@ pub(crate) fn strip(url: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handshake_without_a_reply_is_recognized() {
+        let is_handshake = |error: io::Error| is_caused_by::<HandshakeTimeout>(&error.into());
+        let timed_out = io::ErrorKind::TimedOut;
+        assert!(is_handshake(io::Error::new(timed_out, HandshakeTimeout)));
+        let text = HandshakeTimeout.to_string();
+        assert!(!is_handshake(io::Error::new(timed_out, text)));
+        assert!(!is_handshake(timed_out.into()));
+    }
 
     #[test]
     fn the_scheme_decides() {

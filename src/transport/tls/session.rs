@@ -8,7 +8,7 @@ use rustls::AlertDescription;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
 
-use super::{Distrust, UNANSWERED};
+use super::{CertificateRefused, HandshakeTimeout};
 
 /// Ends without a word to the server: the copies that a forked child drops would say it for its
 /// parent, and what is left of half a request would go out with it.
@@ -81,7 +81,7 @@ impl Session {
 }
 
 fn refused(error: rustls::Error) -> io::Error {
-    let is_distrust = match &error {
+    let is_refusal = match &error {
         rustls::Error::InvalidCertificate(_) => true,
         rustls::Error::AlertReceived(alert) => is_about_a_certificate(*alert),
         _ => false,
@@ -90,8 +90,8 @@ fn refused(error: rustls::Error) -> io::Error {
         rustls::Error::AlertReceived(alert) => format!("the server ended TLS with {alert:?}"),
         other => format!("TLS failed: {other}"),
     };
-    if is_distrust {
-        io::Error::new(ErrorKind::InvalidData, Distrust(text))
+    if is_refusal {
+        io::Error::new(ErrorKind::InvalidData, CertificateRefused(text))
     } else {
         io::Error::new(ErrorKind::InvalidData, text)
     }
@@ -121,7 +121,7 @@ fn in_handshake(error: io::Error) -> io::Error {
             "what answered the TLS handshake is not TLS; is this the TLS port?".into()
         }
         (_, Some(other)) => return refused(other.clone()),
-        (ErrorKind::TimedOut, _) => UNANSWERED.into(),
+        (kind @ ErrorKind::TimedOut, _) => return io::Error::new(kind, HandshakeTimeout),
         _ => format!("TLS handshake: {error}"),
     };
     io::Error::new(error.kind(), text)
