@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::registry::Registry;
+use super::channels::Registry;
 use super::thread::Worker;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;

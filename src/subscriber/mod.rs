@@ -3,8 +3,8 @@
 //! A message is a hint. It is worth a try, and missing it costs time but never progress: whoever
 //! waits also has the lease that Redis told, and a poll where there is no subscription.
 
+mod channels;
 mod connection;
-mod registry;
 mod thread;
 
 use std::sync::Arc;
