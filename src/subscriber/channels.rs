@@ -12,7 +12,7 @@ use crate::base::parker::Unparker;
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub(crate) struct Channels {
     channels: HashMap<Arc<str>, Channel>,
     /// Channels to subscribe, in the order in which they were asked for.
     wanted: Vec<Arc<str>>,
@@ -20,13 +20,13 @@ pub(crate) struct Registry {
 
 #[derive(Debug)]
 struct Channel {
-    state: State,
+    state: Subscription,
     listeners: Vec<Unparker>,
     deserted: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Subscription {
     Wanted,
     /// Redis confirmed the subscription on the connection that stands.
     Live,
@@ -34,21 +34,21 @@ enum State {
     Refused,
 }
 
-impl Registry {
+impl Channels {
     /// Adds a listener; true if its channel must be subscribed first.
     pub(crate) fn add(&mut self, channel: &Arc<str>, listener: Unparker) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
             wanted.push(Arc::clone(channel));
             Channel {
-                state: State::Wanted,
+                state: Subscription::Wanted,
                 listeners: Vec::new(),
                 deserted: None,
             }
         });
         entry.listeners.push(listener);
         entry.deserted = None;
-        entry.state == State::Wanted
+        entry.state == Subscription::Wanted
     }
 
     /// The listener removed, to be dropped by the caller. A channel that has none left lingers, but is
@@ -64,7 +64,7 @@ impl Registry {
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.deserted = Some(now);
-            if entry.state == State::Wanted {
+            if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
                 self.wanted.retain(|wanted| &**wanted != channel);
             }
@@ -73,10 +73,10 @@ impl Registry {
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
-        self.is(channel, State::Live)
+        self.is(channel, Subscription::Live)
     }
 
-    fn is(&self, channel: &str, state: State) -> bool {
+    fn is(&self, channel: &str, state: Subscription) -> bool {
         self.channels.get(channel).is_some_and(|c| c.state == state)
     }
 
@@ -84,7 +84,7 @@ impl Registry {
     pub(crate) fn next_wanted(&mut self) -> Option<Arc<str>> {
         while !self.wanted.is_empty() {
             let channel = self.wanted.remove(0);
-            if self.is(&channel, State::Wanted) {
+            if self.is(&channel, Subscription::Wanted) {
                 return Some(channel);
             }
         }
@@ -99,7 +99,7 @@ impl Registry {
     /// before it is not heard. `None` if nobody wants it any more.
     pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
         let entry = self.channels.get_mut(channel)?;
-        entry.state = State::Live;
+        entry.state = Subscription::Live;
         Some(entry.listeners.clone())
     }
 
@@ -122,7 +122,7 @@ impl Registry {
 
     pub(crate) fn refused(&mut self, channel: &str) {
         if let Some(entry) = self.channels.get_mut(channel) {
-            entry.state = State::Refused;
+            entry.state = Subscription::Refused;
         }
     }
 
@@ -138,7 +138,7 @@ impl Registry {
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.wanted.clear();
         for (channel, entry) in &mut self.channels {
-            entry.state = State::Wanted;
+            entry.state = Subscription::Wanted;
             self.wanted.push(Arc::clone(channel));
         }
         let listeners = self.channels.values().flat_map(|entry| &entry.listeners);
@@ -158,7 +158,7 @@ impl Registry {
             .collect();
         let gone = expired.into_iter().filter(|channel| {
             let entry = self.channels.remove(channel);
-            entry.is_some_and(|entry| entry.state == State::Live)
+            entry.is_some_and(|entry| entry.state == Subscription::Live)
         });
         gone.collect()
     }
@@ -179,103 +179,103 @@ mod tests {
 
     #[test]
     fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, parker) = pair();
-        assert!(registry.add(&channel(), one));
-        assert_eq!(registry.next_wanted(), Some(channel()));
-        assert_eq!(registry.next_wanted(), None);
-        assert!(!registry.is_live("channel"));
-        let listeners = registry.confirmed("channel").unwrap();
+        assert!(channels.add(&channel(), one));
+        assert_eq!(channels.next_wanted(), Some(channel()));
+        assert_eq!(channels.next_wanted(), None);
+        assert!(!channels.is_live("channel"));
+        let listeners = channels.confirmed("channel").unwrap();
         listeners.iter().for_each(Unparker::unpark);
-        assert!(registry.is_live("channel"));
+        assert!(channels.is_live("channel"));
         assert!(woken(&parker), "a confirmation is worth another try");
         let (two, _sleeper) = pair();
-        assert!(!registry.add(&channel(), two));
+        assert!(!channels.add(&channel(), two));
     }
 
     #[test]
     fn a_message_wakes_those_of_all_locks_that_share_its_channel() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
-        registry.add(&channel(), one);
-        registry.add(&channel(), two);
-        registry
+        channels.add(&channel(), one);
+        channels.add(&channel(), two);
+        channels
             .message("channel")
             .iter()
             .for_each(Unparker::unpark);
         assert!(woken(&first) && woken(&second));
-        assert!(registry.message("another").is_empty());
+        assert!(channels.message("another").is_empty());
     }
 
     #[test]
     fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, _sleeper) = pair();
-        registry.add(&channel(), one.clone());
+        channels.add(&channel(), one.clone());
         // Its subscription is under way when nobody wants it any more.
-        assert_eq!(registry.next_wanted(), Some(channel()));
-        registry.remove("channel", &one, Moment::ZERO);
-        assert!(registry.channels.is_empty());
-        assert!(registry.confirmed("channel").is_none());
+        assert_eq!(channels.next_wanted(), Some(channel()));
+        channels.remove("channel", &one, Moment::ZERO);
+        assert!(channels.channels.is_empty());
+        assert!(channels.confirmed("channel").is_none());
     }
 
     #[test]
     fn a_lost_connection_wakes_all_and_wants_all_again() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
-        registry.add(&channel(), one);
-        registry.add(&channel(), two);
-        registry.next_wanted();
-        registry.confirmed("channel");
-        registry.disconnected().iter().for_each(Unparker::unpark);
+        channels.add(&channel(), one);
+        channels.add(&channel(), two);
+        channels.next_wanted();
+        channels.confirmed("channel");
+        channels.disconnected().iter().for_each(Unparker::unpark);
         assert!(woken(&first) && woken(&second));
-        assert!(!registry.is_live("channel"));
-        assert_eq!(registry.next_wanted(), Some(channel()));
+        assert!(!channels.is_live("channel"));
+        assert_eq!(channels.next_wanted(), Some(channel()));
     }
 
     #[test]
     fn a_deserted_channel_lingers_and_then_goes() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, _sleeper) = pair();
         let start = Moment::ZERO.after(Duration::from_secs(100));
-        registry.add(&channel(), one.clone());
-        registry.next_wanted();
-        registry.confirmed("channel");
-        registry.remove("channel", &one, start);
-        assert!(registry.expire(start.after(LINGER / 2)).is_empty());
-        assert!(registry.is_live("channel"));
+        channels.add(&channel(), one.clone());
+        channels.next_wanted();
+        channels.confirmed("channel");
+        channels.remove("channel", &one, start);
+        assert!(channels.expire(start.after(LINGER / 2)).is_empty());
+        assert!(channels.is_live("channel"));
 
         // Somebody comes back: it stays.
-        registry.add(&channel(), one.clone());
-        assert!(registry.expire(start.after(LINGER * 2)).is_empty());
-        registry.remove("channel", &one, start);
-        assert_eq!(registry.expire(start.after(LINGER)), [channel()]);
-        assert!(!registry.is_live("channel"));
+        channels.add(&channel(), one.clone());
+        assert!(channels.expire(start.after(LINGER * 2)).is_empty());
+        channels.remove("channel", &one, start);
+        assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
+        assert!(!channels.is_live("channel"));
     }
 
     #[test]
     fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, parker) = pair();
-        registry.add(&channel(), one.clone());
-        registry.next_wanted();
-        registry.confirmed("channel");
-        registry.moved("channel").iter().for_each(Unparker::unpark);
+        channels.add(&channel(), one.clone());
+        channels.next_wanted();
+        channels.confirmed("channel");
+        channels.moved("channel").iter().for_each(Unparker::unpark);
         assert!(woken(&parker));
-        assert!(registry.is_empty() && !registry.has("channel", &one));
-        registry.remove("channel", &one, Moment::ZERO);
-        assert!(registry.add(&channel(), one), "it may come back");
+        assert!(channels.is_empty() && !channels.has("channel", &one));
+        channels.remove("channel", &one, Moment::ZERO);
+        assert!(channels.add(&channel(), one), "it may come back");
     }
 
     #[test]
     fn a_refused_channel_is_not_asked_for_again_and_again() {
-        let mut registry = Registry::default();
+        let mut channels = Channels::default();
         let (one, parker) = pair();
-        registry.add(&channel(), one);
-        registry.next_wanted();
-        registry.refused("channel");
-        assert!(!registry.has_wanted() && !registry.is_live("channel") && !woken(&parker));
+        channels.add(&channel(), one);
+        channels.next_wanted();
+        channels.refused("channel");
+        assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
     }
 }

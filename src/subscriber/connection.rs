@@ -6,64 +6,33 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::channels::Registry;
-use super::thread::Worker;
+use super::shared::{Context, Shared};
+use super::thread::SubscriberThread;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
-use crate::observe::{Observer, tell};
-use crate::request::RedisClient;
+use crate::observe::tell;
 use crate::transport::server::Server;
 
 /// What the interrupt of the thread's read may cost the thread that wants to wait.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What all ears of a client have in common.
-#[derive(Debug)]
-pub(super) struct Means {
-    pub(super) redis: Arc<RedisClient>,
-    pub(super) observer: Arc<Observer>,
-    /// Ours alone: a message on it ends a thread's read.
-    pub(super) control: Arc<str>,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
-}
-
 #[derive(Debug)]
 pub(super) struct SubscriberConnection {
     shared: Arc<Shared>,
-    means: Arc<Means>,
+    context: Arc<Context>,
     /// Protects: at most one thread runs.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) server: Arc<Server>,
-    pub(super) state: Mutex<State>,
-    /// Ends the pause before the next attempt to connect.
-    pub(super) stopped: Condvar,
-}
-
-/// Its mutex protects: a channel that is added while the thread is about to read, or reads, has its
-/// adder interrupt that read; one that is added before is seen before the read. And a thread that ends
-/// because nobody listens has said so before the next channel is added.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) registry: Registry,
-    pub(super) running: bool,
-    pub(super) reading: bool,
-    pub(super) stop: bool,
-}
-
 impl SubscriberConnection {
-    pub(super) fn new(server: Arc<Server>, means: Arc<Means>) -> Self {
+    pub(super) fn new(server: Arc<Server>, context: Arc<Context>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 server,
                 state: Mutex::default(),
                 stopped: Condvar::new(),
             }),
-            means,
+            context,
             thread: Mutex::new(None),
         }
     }
@@ -73,12 +42,12 @@ impl SubscriberConnection {
     }
 
     pub(super) fn is_live(&self, channel: &str) -> bool {
-        self.shared.state.lock().registry.is_live(channel)
+        self.shared.state.lock().channels.is_live(channel)
     }
 
     /// Whether this listener is told of messages here: not any more once the channel has moved away.
     pub(super) fn has(&self, channel: &str, unparker: &Unparker) -> bool {
-        self.shared.state.lock().registry.has(channel, unparker)
+        self.shared.state.lock().channels.has(channel, unparker)
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -92,18 +61,18 @@ impl SubscriberConnection {
         unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Unparker> {
         let mut state = self.shared.state.lock();
-        if !state.registry.is_live(channel) {
+        if !state.channels.is_live(channel) {
             return None;
         }
         let unparker = unparker().clone();
-        state.registry.add(channel, unparker.clone());
+        state.channels.add(channel, unparker.clone());
         Some(unparker)
     }
 
     pub(super) fn add(&self, channel: &Arc<str>, unparker: &Unparker, time: Duration) {
         let (interrupt, idle) = {
             let mut state = self.shared.state.lock();
-            let wanted = state.registry.add(channel, unparker.clone());
+            let wanted = state.channels.add(channel, unparker.clone());
             if !wanted {
                 unparker.unpark();
             }
@@ -124,14 +93,14 @@ impl SubscriberConnection {
             .shared
             .state
             .lock()
-            .registry
+            .channels
             .remove(channel, unparker, now);
         drop(removed);
     }
 
     /// Without this the thread looks up by itself, a little later.
     fn interrupt_read(&self, time: Duration) {
-        let Means { redis, control, .. } = &*self.means;
+        let Context { redis, control, .. } = &*self.context;
         if let Err(error) = redis.publish(&self.shared.server, "PUBLISH", control, "", time) {
             tell(move || {
                 tracing::debug!(?error, "the subscriber could not be told of a new channel");
@@ -148,9 +117,9 @@ impl SubscriberConnection {
             }
             state.running = true;
         }
-        let worker = Worker::new(Arc::clone(&self.shared), Arc::clone(&self.means));
-        let observer = &self.means.observer;
-        match observer.spawn("leasehold-subscriber", move || worker.run()) {
+        let body = SubscriberThread::new(Arc::clone(&self.shared), Arc::clone(&self.context));
+        let observer = &self.context.observer;
+        match observer.spawn("leasehold-subscriber", move || body.run()) {
             Ok(handle) => {
                 let ended = thread.replace(handle);
                 drop(thread);

@@ -5,6 +5,7 @@
 
 mod channels;
 mod connection;
+mod shared;
 mod thread;
 
 use std::sync::Arc;
@@ -20,25 +21,26 @@ use crate::observe::Observer;
 use crate::request::RedisClient;
 use crate::topology::Topology;
 use crate::transport::server::Server;
-use connection::{Means, SubscriberConnection};
+use connection::SubscriberConnection;
+use shared::Context;
 
-/// The ears of a client: one on each server that has a lock which somebody waited for.
+/// The connections of a client: one on each server that has a lock which somebody waited for.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     topology: Arc<Topology>,
-    means: Arc<Means>,
-    /// Protects: a server has one ear.
-    ears: Mutex<Vec<Arc<SubscriberConnection>>>,
-    /// There is an ear.
+    context: Arc<Context>,
+    /// Protects: a server has one connection.
+    connections: Mutex<Vec<Arc<SubscriberConnection>>>,
+    /// There is an connection.
     started: AtomicBool,
     process: Process,
 }
 
-/// One waiting thread's ear on a channel.
+/// One waiting thread's connection on a channel.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// `None`: no server is known that has the lock, so there is nothing to hear.
-    ear: Option<Arc<SubscriberConnection>>,
+    connection: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
     unparker: Unparker,
 }
@@ -53,7 +55,7 @@ impl Subscriber {
         command_timeout: Duration,
     ) -> Self {
         Self {
-            means: Arc::new(Means {
+            context: Arc::new(Context {
                 redis,
                 observer,
                 control,
@@ -61,7 +63,7 @@ impl Subscriber {
                 command_timeout,
             }),
             topology,
-            ears: Mutex::default(),
+            connections: Mutex::default(),
             started: AtomicBool::new(false),
             process: Process::current(),
         }
@@ -77,75 +79,85 @@ impl Subscriber {
             return None;
         }
         let server = self.topology.known(key)?;
-        let ear = self
-            .ears
+        let connection = self
+            .connections
             .lock()
             .iter()
-            .find(|ear| ear.is_on(&server))
+            .find(|connection| connection.is_on(&server))
             .cloned()?;
-        let unparker = ear.add_if_live(key.channel(), unparker)?;
-        Some(Listener::new(Some(ear), key, unparker))
+        let unparker = connection.add_if_live(key.channel(), unparker)?;
+        Some(Listener::new(Some(connection), key, unparker))
     }
 
     /// Has `unparker` woken by each message on the lock's channel that falls to it, and once the
     /// subscription is confirmed: what was published before is not heard, so the lock is to be tried
     /// then. Takes no more than `time`.
     pub(crate) fn listen(&self, key: &LockKey, unparker: &Unparker, time: Duration) -> Listener {
-        let ear = self.topology.known(key).map(|server| self.ear_on(server));
-        if let Some(ear) = &ear {
-            ear.add(key.channel(), unparker, time);
+        let connection = self
+            .topology
+            .known(key)
+            .map(|server| self.connection_to(server));
+        if let Some(connection) = &connection {
+            connection.add(key.channel(), unparker, time);
         }
-        Listener::new(ear, key, unparker.clone())
+        Listener::new(connection, key, unparker.clone())
     }
 
     /// Whether it listens at the server that has the lock, as far as is known.
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
-        match (self.topology.known(key), &listener.ear) {
-            (Some(server), Some(ear)) => {
-                ear.is_on(&server) && ear.has(&listener.channel, &listener.unparker)
+        match (self.topology.known(key), &listener.connection) {
+            (Some(server), Some(connection)) => {
+                connection.is_on(&server) && connection.has(&listener.channel, &listener.unparker)
             }
             (Some(_), None) => false,
             (None, _) => true,
         }
     }
 
-    fn ear_on(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
-        let mut ears = self.ears.lock();
-        if let Some(ear) = ears.iter().find(|ear| ear.is_on(&server)) {
-            return Arc::clone(ear);
+    fn connection_to(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
+        let mut connections = self.connections.lock();
+        if let Some(connection) = connections
+            .iter()
+            .find(|connection| connection.is_on(&server))
+        {
+            return Arc::clone(connection);
         }
         // Those of servers that are gone. One that anybody else has may be about to start again.
-        let is_over = |ear: &mut Arc<SubscriberConnection>| {
-            Arc::get_mut(ear).is_some_and(|ear| ear.is_idle())
+        let is_over = |connection: &mut Arc<SubscriberConnection>| {
+            Arc::get_mut(connection).is_some_and(|connection| connection.is_idle())
         };
-        let over: Vec<Arc<SubscriberConnection>> = ears.extract_if(.., is_over).collect();
-        let ear = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.means)));
-        ears.push(Arc::clone(&ear));
+        let over: Vec<Arc<SubscriberConnection>> = connections.extract_if(.., is_over).collect();
+        let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
+        connections.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
-        drop(ears);
-        over.iter().for_each(|ear| ear.join());
-        ear
+        drop(connections);
+        over.iter().for_each(|connection| connection.join());
+        connection
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        let ears = std::mem::take(self.ears.get_mut());
+        let connections = std::mem::take(self.connections.get_mut());
         if !self.process.is_current() {
             // There are no such threads here.
-            std::mem::forget(ears);
+            std::mem::forget(connections);
             return;
         }
         // All are told before the first is waited for.
-        ears.iter().for_each(|ear| ear.stop());
-        ears.iter().for_each(|ear| ear.join());
+        connections.iter().for_each(|connection| connection.stop());
+        connections.iter().for_each(|connection| connection.join());
     }
 }
 
 impl Listener {
-    fn new(ear: Option<Arc<SubscriberConnection>>, key: &LockKey, unparker: Unparker) -> Self {
+    fn new(
+        connection: Option<Arc<SubscriberConnection>>,
+        key: &LockKey,
+        unparker: Unparker,
+    ) -> Self {
         Self {
-            ear,
+            connection,
             channel: Arc::clone(key.channel()),
             unparker,
         }
@@ -153,16 +165,16 @@ impl Listener {
 
     /// Whether messages arrive; if not, only polling tells of a release.
     pub(crate) fn is_live(&self) -> bool {
-        self.ear
+        self.connection
             .as_ref()
-            .is_some_and(|ear| ear.is_live(&self.channel))
+            .is_some_and(|connection| connection.is_live(&self.channel))
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(ear) = &self.ear {
-            ear.remove(&self.channel, &self.unparker);
+        if let Some(connection) = &self.connection {
+            connection.remove(&self.channel, &self.unparker);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::connection::{Means, Shared};
+use super::shared::{Context, Shared};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
@@ -26,9 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Between attempts where the server does not allow us to subscribe at all.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-pub(super) struct Worker {
+pub(super) struct SubscriberThread {
     shared: Arc<Shared>,
-    means: Arc<Means>,
+    context: Arc<Context>,
     /// Between attempts to connect.
     pauses: Backoff,
     /// Attempts that failed since the last that did not.
@@ -39,11 +39,11 @@ pub(super) struct Worker {
     told_refusal: bool,
 }
 
-impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, means: Arc<Means>) -> Self {
+impl SubscriberThread {
+    pub(super) fn new(shared: Arc<Shared>, context: Arc<Context>) -> Self {
         Self {
             shared,
-            means,
+            context,
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             failures: 0,
             refused: false,
@@ -64,8 +64,8 @@ impl Worker {
             let woken = {
                 let mut state = self.shared.state.lock();
                 state.reading = false;
-                state.registry.expire(Moment::now());
-                state.registry.disconnected()
+                state.channels.expire(Moment::now());
+                state.channels.disconnected()
             };
             woken.iter().for_each(Unparker::unpark);
             let pause = self.pauses.next();
@@ -77,7 +77,7 @@ impl Worker {
     /// come back. Where listening is forbidden the thread stays, so that this is told once.
     fn is_over(&self) -> bool {
         let mut state = self.shared.state.lock();
-        let deserted = self.failures > 0 && !self.refused && state.registry.is_empty();
+        let deserted = self.failures > 0 && !self.refused && state.channels.is_empty();
         state.running = !(state.stop || deserted);
         !state.running
     }
@@ -95,8 +95,8 @@ impl Worker {
         let result = self.connect().and_then(|mut connection| {
             self.pauses.reset();
             if std::mem::take(&mut self.failures) > 0 {
-                let means = &self.means;
-                means.observer.reconnected(self.shared.server.name());
+                let context = &self.context;
+                context.observer.reconnected(self.shared.server.name());
             }
             self.listen(&mut connection)
         });
@@ -113,11 +113,11 @@ impl Worker {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let Means {
+        let Context {
             control,
             connect_timeout,
             ..
-        } = &*self.means;
+        } = &*self.context;
         let mut connection = self.shared.server.node.open(*connect_timeout)?;
         self.exchange(&mut connection, "SUBSCRIBE", control)?;
         Ok(connection)
@@ -132,7 +132,7 @@ impl Worker {
                 if state.stop {
                     return Ok(());
                 }
-                state.registry.expire(Moment::now())
+                state.channels.expire(Moment::now())
             };
             for channel in expired {
                 self.unsubscribe(connection, &channel)?;
@@ -164,13 +164,13 @@ impl Worker {
     }
 
     fn next_wanted(&self) -> Option<Arc<str>> {
-        self.shared.state.lock().registry.next_wanted()
+        self.shared.state.lock().channels.next_wanted()
     }
 
     /// False if there is something to do first.
     fn about_to_read(&self) -> bool {
         let mut state = self.shared.state.lock();
-        state.reading = !state.stop && !state.registry.has_wanted();
+        state.reading = !state.stop && !state.channels.has_wanted();
         state.reading
     }
 
@@ -181,7 +181,7 @@ impl Worker {
     ) -> RedisResult<()> {
         match self.subscribe(connection, channel) {
             Ok(()) => {
-                let confirmed = self.shared.state.lock().registry.confirmed(channel);
+                let confirmed = self.shared.state.lock().channels.confirmed(channel);
                 let Some(woken) = confirmed else {
                     return self.unsubscribe(connection, channel);
                 };
@@ -193,7 +193,7 @@ impl Worker {
                 Ok(())
             }
             Err(error) if RetryAction::on(&error) == RetryAction::Refuse => {
-                self.shared.state.lock().registry.refused(channel);
+                self.shared.state.lock().channels.refused(channel);
                 if !std::mem::replace(&mut self.told_refusal, true) {
                     let channel = Arc::clone(channel);
                     tell(move || {
@@ -240,7 +240,7 @@ impl Worker {
         command: &str,
         argument: &str,
     ) -> RedisResult<()> {
-        connection.set_time_limit(self.means.command_timeout);
+        connection.set_time_limit(self.context.command_timeout);
         let mut request = redis::cmd(command);
         if !argument.is_empty() {
             request.arg(argument);
@@ -265,7 +265,7 @@ impl Worker {
         };
         match kind {
             b"message" | b"smessage" => {
-                let woken = self.shared.state.lock().registry.message(channel).to_vec();
+                let woken = self.shared.state.lock().channels.message(channel).to_vec();
                 woken.iter().for_each(Unparker::unpark);
             }
             b"sunsubscribe" => self.moved(channel),
@@ -276,7 +276,7 @@ impl Worker {
 
     /// Those who listen try again, are told by that where the lock is now, and listen there.
     fn moved(&self, channel: &str) {
-        let woken = self.shared.state.lock().registry.moved(channel);
+        let woken = self.shared.state.lock().channels.moved(channel);
         woken.iter().for_each(Unparker::unpark);
     }
 }

@@ -1,0 +1,46 @@
+//! What the subscriber's threads share with the threads that wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::channels::Channels;
+use crate::observe::Observer;
+use crate::request::RedisClient;
+use crate::transport::server::Server;
+
+/// What all subscriber connections of a client use.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) redis: Arc<RedisClient>,
+    pub(super) observer: Arc<Observer>,
+    /// A channel of this client alone: a message on it ends a thread's read.
+    pub(super) control: Arc<str>,
+    pub(super) connect_timeout: Duration,
+    pub(super) command_timeout: Duration,
+}
+
+/// What one subscriber thread shares with the threads that wait.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) server: Arc<Server>,
+    pub(super) state: Mutex<ThreadState>,
+    /// Ends the pause before the next attempt to connect.
+    pub(super) stopped: Condvar,
+}
+
+/// Its mutex protects two invariants:
+///
+/// * No new channel stays unseen. A thread that adds one while the subscriber thread reads, or is
+///   about to read, interrupts that read. The subscriber thread sees an earlier one before it
+///   reads.
+/// * A subscriber thread that ends because no thread waits clears `running` before the next
+///   channel can be added.
+#[derive(Debug, Default)]
+pub(super) struct ThreadState {
+    pub(super) channels: Channels,
+    pub(super) running: bool,
+    pub(super) reading: bool,
+    pub(super) stop: bool,
+}
