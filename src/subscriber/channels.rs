@@ -1,4 +1,4 @@
-//! Who listens to which channel. Pure: no clock, no I/O, no lock.
+//! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 
-/// A channel that nobody listens to any more stays subscribed for so long: a lock that is contended
-/// again and again is not subscribed again and again.
+/// How long a channel stays subscribed after its last listener is removed, so that a lock with
+/// frequent contention does not cost a new subscription each time.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     channels: HashMap<Arc<str>, Channel>,
-    /// Channels to subscribe, in the order in which they were asked for.
+    /// Channels to subscribe, in the order in which they were added.
     wanted: Vec<Arc<str>>,
 }
 
@@ -22,20 +22,21 @@ pub(crate) struct Channels {
 struct Channel {
     state: Subscription,
     listeners: Vec<Unparker>,
-    deserted: Option<Moment>,
+    /// When its last listener was removed.
+    unused_since: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subscription {
     Wanted,
-    /// Redis confirmed the subscription on the connection that stands.
+    /// Redis confirmed the subscription on the current connection.
     Live,
-    /// Redis refused it.
+    /// Redis refused the subscription.
     Refused,
 }
 
 impl Channels {
-    /// Adds a listener; true if its channel must be subscribed first.
+    /// Adds a listener. Returns true if its channel is not subscribed yet.
     pub(crate) fn add(&mut self, channel: &Arc<str>, listener: Unparker) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
@@ -43,16 +44,16 @@ impl Channels {
             Channel {
                 state: Subscription::Wanted,
                 listeners: Vec::new(),
-                deserted: None,
+                unused_since: None,
             }
         });
         entry.listeners.push(listener);
-        entry.deserted = None;
+        entry.unused_since = None;
         entry.state == Subscription::Wanted
     }
 
-    /// The listener removed, to be dropped by the caller. A channel that has none left lingers, but is
-    /// forgotten at once if Redis has not been asked for it yet.
+    /// Removes a listener, and returns it so that the caller can drop it without a mutex. A channel
+    /// without listeners stays for [`LINGER`], or is forgotten at once if it is still wanted.
     pub(crate) fn remove(
         &mut self,
         channel: &str,
@@ -63,7 +64,7 @@ impl Channels {
         let at = entry.listeners.iter().position(|l| l.same_as(listener))?;
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
-            entry.deserted = Some(now);
+            entry.unused_since = Some(now);
             if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
                 self.wanted.retain(|wanted| &**wanted != channel);
@@ -80,7 +81,8 @@ impl Channels {
         self.channels.get(channel).is_some_and(|c| c.state == state)
     }
 
-    /// The next channel to subscribe. It stays wanted until it is confirmed or refused.
+    /// Returns the next channel to subscribe. The channel stays wanted until its subscription is
+    /// confirmed or refused.
     pub(crate) fn next_wanted(&mut self) -> Option<Arc<str>> {
         while !self.wanted.is_empty() {
             let channel = self.wanted.remove(0);
@@ -95,22 +97,24 @@ impl Channels {
         !self.wanted.is_empty()
     }
 
-    /// Redis confirmed the subscription. Those who listen try once more, because what was published
-    /// before it is not heard. `None` if nobody wants it any more.
+    /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
+    /// acquire their locks because they missed earlier messages; `None` if the channel was
+    /// forgotten meanwhile.
     pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
         let entry = self.channels.get_mut(channel)?;
         entry.state = Subscription::Live;
         Some(entry.listeners.clone())
     }
 
-    /// The channel is another server's now. Those who listened here are to listen there.
+    /// Forgets a channel that has moved to another server. Returns its listeners, which must
+    /// register there.
     pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
         self.wanted.retain(|wanted| &**wanted != channel);
         let entry = self.channels.remove(channel);
         entry.map_or(Vec::new(), |entry| entry.listeners)
     }
 
-    /// Whether this listener is (still) told of messages on the channel.
+    /// True if this listener is registered for the channel.
     pub(crate) fn has(&self, channel: &str, listener: &Unparker) -> bool {
         let entry = self.channels.get(channel);
         entry.is_some_and(|entry| entry.listeners.iter().any(|l| l.same_as(listener)))
@@ -126,15 +130,15 @@ impl Channels {
         }
     }
 
-    /// Those who are to try after a message. Each stands for another lock: of all threads that want
-    /// one lock only the one with the turn listens, but locks can share a channel, as `a` and `{a}` do.
+    /// Returns the listeners to unpark after a message. Each waits for another lock: only the thread
+    /// with the ticket of a lock listens, but locks such as `a` and `{a}` share a channel.
     pub(crate) fn message(&self, channel: &str) -> &[Unparker] {
         let entry = self.channels.get(channel);
         entry.map_or(&[], |entry| entry.listeners.as_slice())
     }
 
-    /// The connection is gone, and with it every subscription. Everybody must try, because nobody
-    /// knows what was missed.
+    /// Records that the connection, and so every subscription, is gone. Returns all listeners, which
+    /// must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.wanted.clear();
         for (channel, entry) in &mut self.channels {
@@ -145,22 +149,22 @@ impl Channels {
         listeners.cloned().collect()
     }
 
-    /// Forgets the channels that have been deserted for long enough; those are to be unsubscribed.
+    /// Forgets the channels that have been unused for [`LINGER`]. Returns those to unsubscribe.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Arc<str>> {
         let expired: Vec<Arc<str>> = self
             .channels
             .iter()
             .filter(|(_, entry)| {
-                let left = entry.deserted;
-                left.is_some_and(|since| since.after(LINGER) <= now)
+                let unused = entry.unused_since;
+                unused.is_some_and(|since| since.after(LINGER) <= now)
             })
             .map(|(channel, _)| Arc::clone(channel))
             .collect();
-        let gone = expired.into_iter().filter(|channel| {
+        let subscribed = expired.into_iter().filter(|channel| {
             let entry = self.channels.remove(channel);
             entry.is_some_and(|entry| entry.state == Subscription::Live)
         });
-        gone.collect()
+        subscribed.collect()
     }
 }
 
@@ -188,13 +192,13 @@ mod tests {
         let listeners = channels.confirmed("channel").unwrap();
         listeners.iter().for_each(Unparker::unpark);
         assert!(channels.is_live("channel"));
-        assert!(woken(&parker), "a confirmation is worth another try");
+        assert!(woken(&parker), "a confirmation wakes its listeners");
         let (two, _sleeper) = pair();
         assert!(!channels.add(&channel(), two));
     }
 
     #[test]
-    fn a_message_wakes_those_of_all_locks_that_share_its_channel() {
+    fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
         let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
@@ -213,7 +217,7 @@ mod tests {
         let mut channels = Channels::default();
         let (one, _sleeper) = pair();
         channels.add(&channel(), one.clone());
-        // Its subscription is under way when nobody wants it any more.
+        // Its subscription is on its way when its last listener is removed.
         assert_eq!(channels.next_wanted(), Some(channel()));
         channels.remove("channel", &one, Moment::ZERO);
         assert!(channels.channels.is_empty());
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_wakes_all_and_wants_all_again() {
+    fn a_lost_connection_wakes_all_listeners_and_wants_all_channels_again() {
         let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deserted_channel_lingers_and_then_goes() {
+    fn an_unused_channel_lingers_and_is_then_unsubscribed() {
         let mut channels = Channels::default();
         let (one, _sleeper) = pair();
         let start = Moment::ZERO.after(Duration::from_secs(100));
@@ -247,7 +251,7 @@ mod tests {
         assert!(channels.expire(start.after(LINGER / 2)).is_empty());
         assert!(channels.is_live("channel"));
 
-        // Somebody comes back: it stays.
+        // A new listener keeps it.
         channels.add(&channel(), one.clone());
         assert!(channels.expire(start.after(LINGER * 2)).is_empty());
         channels.remove("channel", &one, start);
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_channel_is_not_asked_for_again_and_again() {
+    fn a_refused_channel_is_not_wanted_again() {
         let mut channels = Channels::default();
         let (one, parker) = pair();
         channels.add(&channel(), one);

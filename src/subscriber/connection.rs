@@ -1,4 +1,4 @@
-//! The face of one listening thread, which starts with the first wait at its server.
+//! The subscriber connection to one server. Its thread starts with the first wait there.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,14 +13,14 @@ use crate::base::parker::Unparker;
 use crate::observe::tell;
 use crate::transport::server::Server;
 
-/// What the interrupt of the thread's read may cost the thread that wants to wait.
+/// The longest time that a thread that begins to wait spends on interrupting the subscriber's read.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct SubscriberConnection {
     shared: Arc<Shared>,
     context: Arc<Context>,
-    /// Protects: at most one thread runs.
+    /// Its mutex protects: at most one thread runs.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -45,7 +45,8 @@ impl SubscriberConnection {
         self.shared.state.lock().channels.is_live(channel)
     }
 
-    /// Whether this listener is told of messages here: not any more once the channel has moved away.
+    /// True if `unparker` is registered for the channel. False once the channel has moved to
+    /// another server.
     pub(super) fn has(&self, channel: &str, unparker: &Unparker) -> bool {
         self.shared.state.lock().channels.has(channel, unparker)
     }
@@ -54,7 +55,7 @@ impl SubscriberConnection {
         !self.shared.state.lock().running
     }
 
-    /// Adds the listener if its channel is subscribed already.
+    /// Registers an unparker if its channel is already subscribed.
     pub(super) fn add_if_live<'a>(
         &self,
         channel: &Arc<str>,
@@ -98,12 +99,13 @@ impl SubscriberConnection {
         drop(removed);
     }
 
-    /// Without this the thread looks up by itself, a little later.
+    /// Makes the subscriber thread see a new channel at once. If this fails, the thread sees it when
+    /// its read times out.
     fn interrupt_read(&self, time: Duration) {
         let Context { redis, control, .. } = &*self.context;
         if let Err(error) = redis.publish(&self.shared.server, "PUBLISH", control, "", time) {
             tell(move || {
-                tracing::debug!(?error, "the subscriber could not be told of a new channel");
+                tracing::debug!(?error, "could not interrupt the subscriber's read");
             });
         }
     }
@@ -123,19 +125,19 @@ impl SubscriberConnection {
             Ok(handle) => {
                 let ended = thread.replace(handle);
                 drop(thread);
-                // It has said that it ends, and does nothing any more.
+                // It has cleared `running`, which is the last thing that it does.
                 ended.map(JoinHandle::join);
             }
-            // Waiting goes on by polling, and the next wait tries again.
+            // Waiting threads poll, and the next wait tries to start the thread again.
             Err(error) => {
                 self.shared.state.lock().running = false;
                 drop(thread);
-                tell(move || tracing::warn!(%error, "the subscriber thread could not be started"));
+                tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
             }
         }
     }
 
-    /// Has the thread end.
+    /// Makes the thread end.
     pub(super) fn stop(&self) {
         let interrupt = {
             let mut state = self.shared.state.lock();
@@ -152,7 +154,7 @@ impl SubscriberConnection {
     pub(super) fn join(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            // A thread that panicked has nothing more to say.
+            // The result does not matter: the thread catches panics and logs errors.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,8 @@
-//! Wake-up: threads that listen for the releases that other processes announce.
+//! Wake-up: threads that listen for the releases that other clients publish.
 //!
-//! A message is a hint. It is worth a try, and missing it costs time but never progress: whoever
-//! waits also has the lease that Redis told, and a poll where there is no subscription.
+//! A message is a hint: it makes a waiting thread try to acquire the lock. A missed message costs
+//! time but never progress, because a waiting thread also tries when the lease that Redis reported
+//! is over, and polls while it has no subscription.
 
 mod channels;
 mod connection;
@@ -24,22 +25,23 @@ use crate::transport::server::Server;
 use connection::SubscriberConnection;
 use shared::Context;
 
-/// The connections of a client: one on each server that has a lock which somebody waited for.
+/// The subscriber connections of a client: one for each server that has a lock for which a thread
+/// has waited.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     topology: Arc<Topology>,
     context: Arc<Context>,
-    /// Protects: a server has one connection.
+    /// Its mutex protects: a server has at most one connection.
     connections: Mutex<Vec<Arc<SubscriberConnection>>>,
-    /// There is an connection.
+    /// True once `connections` has an element. Read without the mutex.
     started: AtomicBool,
     process: Process,
 }
 
-/// One waiting thread's connection on a channel.
+/// The registration of one waiting thread for the messages of one channel.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    /// `None`: no server is known that has the lock, so there is nothing to hear.
+    /// `None` if the server that has the lock is not known. Then no message arrives.
     connection: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
     unparker: Unparker,
@@ -69,7 +71,8 @@ impl Subscriber {
         }
     }
 
-    /// Listens, if that takes no subscription: from here on no release is missed.
+    /// Registers the calling thread if the lock's channel is already subscribed. From then on it
+    /// misses no message.
     pub(crate) fn listen_if_live<'a>(
         &self,
         key: &LockKey,
@@ -89,9 +92,9 @@ impl Subscriber {
         Some(Listener::new(Some(connection), key, unparker))
     }
 
-    /// Has `unparker` woken by each message on the lock's channel that falls to it, and once the
-    /// subscription is confirmed: what was published before is not heard, so the lock is to be tried
-    /// then. Takes no more than `time`.
+    /// Registers `unparker` for the lock's channel. Each message unparks it, and so does the
+    /// confirmation of the subscription: an earlier message was missed, so the caller must try to
+    /// acquire the lock then. Takes at most `time`.
     pub(crate) fn listen(&self, key: &LockKey, unparker: &Unparker, time: Duration) -> Listener {
         let connection = self
             .topology
@@ -103,7 +106,8 @@ impl Subscriber {
         Listener::new(connection, key, unparker.clone())
     }
 
-    /// Whether it listens at the server that has the lock, as far as is known.
+    /// True if the listener is registered at the server that has the lock, or if that server is not
+    /// known.
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
         match (self.topology.known(key), &listener.connection) {
             (Some(server), Some(connection)) => {
@@ -122,16 +126,17 @@ impl Subscriber {
         {
             return Arc::clone(connection);
         }
-        // Those of servers that are gone. One that anybody else has may be about to start again.
-        let is_over = |connection: &mut Arc<SubscriberConnection>| {
+        // Connections to servers that are gone. A connection that a listener still has may start
+        // its thread again.
+        let is_unused = |connection: &mut Arc<SubscriberConnection>| {
             Arc::get_mut(connection).is_some_and(|connection| connection.is_idle())
         };
-        let over: Vec<Arc<SubscriberConnection>> = connections.extract_if(.., is_over).collect();
+        let unused: Vec<_> = connections.extract_if(.., is_unused).collect();
         let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
         connections.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
         drop(connections);
-        over.iter().for_each(|connection| connection.join());
+        unused.iter().for_each(|connection| connection.join());
         connection
     }
 }
@@ -140,11 +145,11 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         let connections = std::mem::take(self.connections.get_mut());
         if !self.process.is_current() {
-            // There are no such threads here.
+            // A forked child has the handles of these threads, but not the threads.
             std::mem::forget(connections);
             return;
         }
-        // All are told before the first is waited for.
+        // All threads end at the same time.
         connections.iter().for_each(|connection| connection.stop());
         connections.iter().for_each(|connection| connection.join());
     }
@@ -163,7 +168,7 @@ impl Listener {
         }
     }
 
-    /// Whether messages arrive; if not, only polling tells of a release.
+    /// True if the channel is subscribed. Without a subscription the thread has to poll.
     pub(crate) fn is_live(&self) -> bool {
         self.connection
             .as_ref()

@@ -1,4 +1,5 @@
-//! The listening loop: connect, subscribe what is wanted, read, wake; on any failure begin anew.
+//! The subscriber thread: connects, subscribes to the wanted channels, reads messages and unparks
+//! waiting threads. After any failure it connects again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,15 +16,17 @@ use crate::script::Publish;
 use crate::transport::connection::Connection;
 use crate::transport::retry_action::RetryAction;
 
-/// The longest read: how late a lingering channel is dropped, and a missed interrupt made up for.
+/// The longest read. It bounds how late an unused channel is unsubscribed, and how late a new
+/// channel is seen if the interrupt of the read failed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// After so long without a word from the server it is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(5);
+/// Sends a PING after this time without any data from the server.
+const PING_AFTER: Duration = Duration::from_secs(5);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Between attempts where the server does not allow us to subscribe at all.
+
+/// Between attempts to connect if the user may not subscribe.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) struct SubscriberThread {
@@ -31,12 +34,12 @@ pub(super) struct SubscriberThread {
     context: Arc<Context>,
     /// Between attempts to connect.
     pauses: Backoff,
-    /// Attempts that failed since the last that did not.
+    /// Attempts that failed since the last success.
     failures: u32,
-    /// The last one was forbidden.
+    /// The last attempt failed because the user may not subscribe.
     refused: bool,
-    /// It was said that a channel is forbidden. There may be as many as there are locks.
-    told_refusal: bool,
+    /// A refused channel was logged. Only the first one is, because every lock may have one.
+    logged_refusal: bool,
 }
 
 impl SubscriberThread {
@@ -47,20 +50,20 @@ impl SubscriberThread {
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             failures: 0,
             refused: false,
-            told_refusal: false,
+            logged_refusal: false,
         }
     }
 
     pub(super) fn run(mut self) {
-        while !self.is_over() {
-            // Should anything panic in it, that is the end of the connection, and of nothing else.
+        while !self.ends() {
+            // A panic ends the connection, but not the thread.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             self.refused = match connection {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => RetryAction::on(&error) == RetryAction::Refuse,
                 Err(_) => false,
             };
-            // Whatever was published since the failure is missed.
+            // These threads may have missed messages since the failure.
             let woken = {
                 let mut state = self.shared.state.lock();
                 state.reading = false;
@@ -69,20 +72,21 @@ impl SubscriberThread {
             };
             woken.iter().for_each(Unparker::unpark);
             let pause = self.pauses.next();
-            self.rest(if self.refused { REFUSED_PAUSE } else { pause });
+            self.pause(if self.refused { REFUSED_PAUSE } else { pause });
         }
     }
 
-    /// The client is gone; or nobody listens at a server that is not to be reached, which may never
-    /// come back. Where listening is forbidden the thread stays, so that this is told once.
-    fn is_over(&self) -> bool {
+    /// Decides whether the thread ends, and records it. It ends with its client, or if no thread
+    /// waits and the server cannot be reached, because that server may be gone. It stays if the
+    /// user may not subscribe, so that this is logged once.
+    fn ends(&self) -> bool {
         let mut state = self.shared.state.lock();
-        let deserted = self.failures > 0 && !self.refused && state.channels.is_empty();
-        state.running = !(state.stop || deserted);
+        let is_unused = self.failures > 0 && !self.refused && state.channels.is_empty();
+        state.running = !(state.stop || is_unused);
         !state.running
     }
 
-    fn rest(&self, pause: Duration) {
+    fn pause(&self, pause: Duration) {
         let end = Moment::now().after(pause);
         let mut state = self.shared.state.lock();
         while !state.stop && !end.is_past() {
@@ -90,7 +94,7 @@ impl SubscriberThread {
         }
     }
 
-    /// Opens a connection and serves it; `Ok`: the client is gone.
+    /// Opens a connection and reads from it. Returns `Ok` when the client is dropped.
     fn serve(&mut self) -> RedisResult<()> {
         let result = self.connect().and_then(|mut connection| {
             self.pauses.reset();
@@ -105,7 +109,7 @@ impl SubscriberThread {
             if self.failures == 1 {
                 let (node, error) = (Arc::clone(self.shared.server.name()), error.clone());
                 tell(move || {
-                    tracing::warn!(%node, %error, "no subscription; locks are polled until there is one");
+                    tracing::warn!(%node, %error, "not subscribed; waiting threads poll until it is");
                 });
             }
         }
@@ -123,9 +127,9 @@ impl SubscriberThread {
         Ok(connection)
     }
 
-    /// Serves one connection; `Ok`: the client is gone.
+    /// Reads from a connection until it fails. Returns `Ok` when the client is dropped.
     fn listen(&mut self, connection: &mut Connection) -> RedisResult<()> {
-        let mut heard = Moment::now();
+        let mut received_at = Moment::now();
         loop {
             let expired = {
                 let mut state = self.shared.state.lock();
@@ -140,9 +144,9 @@ impl SubscriberThread {
             while let Some(channel) = self.next_wanted() {
                 self.subscribe_one(connection, &channel)?;
             }
-            if heard.after(SILENCE).is_past() {
+            if received_at.after(PING_AFTER).is_past() {
                 self.exchange(connection, "PING", "")?;
-                heard = Moment::now();
+                received_at = Moment::now();
             }
             if !self.about_to_read() {
                 continue;
@@ -152,9 +156,9 @@ impl SubscriberThread {
             self.shared.state.lock().reading = false;
             match message {
                 Ok(message) => {
-                    heard = Moment::now();
-                    if !self.hear(&message) {
-                        return Err(not_asked_for());
+                    received_at = Moment::now();
+                    if !self.handle_push(&message) {
+                        return Err(unexpected_reply());
                     }
                 }
                 Err(error) if error.is_timeout() => {}
@@ -167,7 +171,7 @@ impl SubscriberThread {
         self.shared.state.lock().channels.next_wanted()
     }
 
-    /// False if there is something to do first.
+    /// Records that a read begins. Returns false if there is something to do first.
     fn about_to_read(&self) -> bool {
         let mut state = self.shared.state.lock();
         state.reading = !state.stop && !state.channels.has_wanted();
@@ -194,13 +198,13 @@ impl SubscriberThread {
             }
             Err(error) if RetryAction::on(&error) == RetryAction::Refuse => {
                 self.shared.state.lock().channels.refused(channel);
-                if !std::mem::replace(&mut self.told_refusal, true) {
+                if !std::mem::replace(&mut self.logged_refusal, true) {
                     let channel = Arc::clone(channel);
                     tell(move || {
                         tracing::warn!(
                             %channel,
                             %error,
-                            "a channel may not be subscribed; its lock is polled, and so is every such lock"
+                            "the user may not subscribe to a channel; locks with such channels are polled"
                         );
                     });
                 }
@@ -224,16 +228,16 @@ impl SubscriberThread {
             Publish::ToShard => "SUNSUBSCRIBE",
         };
         match self.exchange(connection, command, channel) {
-            // There is no such subscription any more.
+            // The channel has moved to another server, which ended the subscription.
             Err(error) if RetryAction::on(&error) == RetryAction::Redirect => Ok(()),
             result => result,
         }
     }
 
-    /// Sends one command and waits for its reply; messages that come before it are delivered.
+    /// Sends one command and waits for its reply. Messages that arrive before it are delivered.
     ///
-    /// After a time-out the connection is never used again: the next message would be taken for this
-    /// reply.
+    /// The connection must not be used after a timeout, because the late reply could be taken for
+    /// the reply to a later command.
     fn exchange(
         &self,
         connection: &mut Connection,
@@ -248,18 +252,18 @@ impl SubscriberThread {
         connection.send(&request.get_packed_command())?;
         loop {
             let reply = connection.receive()?;
-            if answers(&reply, command, argument) {
+            if is_reply_to(&reply, command, argument) {
                 return Ok(());
             }
-            if !self.hear(&reply) {
-                return Err(not_asked_for());
+            if !self.handle_push(&reply) {
+                return Err(unexpected_reply());
             }
         }
     }
 
-    /// What comes without being asked for: a message, or the end of a subscription whose channel has
-    /// moved to another server. False if it is neither.
-    fn hear(&self, reply: &Value) -> bool {
+    /// Handles data that no command requested: a message, or the end of a subscription whose channel
+    /// has moved to another server. Returns false for anything else.
+    fn handle_push(&self, reply: &Value) -> bool {
         let Some((kind, channel)) = kind_and_channel(reply) else {
             return false;
         };
@@ -274,18 +278,23 @@ impl SubscriberThread {
         true
     }
 
-    /// Those who listen try again, are told by that where the lock is now, and listen there.
+    /// Unparks the listeners. They try to acquire the lock, which tells them its new server, and
+    /// listen there.
     fn moved(&self, channel: &str) {
         let woken = self.shared.state.lock().channels.moved(channel);
         woken.iter().for_each(Unparker::unpark);
     }
 }
 
-fn not_asked_for() -> RedisError {
-    RedisError::from((redis::ErrorKind::Parse, "a reply that was not asked for"))
+fn unexpected_reply() -> RedisError {
+    RedisError::from((
+        redis::ErrorKind::Parse,
+        "an unexpected reply to the subscriber",
+    ))
 }
 
-/// Of `["message", channel, text]`, `["subscribe", channel, count]`, `["pong", ""]` and the like.
+/// The first two elements of replies such as `["message", channel, text]`,
+/// `["subscribe", channel, count]` and `["pong", ""]`.
 fn kind_and_channel(reply: &Value) -> Option<(&[u8], &str)> {
     match reply {
         Value::Array(parts) => match &parts[..] {
@@ -298,7 +307,7 @@ fn kind_and_channel(reply: &Value) -> Option<(&[u8], &str)> {
     }
 }
 
-fn answers(reply: &Value, command: &str, argument: &str) -> bool {
+fn is_reply_to(reply: &Value, command: &str, argument: &str) -> bool {
     let kind = match command {
         "PING" => "pong",
         other => other,
