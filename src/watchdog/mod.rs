@@ -1,7 +1,7 @@
 //! Renewal: one thread keeps the leases of all locks that a client holds, and tells the holder of a
 //! lock that is gone.
 
-mod errands;
+mod cleanup;
 mod registry;
 #[cfg(test)]
 mod tests;
