@@ -316,7 +316,7 @@ pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudge
 /// Releases in the background what `owner`, who is no more, may hold.
 pub(super) fn withdraw(core: &Core, key: &LockKey, owner: OwnerId, terms: Terms) {
     let lease = Duration::from_millis(terms.millis);
-    core.watchdog.withdraw(key.clone(), owner, lease);
+    core.watchdog.release_orphan(key.clone(), owner, lease);
 }
 
 /// A further level of a hold that this thread has.

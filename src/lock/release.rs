@@ -233,7 +233,7 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     }
     let key = hold.key().clone();
     core.watchdog
-        .withdraw(key, hold.owner(), hold.lease_ends().left());
+        .release_orphan(key, hold.owner(), hold.lease_ends().left());
     error
 }
 

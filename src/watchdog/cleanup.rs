@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use super::thread::{Worker, guarded};
-use super::{Id, Renew, Withdrawal};
+use super::thread::{WatchdogThread, guarded};
+use super::{Id, Orphan, Renew};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::{self, Call, Count, Verdict};
 use crate::transport::retry_action::RetryAction;
 
-impl Worker {
+impl WatchdogThread {
     /// Writes the counts of which nobody knows whether Redis has them. A failure is of no account: it is
     /// tried again.
-    pub(super) fn settle(&mut self, due: &[(Id, Arc<dyn Renew>)], until: Moment) {
+    pub(super) fn write_counts(&mut self, due: &[(Id, Arc<dyn Renew>)], until: Moment) {
         let now = Moment::now();
         let counts: Vec<(&Arc<dyn Renew>, Count)> = due
             .iter()
@@ -34,36 +34,36 @@ impl Worker {
 
     /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
     /// server that hangs must not cost them their time.
-    pub(super) fn withdraw(
+    pub(super) fn release_orphans(
         &mut self,
-        withdrawals: Vec<Withdrawal>,
+        orphans: Vec<Orphan>,
         after_renewals: bool,
         until: Moment,
     ) {
-        let (now, later): (Vec<_>, Vec<_>) = withdrawals
+        let (now, later): (Vec<_>, Vec<_>) = orphans
             .into_iter()
-            .partition(|w| !after_renewals || !self.batch_client.is_cut_off(&w.key));
+            .partition(|orphan| !after_renewals || !self.batch_client.is_cut_off(&orphan.key));
         // The time for another try of such a server belongs to its renewals.
-        later.into_iter().for_each(|w| self.put_off(w));
+        later.into_iter().for_each(|orphan| self.postpone(orphan));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()
-            .map(|w| (&w.key, script::release(&w.key, &w.owner)))
+            .map(|orphan| (&orphan.key, script::release(&orphan.key, &orphan.owner)))
             .collect();
         let replies = self.batch_client.ask_by_source(&requests, until);
-        for (withdrawal, (reply, _)) in now.into_iter().zip(replies) {
+        for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}
                 Err(error) if RetryAction::on(&error) == RetryAction::WrongType => {}
-                Err(_) => self.put_off(withdrawal),
+                Err(_) => self.postpone(orphan),
             }
         }
     }
 
-    pub(super) fn put_off(&self, mut withdrawal: Withdrawal) {
-        if withdrawal.until.is_past() {
+    pub(super) fn postpone(&self, mut orphan: Orphan) {
+        if orphan.until.is_past() {
             return;
         }
-        withdrawal.due = Moment::now().after(withdrawal.pauses.next());
-        self.shared.state.lock().withdrawals.push(withdrawal);
+        orphan.due = Moment::now().after(orphan.pauses.next());
+        self.shared.state.lock().orphans.push(orphan);
     }
 }

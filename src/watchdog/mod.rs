@@ -72,7 +72,7 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WatchdogState>,
     changed: Condvar,
 }
 
@@ -82,19 +82,19 @@ struct Shared {
 /// the state calls `reschedule` afterwards, which asks the target under it. So it is locked before
 /// a target's mutex.
 #[derive(Debug)]
-struct State {
+struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
-    withdrawals: Vec<Withdrawal>,
+    orphans: Vec<Orphan>,
     /// The thread looks again at this time by itself.
     asleep_until: Moment,
     stop: bool,
 }
 
-impl Default for State {
+impl Default for WatchdogState {
     fn default() -> Self {
         Self {
             registry: Registry::default(),
-            withdrawals: Vec::new(),
+            orphans: Vec::new(),
             asleep_until: Moment::NEVER,
             stop: false,
         }
@@ -103,7 +103,7 @@ impl Default for State {
 
 /// A hold that may stand in Redis although nobody here holds it, to be released in the background.
 #[derive(Clone, Debug)]
-struct Withdrawal {
+struct Orphan {
     key: LockKey,
     owner: OwnerId,
     due: Moment,
@@ -119,13 +119,13 @@ impl Watchdog {
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let worker = thread::Worker::new(
+        let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
             Arc::clone(&observer),
             command_timeout,
         );
-        let thread = observer.spawn("leasehold-watchdog", move || worker.run())?;
+        let thread = observer.spawn("leasehold-watchdog", move || body.run())?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -138,7 +138,7 @@ impl Watchdog {
         let mut state = self.shared.state.lock();
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
-        self.shared.look_by(state, schedule.due);
+        self.shared.wake_by(state, schedule.due);
     }
 
     /// To be called after each change of the target's schedule. Does nothing if it is not watched.
@@ -155,17 +155,17 @@ impl Watchdog {
 
     /// Releases, in the background and until Redis answers or the lease is over, what this owner
     /// may hold unknowingly. The owner must never be used again.
-    pub(crate) fn withdraw(&self, key: LockKey, owner: OwnerId, lease: Duration) {
+    pub(crate) fn release_orphan(&self, key: LockKey, owner: OwnerId, lease: Duration) {
         let now = Moment::now();
         let mut state = self.shared.state.lock();
-        state.withdrawals.push(Withdrawal {
+        state.orphans.push(Orphan {
             key,
             owner,
             due: now,
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             until: now.after(lease),
         });
-        self.shared.look_by(state, now);
+        self.shared.wake_by(state, now);
     }
 }
 
@@ -175,12 +175,12 @@ impl Shared {
         let mut state = self.state.lock();
         let due = state.registry.reschedule(id, |target| ask(&**target));
         if let Some(due) = due {
-            self.look_by(state, due);
+            self.wake_by(state, due);
         }
     }
 
     /// Has the thread look no later than `due`.
-    fn look_by(&self, state: parking_lot::MutexGuard<'_, State>, due: Moment) {
+    fn wake_by(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, due: Moment) {
         let wake = due < state.asleep_until;
         drop(state);
         if wake {

@@ -233,40 +233,40 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum Change {
         Insert(Id, u64),
         Reschedule(Id, u64),
         Remove(Id),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn change() -> impl Strategy<Value = Change> {
         prop_oneof![
-            (0..40u64, 0..1000u64).prop_map(|(id, due)| Step::Insert(id, due)),
-            (0..40u64, 0..1000u64).prop_map(|(id, due)| Step::Reschedule(id, due)),
-            (0..40u64).prop_map(Step::Remove),
+            (0..40u64, 0..1000u64).prop_map(|(id, due)| Change::Insert(id, due)),
+            (0..40u64, 0..1000u64).prop_map(|(id, due)| Change::Reschedule(id, due)),
+            (0..40u64).prop_map(Change::Remove),
         ]
     }
 
     proptest! {
         /// Against a plain map: nothing registered is ever forgotten, nothing removed ever comes back.
         #[test]
-        fn it_is_a_map_of_due_times(steps in prop::collection::vec(step(), 0..200), now in 0..1000u64) {
+        fn it_is_a_map_of_due_times(changes in prop::collection::vec(change(), 0..200), now in 0..1000u64) {
             let mut registry = Registry::default();
             let mut model: Model<Id, u64> = Model::new();
-            for step in steps {
-                match step {
+            for change in changes {
+                match change {
                     // An id is never used twice.
-                    Step::Insert(id, _) if model.contains_key(&id) => {}
-                    Step::Insert(id, due) => {
+                    Change::Insert(id, _) if model.contains_key(&id) => {}
+                    Change::Insert(id, due) => {
                         registry.insert(id, (), schedule(due));
                         model.insert(id, due);
                     }
-                    Step::Reschedule(id, due) => {
+                    Change::Reschedule(id, due) => {
                         let there = model.get_mut(&id).map(|old| *old = due);
                         let stored = registry.reschedule(id, |()| schedule(due));
                         prop_assert_eq!(stored, there.map(|()| at(due)));
                     }
-                    Step::Remove(id) => {
+                    Change::Remove(id) => {
                         prop_assert_eq!(registry.remove(id).is_some(), model.remove(&id).is_some());
                     }
                 }

@@ -67,25 +67,26 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(topology), Arc::clone(&observer));
     let shared = Arc::<Shared>::default();
-    let worker = thread::Worker::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);
+    let thread =
+        thread::WatchdogThread::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);
     let renewal = || Renewal {
         key: LockKey::new("", "lock"),
         owner: OwnerId::current(&uuid::Uuid::new_v4()),
         millis: 64,
     };
-    type Pass = fn(&thread::Worker, &[&thread::Asked]);
+    type Pass = fn(&thread::WatchdogThread, &[&thread::RenewalRequest]);
     let passes: [(&str, Pass); 4] = [
-        ("step", |worker, asked| {
-            worker.step_all(&[(ID, Arc::clone(&asked[0].1))]);
+        ("step", |thread, asked| {
+            thread.step_all(&[(ID, Arc::clone(&asked[0].1))]);
         }),
-        ("renewed", |worker, asked| {
-            worker.settle_batch(asked, &[Verdict::Done], Moment::now());
+        ("renewed", |thread, asked| {
+            thread.apply_verdicts(asked, &[Verdict::Done], Moment::now());
         }),
-        ("lost", |worker, asked| {
-            worker.settle_batch(asked, &[Verdict::Lost(LostReason::Deleted)], Moment::now());
+        ("lost", |thread, asked| {
+            thread.apply_verdicts(asked, &[Verdict::Lost(LostReason::Deleted)], Moment::now());
         }),
-        ("failed", |worker, asked| {
-            worker.fail(asked, &(redis::ErrorKind::Io, "no reply").into());
+        ("failed", |thread, asked| {
+            thread.fail(asked, &(redis::ErrorKind::Io, "no reply").into());
         }),
     ];
     for (what, pass) in passes {
@@ -100,7 +101,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             .registry
             .insert(ID, Arc::clone(&target), schedule(later));
         drop(state);
-        pass(&worker, &[&(ID, target, renewal())]);
+        pass(&thread, &[&(ID, target, renewal())]);
         let registry = &mut shared.state.lock().registry;
         assert_eq!(registry.next_due(), Some(sooner), "{what}");
         registry.remove(ID);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{Id, Renew, Schedule, Shared, Step, Withdrawal};
+use super::{Id, Orphan, Renew, Schedule, Shared, Step};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
@@ -21,7 +21,7 @@ use crate::transport::retry_action::RetryAction;
 const BATCH: usize = 250;
 
 /// Withdrawals between two looks at what is due.
-const WITHDRAWALS: usize = 50;
+const ORPHANS: usize = 50;
 
 /// The longest sleep while anything is watched. A sleep does not count the time that the machine
 /// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
@@ -30,7 +30,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// After a panic.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
-pub(super) struct Worker {
+pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
     pub(super) batch_client: BatchClient,
     observer: Arc<Observer>,
@@ -38,17 +38,17 @@ pub(super) struct Worker {
 }
 
 /// One lock of a pass, and what is asked of Redis for it.
-pub(super) type Asked = (Id, Arc<dyn Renew>, Renewal);
+pub(super) type RenewalRequest = (Id, Arc<dyn Renew>, Renewal);
 
 /// What there is to do.
 struct Work {
     due: Vec<(Id, Arc<dyn Renew>)>,
-    withdrawals: Vec<Withdrawal>,
+    orphans: Vec<Orphan>,
     /// When the I/O for it ends.
     until: Moment,
 }
 
-impl Worker {
+impl WatchdogThread {
     pub(super) fn new(
         shared: Arc<Shared>,
         batch_client: BatchClient,
@@ -69,7 +69,7 @@ impl Worker {
             // way is gone.
             let pass = catch_unwind(AssertUnwindSafe(|| self.pass(work)));
             if pass.is_err() {
-                self.rest();
+                self.pause_after_panic();
             }
         }
     }
@@ -78,15 +78,17 @@ impl Worker {
         let renewals = self.step_all(&work.due);
         self.renew(&renewals, work.until);
         if work.until.is_past() {
-            work.withdrawals.into_iter().for_each(|w| self.put_off(w));
+            work.orphans
+                .into_iter()
+                .for_each(|orphan| self.postpone(orphan));
         } else {
-            self.settle(&work.due, work.until);
-            self.withdraw(work.withdrawals, !renewals.is_empty(), work.until);
+            self.write_counts(&work.due, work.until);
+            self.release_orphans(work.orphans, !renewals.is_empty(), work.until);
         }
     }
 
     /// What panics once may panic every time, and what was due is still due.
-    fn rest(&self) {
+    fn pause_after_panic(&self) {
         let end = Moment::now().after(AFTER_PANIC);
         let mut state = self.shared.state.lock();
         while !state.stop && !end.is_past() {
@@ -103,15 +105,15 @@ impl Worker {
             }
             let now = Moment::now();
             let due = state.registry.due(now);
-            let mut withdrawals = Vec::new();
-            state.withdrawals.retain(|withdrawal| {
-                let later = withdrawal.due > now || withdrawals.len() == WITHDRAWALS;
+            let mut orphans = Vec::new();
+            state.orphans.retain(|orphan| {
+                let later = orphan.due > now || orphans.len() == ORPHANS;
                 if !later {
-                    withdrawals.push(withdrawal.clone());
+                    orphans.push(orphan.clone());
                 }
                 later
             });
-            if !due.is_empty() || !withdrawals.is_empty() {
+            if !due.is_empty() || !orphans.is_empty() {
                 // Busy, not asleep: what comes in meanwhile is seen at the next turn of the loop.
                 state.asleep_until = Moment::ZERO;
                 // A lock that is registered meanwhile, and due before the I/O is over, waits for it: while a server hangs, for
@@ -124,11 +126,11 @@ impl Worker {
                 let next_end = next_end.map(|end| end.max(now.after(until.since(now) / 4)));
                 return Some(Work {
                     due,
-                    withdrawals,
+                    orphans,
                     until: next_end.map_or(until, |end| end.min(until)),
                 });
             }
-            let next = state.withdrawals.iter().map(|w| w.due);
+            let next = state.orphans.iter().map(|orphan| orphan.due);
             let next = next.chain(state.registry.next_due()).min();
             state.asleep_until =
                 next.map_or(Moment::NEVER, |due| due.min(now.after(LONGEST_SLEEP)));
@@ -142,7 +144,7 @@ impl Worker {
     }
 
     /// Asks each target what it wants; those that want a renewal come back.
-    pub(super) fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<Asked> {
+    pub(super) fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<RenewalRequest> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
@@ -150,7 +152,7 @@ impl Worker {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
                 Some(Step::Wait) => self.reschedule(*id),
                 Some(Step::Over) => drop(self.forget(*id)),
-                None => self.retry(*id),
+                None => self.reschedule_later(*id),
             }
         }
         renewals
@@ -158,24 +160,25 @@ impl Worker {
 
     /// Renews in batches that are sent together, so that the whole takes one round trip and the
     /// servers' time.
-    fn renew(&mut self, renewals: &[Asked], until: Moment) {
-        let mut together: BTreeMap<u16, Vec<&Asked>> = BTreeMap::new();
+    fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
+        let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
         for asked in renewals {
             let number = self.batch_client.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
         let batches = together.values().flat_map(|locks| locks.chunks(BATCH));
         let again = self.renew_batches(&batches.collect::<Vec<_>>(), until);
-        let again: Vec<&[&Asked]> = again.iter().flat_map(|batch| batch.chunks(1)).collect();
+        let again: Vec<&[&RenewalRequest]> =
+            again.iter().flat_map(|batch| batch.chunks(1)).collect();
         self.renew_batches(&again, until);
     }
 
     /// Answers with the batches that were refused for one lock of theirs: each lock alone may be renewed.
     fn renew_batches<'a>(
         &mut self,
-        batches: &[&'a [&'a Asked]],
+        batches: &[&'a [&'a RenewalRequest]],
         until: Moment,
-    ) -> Vec<&'a [&'a Asked]> {
+    ) -> Vec<&'a [&'a RenewalRequest]> {
         let requests: Vec<(&LockKey, Call)> = batches
             .iter()
             .map(|batch| {
@@ -187,12 +190,12 @@ impl Worker {
         counters.renewal_calls.add(requests.len() as u64);
         let replies = self.batch_client.ask(&requests, until);
         let mut again = Vec::new();
-        let mut failures: Vec<(RedisError, Vec<&Asked>)> = Vec::new();
+        let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
             let error = match reply {
                 Ok(reply) => match script::verdicts(&reply, batch.len()) {
                     Ok(verdicts) => {
-                        self.settle_batch(batch, &verdicts, asked);
+                        self.apply_verdicts(batch, &verdicts, asked);
                         continue;
                     }
                     Err(error) => error,
@@ -218,14 +221,19 @@ impl Worker {
     }
 
     /// Tells each lock of a batch what Redis says of it.
-    pub(super) fn settle_batch(&self, batch: &[&Asked], verdicts: &[Verdict], asked: Moment) {
+    pub(super) fn apply_verdicts(
+        &self,
+        batch: &[&RenewalRequest],
+        verdicts: &[Verdict],
+        asked: Moment,
+    ) {
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
                 Verdict::Done => {
                     self.observer.counters.renewals.add(1);
                     match guarded(|| target.renewed(asked, renewal)) {
                         Some(()) => self.reschedule(*id),
-                        None => self.retry(*id),
+                        None => self.reschedule_later(*id),
                     }
                 }
                 Verdict::Lost(reason) => self.lose(*id, target, *reason, renewal),
@@ -240,13 +248,13 @@ impl Worker {
             return;
         }
         match guarded(|| target.lost(reason, asked)) {
-            Some(false) => self.retry(id),
+            Some(false) => self.reschedule_later(id),
             Some(true) | None => drop(self.forget(id)),
         }
     }
 
     /// No clear answer: that says nothing about the locks, which are asked for again soon.
-    pub(super) fn fail(&self, locks: &[&Asked], error: &RedisError) {
+    pub(super) fn fail(&self, locks: &[&RenewalRequest], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
         for (id, target, _) in locks {
@@ -255,7 +263,7 @@ impl Worker {
             }
             failed += 1;
             guarded(|| target.not_renewed(&cause));
-            self.retry(*id);
+            self.reschedule_later(*id);
         }
         if failed == 0 {
             return;
@@ -286,7 +294,7 @@ impl Worker {
     }
 
     /// After a try that failed: the target is due as it says, but not at once again.
-    fn retry(&self, id: Id) {
+    fn reschedule_later(&self, id: Id) {
         let now = Moment::now();
         self.shared.reschedule(id, |target| {
             let schedule = schedule_of(target);
