@@ -130,15 +130,15 @@ impl Channels {
         }
     }
 
-    /// Returns the listeners to unpark after a message. Each waits for another lock: only the thread
-    /// with the ticket of a lock listens, but locks such as `a` and `{a}` share a channel.
+    /// Returns the listeners to unpark after a message. Each waits for another lock: only the
+    /// thread with the ticket of a lock listens, but locks such as `a` and `{a}` share a channel.
     pub(crate) fn message(&self, channel: &str) -> &[Unparker] {
         let entry = self.channels.get(channel);
         entry.map_or(&[], |entry| entry.listeners.as_slice())
     }
 
-    /// Records that the connection, and so every subscription, is gone. Returns all listeners, which
-    /// must try to acquire their locks because they may have missed messages.
+    /// Records that the connection, and so every subscription, is gone. Returns all listeners,
+    /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.wanted.clear();
         for (channel, entry) in &mut self.channels {

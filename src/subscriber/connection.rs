@@ -99,8 +99,8 @@ impl SubscriberConnection {
         drop(removed);
     }
 
-    /// Makes the subscriber thread see a new channel at once. If this fails, the thread sees it when
-    /// its read times out.
+    /// Makes the subscriber thread see a new channel at once. If this fails, the thread sees it
+    /// when its read times out.
     fn interrupt_read(&self, time: Duration) {
         let Context { redis, control, .. } = &*self.context;
         if let Err(error) = redis.publish(&self.shared.server, "PUBLISH", control, "", time) {

@@ -109,7 +109,7 @@ impl SubscriberThread {
             if self.failures == 1 {
                 let (node, error) = (Arc::clone(self.shared.server.name()), error.clone());
                 tell(move || {
-                    tracing::warn!(%node, %error, "not subscribed; waiting threads poll until it is");
+                    tracing::warn!(%node, %error, "no subscription; waiting threads poll");
                 });
             }
         }
@@ -204,7 +204,7 @@ impl SubscriberThread {
                         tracing::warn!(
                             %channel,
                             %error,
-                            "the user may not subscribe to a channel; locks with such channels are polled"
+                            "the user may not subscribe to a channel; its waiting threads poll"
                         );
                     });
                 }
@@ -261,8 +261,8 @@ impl SubscriberThread {
         }
     }
 
-    /// Handles data that no command requested: a message, or the end of a subscription whose channel
-    /// has moved to another server. Returns false for anything else.
+    /// Handles data that no command requested: a message, or the end of a subscription whose
+    /// channel has moved to another server. Returns false for anything else.
     fn handle_push(&self, reply: &Value) -> bool {
         let Some((kind, channel)) = kind_and_channel(reply) else {
             return false;

@@ -1,5 +1,5 @@
-//! What the renewal thread does beside renewing: it writes counts that are in doubt, and releases what
-//! nobody holds. Both are tried again until they are answered, and neither holds up a renewal.
+//! What the watchdog does besides renewals: it writes counts that are unknown in Redis, and
+//! releases orphans. It retries both until Redis replies. Neither delays a renewal.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::script::{self, Call, Count, Verdict};
 use crate::transport::retry_action::RetryAction;
 
 impl WatchdogThread {
-    /// Writes the counts of which nobody knows whether Redis has them. A failure is of no account: it is
-    /// tried again.
+    /// Writes the counts that are unknown in Redis. Ignores failures, because the targets ask for
+    /// another attempt.
     pub(super) fn write_counts(&mut self, due: &[(Id, Arc<dyn Renew>)], until: Moment) {
         let now = Moment::now();
         let counts: Vec<(&Arc<dyn Renew>, Count)> = due
@@ -32,8 +32,8 @@ impl WatchdogThread {
         }
     }
 
-    /// Withdraws what is due, all sent together and a few at a time: renewals come first, and a
-    /// server that hangs must not cost them their time.
+    /// Releases orphans. All requests are sent together. After renewals, orphans on a server that
+    /// does not reply are postponed, because the next attempt there belongs to its renewals.
     pub(super) fn release_orphans(
         &mut self,
         orphans: Vec<Orphan>,
@@ -43,7 +43,6 @@ impl WatchdogThread {
         let (now, later): (Vec<_>, Vec<_>) = orphans
             .into_iter()
             .partition(|orphan| !after_renewals || !self.batch_client.is_cut_off(&orphan.key));
-        // The time for another try of such a server belongs to its renewals.
         later.into_iter().for_each(|orphan| self.postpone(orphan));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()

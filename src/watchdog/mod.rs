@@ -1,5 +1,5 @@
-//! Renewal: one thread keeps the leases of all locks that a client holds, and tells the holder of a
-//! lock that is gone.
+//! Renewal: one thread renews the leases of all locks that a client holds, and notifies a holder
+//! whose lock is lost.
 
 mod cleanup;
 mod registry;
@@ -27,42 +27,46 @@ use crate::request::BatchClient;
 use crate::script::{Count, Renewal};
 use registry::Registry;
 
-/// Between the attempts to release a hold in the background.
+/// Between attempts to release an orphan.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Something whose lease the watchdog keeps. It is called on the watchdog's thread, which holds no
-/// mutex then; a panic in one call does not affect the other targets.
+/// A target of the watchdog: something whose lease it renews.
+///
+/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`]. A panic
+/// in one call does not affect the other targets.
+///
+/// [`schedule`]: Self::schedule
 pub(crate) trait Renew: Send + Sync + fmt::Debug {
-    /// When the watchdog is to look at it. This alone is called under the watchdog's mutex: it
-    /// computes from the target's state, and calls neither the watchdog nor code of the
-    /// application.
+    /// When the target is due. This method is called under the watchdog's mutex: it computes the
+    /// result from the target's state, and calls neither the watchdog nor code of the application.
     fn schedule(&self) -> Schedule;
-    /// The count that is to be written at `now`, because nobody knows what Redis has.
+    /// The count to write at `now`, if the count in Redis is unknown.
     fn settle(&self, now: Moment) -> Option<Count>;
-    /// It was written, under this owner.
+    /// Called after the count was written for this owner.
     fn settled(&self, owner: &OwnerId);
-    /// What is to be done at `now`.
+    /// What the watchdog has to do at `now`.
     fn step(&self, now: Moment) -> Step;
-    /// Redis confirmed this renewal, which was sent after `asked`.
+    /// Called after Redis confirmed this renewal, which was sent after `asked`.
     fn renewed(&self, asked: Moment, done: &Renewal);
-    /// A renewal got no clear answer, which says nothing about the lock.
+    /// Called after a renewal got no clear reply. The lock may or may not be held.
     fn not_renewed(&self, cause: &str);
-    /// Redis answered to this renewal that the lock is gone. False if the answer settles nothing
-    /// and the target is to be renewed again.
+    /// Called after Redis replied to this renewal that the lock is gone. Returns false if that
+    /// reply proves nothing, and the target must be renewed again.
     fn lost(&self, reason: LostReason, asked: &Renewal) -> bool;
 }
 
+/// What the watchdog has to do about a target that is due.
 #[derive(Debug)]
 pub(crate) enum Step {
     Renew(Renewal),
     /// Nothing now.
     Wait,
-    /// Nothing more, ever.
+    /// Forget the target.
     Over,
 }
 
-/// The face of the renewal thread.
+/// The handle of the renewal thread. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
@@ -76,16 +80,18 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Its mutex protects two invariants. What is registered is looked at no later than when it is due:
-/// the thread decides how long to sleep, and an insertion decides whether to end that sleep, under
-/// it. And a stored schedule is never older than the state of its target: each thread that changes
-/// the state calls `reschedule` afterwards, which asks the target under it. So it is locked before
-/// a target's mutex.
+/// Its mutex protects two invariants:
+///
+/// * The thread handles each target when it is due. The thread decides under the mutex how long to
+///   sleep, and an insertion decides under the mutex whether to end that sleep.
+/// * A stored schedule is never older than the state of its target. Each thread that changes a
+///   target calls `reschedule` afterwards, which reads the target's schedule under the mutex. So
+///   this mutex is locked before a target's mutex, never after it.
 #[derive(Debug)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
     orphans: Vec<Orphan>,
-    /// The thread looks again at this time by itself.
+    /// When the thread wakes up by itself.
     asleep_until: Moment,
     stop: bool,
 }
@@ -101,14 +107,15 @@ impl Default for WatchdogState {
     }
 }
 
-/// A hold that may stand in Redis although nobody here holds it, to be released in the background.
+/// A lock that this client may hold in Redis although none of its threads holds it. The watchdog
+/// releases it.
 #[derive(Clone, Debug)]
 struct Orphan {
     key: LockKey,
     owner: OwnerId,
     due: Moment,
     pauses: Backoff,
-    /// From then on the lease has ended it.
+    /// When its lease is over, so that there is nothing left to release.
     until: Moment,
 }
 
@@ -133,7 +140,7 @@ impl Watchdog {
         })
     }
 
-    /// Watches `target` from now on.
+    /// Adds a target.
     pub(crate) fn watch(&self, id: Id, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
         let schedule = target.schedule();
@@ -141,20 +148,21 @@ impl Watchdog {
         self.shared.wake_by(state, schedule.due);
     }
 
-    /// To be called after each change of the target's schedule. Does nothing if it is not watched.
+    /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
+    /// the target is not registered.
     pub(crate) fn reschedule(&self, id: Id) {
         self.shared.reschedule(id, |target| target.schedule());
     }
 
-    /// Forgets the target, without waiting for a renewal under way: that can touch only this
+    /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
     pub(crate) fn forget(&self, id: Id) {
         let forgotten = self.shared.state.lock().registry.remove(id);
         drop(forgotten);
     }
 
-    /// Releases, in the background and until Redis answers or the lease is over, what this owner
-    /// may hold unknowingly. The owner must never be used again.
+    /// Releases in the background what this owner may hold. Retries until Redis replies or the
+    /// lease is over. The owner must never be used again.
     pub(crate) fn release_orphan(&self, key: LockKey, owner: OwnerId, lease: Duration) {
         let now = Moment::now();
         let mut state = self.shared.state.lock();
@@ -170,7 +178,7 @@ impl Watchdog {
 }
 
 impl Shared {
-    /// Stores the schedule that `ask` gets from the target.
+    /// Stores the schedule that `ask` reads from the target.
     fn reschedule(&self, id: Id, ask: impl FnOnce(&dyn Renew) -> Schedule) {
         let mut state = self.state.lock();
         let due = state.registry.reschedule(id, |target| ask(&**target));
@@ -179,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Has the thread look no later than `due`.
+    /// Wakes the thread if it would sleep beyond `due`.
     fn wake_by(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, due: Moment) {
         let wake = due < state.asleep_until;
         drop(state);
@@ -192,14 +200,14 @@ impl Shared {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // There is no such thread here.
+            // A forked child has the handle of this thread, but not the thread.
             std::mem::forget(self.thread.take());
             return;
         }
         self.shared.state.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
+            // The result does not matter: the thread catches panics and logs errors.
             let _ = thread.join();
         }
     }

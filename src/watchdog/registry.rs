@@ -1,24 +1,24 @@
-//! When each watched lock wants attention. Pure: no clock, no I/O, no lock.
+//! When each target of the watchdog is due. Pure: no clock, no I/O, no mutex.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// When a target wants attention, and by how much too early it may be given.
+/// When the watchdog has to handle a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) due: Moment,
-    /// When the lease is over, if nothing renews it.
+    /// When the lease is over if it is not renewed.
     pub(crate) ends: Moment,
-    /// The lease that is renewed; `None` if only the end of a lease is waited for.
+    /// The length of the lease that is renewed; `None` if the lease is not renewed.
     pub(crate) lease: Option<Duration>,
-    /// The pause after a renewal that failed.
+    /// The pause after a failed renewal.
     pub(crate) retry: Duration,
 }
 
 impl Schedule {
-    /// This schedule, due no earlier than `earliest`, but never after the end of the lease.
+    /// Postpones this schedule to `earliest`, but not beyond the end of the lease.
     pub(crate) fn not_before(self, earliest: Moment) -> Self {
         Self {
             due: self.due.max(earliest).min(self.ends),
@@ -27,19 +27,20 @@ impl Schedule {
     }
 }
 
-/// How early a renewal may be, so that many are made at once: a few hundredths of the lease, but no
-/// more than a second.
+/// How early a renewal may be made, so that many are sent together: 1/32 of the lease, at most one
+/// second.
 pub(crate) fn slack(lease: Duration) -> Duration {
     (lease / 32).min(Duration::from_secs(1))
 }
 
-/// Identifies one hold, for ever: never a name or a thread, whose next hold is another matter.
+/// Identifies one hold. Never used again, unlike a name or a thread, which can have another hold
+/// later.
 pub(crate) type Id = u64;
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
     targets: HashMap<Id, Entry<T>>,
-    agenda: BTreeSet<(Moment, Id)>,
+    by_due: BTreeSet<(Moment, Id)>,
 }
 
 #[derive(Debug)]
@@ -52,18 +53,18 @@ impl<T> Default for Registry<T> {
     fn default() -> Self {
         Self {
             targets: HashMap::new(),
-            agenda: BTreeSet::new(),
+            by_due: BTreeSet::new(),
         }
     }
 }
 
 impl<T: Clone> Registry<T> {
     pub(crate) fn insert(&mut self, id: Id, target: T, schedule: Schedule) {
-        self.agenda.insert((schedule.due, id));
+        self.by_due.insert((schedule.due, id));
         self.targets.insert(id, Entry { target, schedule });
     }
 
-    /// Stores the schedule that `ask` gets from the target. Returns when the target is due, or
+    /// Stores the schedule that `ask` reads from the target. Returns when the target is due, or
     /// `None` if it is not registered.
     pub(crate) fn reschedule(
         &mut self,
@@ -72,15 +73,15 @@ impl<T: Clone> Registry<T> {
     ) -> Option<Moment> {
         let entry = self.targets.get_mut(&id)?;
         let schedule = ask(&entry.target);
-        self.agenda.remove(&(entry.schedule.due, id));
-        self.agenda.insert((schedule.due, id));
+        self.by_due.remove(&(entry.schedule.due, id));
+        self.by_due.insert((schedule.due, id));
         entry.schedule = schedule;
         Some(schedule.due)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
         let entry = self.targets.remove(&id)?;
-        self.agenda.remove(&(entry.schedule.due, id));
+        self.by_due.remove(&(entry.schedule.due, id));
         Some(entry.target)
     }
 
@@ -88,15 +89,15 @@ impl<T: Clone> Registry<T> {
         self.targets.contains_key(&id)
     }
 
-    /// The earliest due time.
+    /// When the first target is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.agenda.first().map(|&(due, _)| due)
+        self.by_due.first().map(|&(due, _)| due)
     }
 
-    /// All that is due at `now`, and with it what would be due within the slack of the first. Nothing
-    /// is taken out: whoever works on a target may find it removed meanwhile.
+    /// Returns the targets that are due at `now`, and those that would be due within the slack of
+    /// the first of them. They stay registered, and can be removed while the caller handles them.
     pub(crate) fn due(&self, now: Moment) -> Vec<(Id, T)> {
-        let Some(&(first, id)) = self.agenda.first() else {
+        let Some(&(first, id)) = self.by_due.first() else {
             return Vec::new();
         };
         if first > now {
@@ -107,24 +108,25 @@ impl<T: Clone> Registry<T> {
             .lease
             .map_or(Duration::ZERO, slack);
         let until = now.after(window);
-        self.agenda
+        self.by_due
             .iter()
             .take_while(|&&(due, _)| due <= until)
             .map(|&(_, id)| (id, self.targets[&id].target.clone()))
             .collect()
     }
 
-    /// When the first lease ends, of those that end after `now` and are due by `until`.
+    /// The earliest end of a lease after `now`, among the targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
-        let due = self.agenda.iter().take_while(|&&(due, _)| due <= until);
+        let due = self.by_due.iter().take_while(|&&(due, _)| due <= until);
         let ends = due.map(|(_, id)| self.targets[id].schedule.ends);
         ends.filter(|&ends| ends > now).min()
     }
 
-    /// When I/O that begins at `now` is to end, at `latest`: a sixth of each lease later, or when that is due, if that is
-    /// later still. So a hang leaves every lease time for more than one try, and none that is not due costs the others theirs.
+    /// When I/O that begins at `now` has to end: at `latest`, or earlier if another renewed target
+    /// needs the time. Each such target allows I/O for a sixth of its lease, or until it is due if
+    /// that is later. So a server that hangs leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
-        let due = self.agenda.iter().take_while(|&&(due, _)| due < latest);
+        let due = self.by_due.iter().take_while(|&&(due, _)| due < latest);
         let ends = due.filter_map(|&(due, id)| {
             let lease = self.targets[&id].schedule.lease?;
             Some(due.max(now.after(lease / 6)))
@@ -248,9 +250,12 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map: nothing registered is ever forgotten, nothing removed ever comes back.
+        /// Compares the registry with a plain map.
         #[test]
-        fn it_is_a_map_of_due_times(changes in prop::collection::vec(change(), 0..200), now in 0..1000u64) {
+        fn it_is_a_map_of_due_times(
+            changes in prop::collection::vec(change(), 0..200),
+            now in 0..1000u64,
+        ) {
             let mut registry = Registry::default();
             let mut model: Model<Id, u64> = Model::new();
             for change in changes {
@@ -272,7 +277,8 @@ mod tests {
                 }
                 prop_assert_eq!(registry.next_due(), model.values().min().map(|&due| at(due)));
             }
-            let mut due: Vec<Id> = registry.due(at(now)).into_iter().map(|(id, ())| id).collect();
+            let due = registry.due(at(now)).into_iter();
+            let mut due: Vec<Id> = due.map(|(id, ())| id).collect();
             let mut expected: Vec<Id> =
                 model.into_iter().filter(|&(_, due)| due <= now).map(|(id, _)| id).collect();
             due.sort_unstable();

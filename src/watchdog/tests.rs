@@ -21,7 +21,7 @@ fn schedule(due: Moment) -> Schedule {
     }
 }
 
-/// A hold whose thread makes a nested acquire just when the watchdog has computed its schedule.
+/// A hold whose thread makes a nested acquire right after the watchdog has computed its schedule.
 #[derive(Debug)]
 struct Nested {
     shared: Arc<Shared>,

@@ -1,4 +1,5 @@
-//! The renewal loop: sleep, collect what is due, ask Redis for all of it at once, tell the results.
+//! The renewal loop: sleeps, collects the targets that are due, sends all their requests together,
+//! and passes the replies to the targets.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,17 +18,18 @@ use crate::script::{self, Call, Renewal, Verdict};
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
 
-/// Locks in one script call: few calls for many locks, yet none that keeps Redis busy for long.
+/// The most locks in one script call: enough to make few calls, and few enough that no call blocks
+/// Redis for long.
 const BATCH: usize = 250;
 
-/// Withdrawals between two looks at what is due.
+/// The most orphans that are released in one pass.
 const ORPHANS: usize = 50;
 
-/// The longest sleep while anything is watched. A sleep does not count the time that the machine
-/// is suspended, as leases do; this bounds how long after waking up that stays unnoticed.
+/// The longest sleep while a target is registered. Leases run while the machine is suspended, but a
+/// sleep does not. This bounds how late an expired lease is noticed after the machine resumes.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// After a panic.
+/// The pause after a panic, which may occur again at once.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(super) struct WatchdogThread {
@@ -37,14 +39,14 @@ pub(super) struct WatchdogThread {
     command_timeout: Duration,
 }
 
-/// One lock of a pass, and what is asked of Redis for it.
+/// A target and the renewal that it needs.
 pub(super) type RenewalRequest = (Id, Arc<dyn Renew>, Renewal);
 
-/// What there is to do.
+/// What one pass of the loop has to do.
 struct Work {
     due: Vec<(Id, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
-    /// When the I/O for it ends.
+    /// The deadline for its I/O.
     until: Moment,
 }
 
@@ -65,8 +67,7 @@ impl WatchdogThread {
 
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
-            // Should anything panic in it, what is registered stays registered, and the connection under
-            // way is gone.
+            // After a panic all targets stay registered, and the connection in use is dropped.
             let pass = catch_unwind(AssertUnwindSafe(|| self.pass(work)));
             if pass.is_err() {
                 self.pause_after_panic();
@@ -87,7 +88,6 @@ impl WatchdogThread {
         }
     }
 
-    /// What panics once may panic every time, and what was due is still due.
     fn pause_after_panic(&self) {
         let end = Moment::now().after(AFTER_PANIC);
         let mut state = self.shared.state.lock();
@@ -96,7 +96,7 @@ impl WatchdogThread {
         }
     }
 
-    /// Sleeps until there is something to do; `None`: stop.
+    /// Sleeps until there is something to do. Returns `None` when the client is dropped.
     fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         loop {
@@ -114,14 +114,13 @@ impl WatchdogThread {
                 later
             });
             if !due.is_empty() || !orphans.is_empty() {
-                // Busy, not asleep: what comes in meanwhile is seen at the next turn of the loop.
+                // Not asleep: an insertion during the pass needs no wake-up.
                 state.asleep_until = Moment::ZERO;
-                // A lock that is registered meanwhile, and due before the I/O is over, waits for it: while a server hangs, for
-                // what is left of a time-out.
+                // A target that is registered during the pass waits until the I/O is over.
                 let latest = now.after(self.command_timeout);
                 let until = state.registry.io_end(now, latest);
-                // Whoever listens for its loss is to hear of it when the lease ends, not after the I/O.
-                // But leases that end one after another must leave the others time to be renewed.
+                // A holder must be notified of its loss when the lease ends, not after the I/O. But
+                // if leases end one after another, the others still need time for their renewals.
                 let next_end = state.registry.next_end(now, until);
                 let next_end = next_end.map(|end| end.max(now.after(until.since(now) / 4)));
                 return Some(Work {
@@ -143,7 +142,7 @@ impl WatchdogThread {
         }
     }
 
-    /// Asks each target what it wants; those that want a renewal come back.
+    /// Handles each target that is due. Returns the renewals to send.
     pub(super) fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<RenewalRequest> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
@@ -158,8 +157,8 @@ impl WatchdogThread {
         renewals
     }
 
-    /// Renews in batches that are sent together, so that the whole takes one round trip and the
-    /// servers' time.
+    /// Sends the renewals in batches, all together, so that they take one round trip and the time
+    /// that the servers need.
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
         for asked in renewals {
@@ -173,7 +172,8 @@ impl WatchdogThread {
         self.renew_batches(&again, until);
     }
 
-    /// Answers with the batches that were refused for one lock of theirs: each lock alone may be renewed.
+    /// Returns the batches that Redis refused because of one of their locks. Their locks may be
+    /// renewed one by one.
     fn renew_batches<'a>(
         &mut self,
         batches: &[&'a [&'a RenewalRequest]],
@@ -206,7 +206,7 @@ impl WatchdogThread {
                 again.push(batch);
                 continue;
             }
-            // One failure of one server is told once.
+            // The same failure of several batches is logged once.
             match failures.last_mut() {
                 Some((last, locks)) if last.to_string() == error.to_string() => {
                     locks.extend(batch);
@@ -220,7 +220,7 @@ impl WatchdogThread {
         again
     }
 
-    /// Tells each lock of a batch what Redis says of it.
+    /// Passes Redis' verdicts to the targets of a batch.
     pub(super) fn apply_verdicts(
         &self,
         batch: &[&RenewalRequest],
@@ -241,8 +241,8 @@ impl WatchdogThread {
         }
     }
 
-    /// A lock that was forgotten meanwhile was released by its holder: then it is no loss that
-    /// Redis does not have it.
+    /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
+    /// released the lock.
     fn lose(&self, id: Id, target: &Arc<dyn Renew>, reason: LostReason, asked: &Renewal) {
         if !self.is_watched(id) {
             return;
@@ -253,7 +253,8 @@ impl WatchdogThread {
         }
     }
 
-    /// No clear answer: that says nothing about the locks, which are asked for again soon.
+    /// Handles renewals without a clear reply: they are repeated soon, because the locks may still
+    /// be held.
     pub(super) fn fail(&self, locks: &[&RenewalRequest], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
@@ -280,7 +281,7 @@ impl WatchdogThread {
                 %node,
                 locks = failed,
                 cause,
-                "renewals failed; they are tried again"
+                "renewals failed; they will be repeated"
             );
         });
     }
@@ -293,7 +294,7 @@ impl WatchdogThread {
         self.shared.reschedule(id, schedule_of);
     }
 
-    /// After a try that failed: the target is due as it says, but not at once again.
+    /// Reads the target's schedule after a failure, but postpones it by the target's pause.
     fn reschedule_later(&self, id: Id) {
         let now = Moment::now();
         self.shared.reschedule(id, |target| {
@@ -307,8 +308,8 @@ impl WatchdogThread {
     }
 }
 
-/// Whether it may be for one key of many: the user may not touch it, or it is on its way to another
-/// server of the cluster while others are not. The others may be renewed.
+/// True if the error may concern one key of a batch only: the user has no permission for that key,
+/// or the key is being moved to another server of the cluster.
 fn is_for_one_lock(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::TryAgain) => true,
@@ -325,7 +326,7 @@ fn schedule_of(target: &dyn Renew) -> Schedule {
     })
 }
 
-/// Runs a target's own code; `None` if it panicked.
+/// Calls a target. Returns `None` if it panicked.
 pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(code)).ok()
 }
