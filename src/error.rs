@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of this crate.
 
 mod hint;
 
@@ -10,37 +10,56 @@ pub use hint::{Hint, Permission};
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A cause in the words of the layer below: I/O, the connection pool, or Redis itself.
+/// The underlying cause of an error: an I/O error, an error of the connection pool, or an error
+/// reply of Redis.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a call failed. "Somebody else holds the lock" is an answer, never an error, but where there is
-/// nothing else to give back: of a function with `#[locked]`.
+/// Why a call failed.
 ///
-/// Every error that concerns a lock names it; every error that concerns a server names its node
-/// (`host:port` or socket path). No error contains a password. A user name appears only where the
-/// server repeats it in its reply.
+/// It is not an error if another client or thread holds the lock:
+/// [`try_lock`](crate::Lock::try_lock) returns false then. Only a function with `#[locked]`, which
+/// cannot return that, returns [`HeldByAnother`](Self::HeldByAnother).
 ///
-/// The text of an error contains that of its cause. So [`source`](std::error::Error::source) does
-/// not return the cause again; programs read it from the field `cause`.
+/// Every error that concerns a lock contains the lock's name. Every error that concerns a server
+/// contains its node (`host:port` or socket path). No error contains a password. An error contains
+/// a user name only if the server repeats it in its reply.
+///
+/// The text of an error contains the text of its cause. So
+/// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
+/// field `cause`.
+///
+/// ```no_run
+/// use leasehold::{Error, Lock, LockClient};
+///
+/// let client = LockClient::connect("redis://127.0.0.1:6379")?;
+/// match client.reentrant_lock("invoice:42").lock() {
+///     Ok(_guard) => println!("locked"),
+///     Err(Error::Unavailable { node, cause, .. }) => eprintln!("no reply from {node}: {cause}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), leasehold::Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The calling thread does not hold the lock: it never took it, has given it back already, or
-    /// another thread took it. [`unlock`](crate::Lock::unlock) also returns this error if only
-    /// guards of the thread hold the lock: drop the guard instead. Java's
+    /// The calling thread does not hold the lock: it never acquired it, has already released it, or
+    /// another thread acquired it. [`unlock`](crate::Lock::unlock) also returns this error if only
+    /// guards of the thread hold the lock; drop a guard instead. This is Java's
     /// `IllegalMonitorStateException`.
     #[error(
-        "lock {lock:?} is not held by this thread; only the thread that took it can use or unlock it, and a level that a guard holds is given back by dropping the guard"
+        "lock {lock:?} is not held by this thread; only the thread that acquired it can use or \
+         release it, and a level that a guard holds is released by dropping the guard"
     )]
     NotHeld {
         /// The name of the lock.
         lock: String,
     },
 
-    /// The calling thread did hold the lock, and it is gone. Stop what the lock protects, then
-    /// unlock (or drop the guard): only that lets the thread take the lock anew.
+    /// The calling thread held the lock and lost it. Stop the work that the lock protects, then
+    /// unlock it (or drop the guard). The thread cannot acquire the lock again before that.
     #[error(
-        "lock {lock:?} was lost ({reason}); stop the work that it protects, then unlock it before taking it again"
+        "lock {lock:?} was lost ({reason}); stop the work that it protects, then unlock it before \
+         acquiring it again"
     )]
     Lost {
         /// The name of the lock.
@@ -49,97 +68,102 @@ pub enum Error {
         reason: LostReason,
     },
 
-    /// Somebody else holds the lock, and did so until the end of the wait. Only what has no other answer for
-    /// it says this: a function with `#[locked]`.
+    /// Another client or thread held the lock until the end of the wait. Only a function with
+    /// `#[locked]` returns this error.
     #[error(
-        "lock {lock:?} is held by somebody else, after a wait of {waited:.1?}; try again later, or wait longer"
+        "lock {lock:?} is held by another client or thread, after a wait of {waited:.1?}; try \
+         again later, or wait longer"
     )]
     HeldByAnother {
         /// The name of the lock.
         lock: String,
-        /// How long was waited for it.
+        /// How long the call waited for it.
         waited: Duration,
     },
 
-    /// Redis gave no clear answer within the time that the call may take. What was asked may or
-    /// may not have happened; an acquire is undone in the background, a release repeated there.
+    /// Redis sent no clear reply within the time limit of the call. The request may or may not have
+    /// been executed. The client undoes an acquire, and repeats a release, in the background.
     #[error(
-        "lock {lock:?}: no clear answer from Redis at {node} within {waited:.1?} ({cause}); check the server, then try again"
+        "lock {lock:?}: no clear reply from Redis at {node} within {waited:.1?} ({cause}); check \
+         the server, then try again"
     )]
     Unavailable {
         /// The name of the lock.
         lock: String,
-        /// The node that was asked.
+        /// The node to which the request was sent.
         node: String,
-        /// How long the call tried.
+        /// How long the call took.
         waited: Duration,
-        /// The last failure seen. A refused connection or an error reply is a `redis::RedisError`.
+        /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
         cause: Cause,
     },
 
-    /// The lock was to be had, but too few replicas confirmed that they have it
-    /// ([`min_replicas`](crate::LockClientBuilder::min_replicas)), so it was given back.
+    /// The lock was granted, but fewer replicas confirmed it in time than
+    /// [`min_replicas`](crate::LockClientBuilder::min_replicas) requires. So it was released.
     #[error(
-        "lock {lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, and it was given back; check the replicas, or ask for fewer"
+        "lock {lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, so \
+         it was released; check the replicas, or require fewer"
     )]
     TooFewReplicas {
         /// The name of the lock.
         lock: String,
-        /// The master.
+        /// The node of the master.
         node: String,
-        /// How many were asked for.
+        /// How many replicas are required.
         wanted: u32,
-        /// How many confirmed it at the last attempt.
+        /// How many replicas confirmed the last attempt.
         confirmed: u32,
     },
 
-    /// The client was made before this process was forked from another. The locks, connections and
-    /// threads are that other's. A child that wants locks of its own is forked before any client is
-    /// made, or runs another program (`exec`): a process with threads leaves the copies of their
-    /// mutexes behind in a child, in whatever state they are.
+    /// The client was created before this process was forked from its parent. The client's locks,
+    /// connections and threads belong to the parent. A child that needs locks must be forked before
+    /// any client is created, or must execute another program (`exec`), because a fork copies the
+    /// mutexes of the parent's threads in whatever state they are.
     #[error(
-        "lock {lock:?}: its client was made before this process was forked; fork before any client is made, or exec"
+        "lock {lock:?}: its client was created before this process was forked; fork before \
+         creating a client, or call exec"
     )]
     Forked {
         /// The name of the lock.
         lock: String,
     },
 
-    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was taken.
+    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired.
     #[error("waiting for lock {lock:?} was interrupted")]
     Interrupted {
         /// The name of the lock.
         lock: String,
     },
 
-    /// A key of this lock holds something else: a read-write lock, or data of another type. Nothing
-    /// was changed.
+    /// A key of this lock holds another value: a read-write lock of Redisson, or data of another
+    /// type. Nothing was changed.
     #[error(
-        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or delete that key"
+        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or \
+         delete that key"
     )]
     WrongType {
         /// The name of the lock.
         lock: String,
-        /// The node that was asked.
+        /// The node to which the request was sent.
         node: String,
-        /// What was found, and in which key.
+        /// The type of the value, and its key.
         found: String,
     },
 
-    /// A setting, a name or a lease is outside its bounds. Nothing was sent.
+    /// A setting, a name or a lease is outside its bounds. No request was sent.
     #[error("{field} is {value}: {rule}")]
     Config {
-        /// The setting or argument.
+        /// The name of the setting or argument.
         field: &'static str,
-        /// What was given, without secrets.
+        /// Its value, without secrets.
         value: String,
-        /// The bound that it breaks.
+        /// The rule that the value breaks.
         rule: String,
     },
 
-    /// Redis refused the command (no permission, wrong password, out of memory and the like), or one side
-    /// refused the other's certificate. Asking again will not help before the server or the client's
-    /// settings are changed.
+    /// Redis refused the request (no permission, wrong password, out of memory and so on), or one
+    /// side refused the other's certificate. A retry fails, too, until the settings of the server
+    /// or of the client are changed.
     #[error(
         "lock {lock:?}: Redis at {node} refused: {cause}{}",
         .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
@@ -149,9 +173,9 @@ pub enum Error {
         lock: String,
         /// The node that refused.
         node: String,
-        /// Why: a `redis::RedisError`.
+        /// The reason: a `redis::RedisError`.
         cause: Cause,
-        /// What to change, if the reply says so.
+        /// What to change, if that follows from the reply.
         hint: Option<Box<Hint>>,
     },
 }
@@ -160,25 +184,26 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// By this process's own clock the lease may have run out on the server: it was a fixed one, or
-    /// no renewal was confirmed in time.
+    /// The lease may have expired on the server, by this process's clock: either it was a fixed
+    /// lease, or no renewal was confirmed in time.
     Expired,
-    /// Redis answered that the key is gone: deleted, evicted, flushed, or forced open.
+    /// Redis replied that the key does not exist: it was deleted, evicted or flushed, or the lock
+    /// was released by [`force_unlock`](crate::LockClient::force_unlock).
     Deleted,
-    /// Redis answered that somebody else holds the lock.
+    /// Redis replied that another client or thread holds the lock.
     Taken,
-    /// All renewals of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) are used up. The
-    /// last lease still runs for about a third of its length.
+    /// The limit of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) is reached. About a
+    /// third of the last lease is left.
     RenewalLimit,
 }
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its lease ran out",
+            Self::Expired => "its lease expired",
             Self::Deleted => "its key was deleted",
-            Self::Taken => "somebody else took it",
-            Self::RenewalLimit => "its renewals are used up",
+            Self::Taken => "another client or thread acquired it",
+            Self::RenewalLimit => "its renewal limit is reached",
         })
     }
 }

@@ -1,51 +1,53 @@
-//! What to change after a refusal, as a type, so that each program can say it in its own words.
+//! What to change after a refusal. A type, so that a program can word the advice itself.
 
 use std::fmt;
 
-/// What to change after an [`Error::Redis`](super::Error::Redis). Its text is the advice for users
-/// of the library.
+/// What to change after an [`Error::Redis`](super::Error::Redis). `Display` writes the advice for
+/// users of this library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// The server belongs to a cluster:
+    /// The server belongs to a cluster. Use
     /// [`LockClient::builder_cluster`](crate::LockClient::builder_cluster).
     UseCluster,
-    /// The server may be a sentinel:
+    /// The server may be a sentinel. If it is one, use
     /// [`LockClient::builder_sentinel`](crate::LockClient::builder_sentinel).
     UseSentinel,
-    /// The server does not belong to a cluster.
+    /// The server does not belong to a cluster. Use
+    /// [`LockClient::builder`](crate::LockClient::builder) or
+    /// [`builder_sentinel`](crate::LockClient::builder_sentinel).
     NotACluster,
-    /// The server is not a sentinel.
+    /// The server is not a sentinel. Give the ports of the sentinels.
     NotASentinel,
-    /// User or password is missing or wrong.
+    /// The user or the password is missing or wrong.
     LogIn,
-    /// User or password is missing or wrong at a sentinel. Sentinels have their own.
+    /// The user or the password for a sentinel is missing or wrong. Sentinels have their own.
     LogInToSentinel,
-    /// User or password is missing or wrong at the master that the sentinels named.
+    /// The user or the password for the master behind the sentinels is missing or wrong.
     LogInToMaster,
     /// The user lacks a permission.
     Grant(Permission),
 }
 
-/// What an ACL of Redis does not allow a user.
+/// The permission that a user lacks in the access control list (ACL) of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Permission {
-    /// A command, such as `evalsha` or `cluster|slots`. `None`: the server does not name it. Redis
-    /// 7.0 and older do not name a command that a script called.
+    /// To call a command, such as `evalsha` or `cluster|slots`. `None` if the server does not name
+    /// it: Redis 7.0 and older do not name a command that a script called.
     Command(Option<String>),
-    /// A key: that of the lock, or that of its fencing tokens.
+    /// To use a key: that of the lock, or that of its fencing tokens.
     Key,
-    /// A channel of publish and subscribe.
+    /// To use a publish/subscribe channel.
     Channel,
-    /// The database of the URL (Valkey 9.1 and later).
+    /// To use the database of the URL (Valkey 9.1 and later).
     Database,
-    /// The server says it in words that this version of the crate does not know.
+    /// Unknown: this version of the crate does not recognize the server's text.
     Unknown,
 }
 
 impl Permission {
-    /// The rule of `ACL SETUSER` that grants it, if that is known.
+    /// The rule of `ACL SETUSER` that grants this permission, if it is known.
     pub(crate) fn rule(&self) -> Option<String> {
         match self {
             Self::Command(command) => command.as_ref().map(|command| format!("+{command}")),
@@ -60,26 +62,33 @@ impl Permission {
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::UseCluster => "it is a server of a cluster, use LockClient::builder_cluster",
-            Self::UseSentinel => "it may be a sentinel, then use LockClient::builder_sentinel",
+            Self::UseCluster => "the server belongs to a cluster; use LockClient::builder_cluster",
+            Self::UseSentinel => {
+                "the server may be a sentinel; if so, use LockClient::builder_sentinel"
+            }
             Self::NotACluster => {
-                "it is no server of a cluster, use LockClient::builder or builder_sentinel"
+                "the server does not belong to a cluster; use LockClient::builder or \
+                 builder_sentinel"
             }
             Self::NotASentinel => {
-                "it is no sentinel, name the ports of the sentinels (26379 by default)"
+                "the server is not a sentinel; give the ports of the sentinels (26379 by default)"
             }
-            Self::LogIn => "set user and password in the URL, or by LockClientBuilder::credentials",
+            Self::LogIn => {
+                "set the user and the password in the URL, or by LockClientBuilder::credentials"
+            }
             Self::LogInToSentinel => {
-                "user and password in these URLs are for the sentinels, those of the master are set by LockClientBuilder::credentials"
+                "the user and the password in these URLs are for the sentinels; set those of the \
+                 master by LockClientBuilder::credentials"
             }
             Self::LogInToMaster => {
-                "behind sentinels user and password are set by LockClientBuilder::credentials"
+                "set the user and the password of the master behind the sentinels by \
+                 LockClientBuilder::credentials"
             }
             Self::Grant(permission) => {
                 if let Some(rule) = permission.rule() {
-                    write!(f, "grant it by ACL SETUSER <user> {rule}; ")?;
+                    write!(f, "grant it with ACL SETUSER <user> {rule}; ")?;
                 }
-                "the README of leasehold lists all permissions that locks need"
+                "the documentation of leasehold lists all permissions that locks need"
             }
         };
         f.write_str(text)

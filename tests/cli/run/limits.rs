@@ -76,7 +76,7 @@ fn a_lock_outlasts_a_short_job() {
         .arg("--no-wait")
         .locked("short", "echo ran")
         .output();
-    refused.expect_failure(75, &["somebody else"]);
+    refused.expect_failure(75, &["another client or thread"]);
     // Who waited all the time learns of the new end.
     let waited = run(&server).locked("short", "echo ran").output();
     assert_eq!(waited.expect(0).text(), "ran\n");

@@ -28,7 +28,9 @@ fn somebody_elses_lock_is_told_from_none() {
     let mut theirs = redis::pipe();
     theirs.atomic().del("k").hset("k", "other:1", 1);
     theirs.query::<()>(&mut server.connection()).unwrap();
-    running.end().expect_failure(76, &["somebody else took it"]);
+    running
+        .end()
+        .expect_failure(76, &["another client or thread acquired it"]);
     assert_eq!(
         server.ask::<Vec<String>>(redis::cmd("HKEYS").arg("k")),
         ["other:1"]

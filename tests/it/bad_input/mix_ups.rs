@@ -162,7 +162,7 @@ fn bad_ones_among_good_ones_do_no_harm() {
 fn what_is_no_sentinel_is_told_at_once() {
     let server = Server::start();
     let text = refusal(by_sentinels(&[server.url()]), &server);
-    assert!(text.contains("it is no sentinel"), "{text}");
+    assert!(text.contains("is not a sentinel"), "{text}");
     assert!(text.contains("26379"), "{text}");
     // The other may tell when it is back, so that it is asked for as long as the call may take.
     let urls = [
@@ -173,7 +173,7 @@ fn what_is_no_sentinel_is_told_at_once() {
     let lock = client.reentrant_lock("mixed up");
     let error = lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    assert!(error.to_string().contains("it is no sentinel"), "{error}");
+    assert!(error.to_string().contains("is not a sentinel"), "{error}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_ports_of_the_data_are_no_sentinels() {
     let deployment = SentinelDeployment::shared();
     let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
     let error = certain(by_sentinels(&urls));
-    assert!(error.to_string().contains("it is no sentinel"), "{error}");
+    assert!(error.to_string().contains("is not a sentinel"), "{error}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_sentinel_is_no_server_for_locks() {
     let text = refusal(LockClient::builder(&sentinel.url()), &sentinel);
     assert!(text.contains("builder_sentinel"), "{text}");
     let text = refusal(LockClient::builder_cluster([sentinel.url()]), &sentinel);
-    assert!(text.contains("no server of a cluster"), "{text}");
+    assert!(text.contains("does not belong to a cluster"), "{text}");
 }
 
 #[test]
