@@ -1,4 +1,4 @@
-//! From what the user sets to what the client may rely on.
+//! The builder of a client, and the settings that it has checked.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,28 @@ use crate::lease::SHORTEST_RENEWED;
 use crate::transport::node::Credentials;
 use crate::transport::tls::{self, Tls};
 
-/// The bounds of all time-outs.
+/// The bounds of all timeouts.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Settings of a [`LockClient`](crate::LockClient); made by
+/// The settings of a [`LockClient`](crate::LockClient).
+///
 /// [`LockClient::builder`](crate::LockClient::builder),
 /// [`builder_sentinel`](crate::LockClient::builder_sentinel) and
-/// [`builder_cluster`](crate::LockClient::builder_cluster).
+/// [`builder_cluster`](crate::LockClient::builder_cluster) create a builder. [`build`](Self::build)
+/// checks all bounds. `Debug` shows neither URLs, which may contain a password, nor certificates
+/// and keys.
 ///
-/// All bounds are checked in [`build`](Self::build). `Debug` shows the settings without the URL,
-/// which may hold a password, and without certificates and keys.
+/// ```
+/// use std::time::Duration;
+/// use leasehold::LockClient;
+///
+/// let client = LockClient::builder("redis://127.0.0.1:6379")
+///     .namespace("shop")
+///     .watchdog_lease(Duration::from_secs(10))
+///     .build()?;
+/// # Ok::<(), leasehold::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct LockClientBuilder {
     urls: Urls,
@@ -50,27 +61,29 @@ impl LockClientBuilder {
         }
     }
 
-    /// The lease of locks that the watchdog renews ([`Lease::RENEWED`](crate::Lease::RENEWED)), and
-    /// so the longest time that a process that dies keeps its locks.
+    /// The length of leases that the watchdog renews ([`Lease::RENEWED`](crate::Lease::RENEWED)).
+    /// This is also the longest time that locks stay held after their process has crashed. A lease
+    /// is renewed when a little more than a third of it is left.
     ///
-    /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms. Renewed when a little more than a third is left.
+    /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms.
     #[must_use]
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
         self.watchdog_lease = lease;
         self
     }
 
-    /// The most connections that calls of this client use at once. Waiting for a lock uses none, so
-    /// this need not follow the number of threads.
+    /// The largest number of connections that calls of this client use at the same time. A thread
+    /// that waits for a lock uses none, so this number can be smaller than the number of threads.
+    /// Connections are opened when they are first needed.
     ///
-    /// Default: 10. Bounds: 1 to 1,000. RedisClient are opened when first needed.
+    /// Default: 10. Bounds: 1 to 1,000.
     #[must_use]
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.pool_size = connections;
         self
     }
 
-    /// The longest wait for a free connection of the pool, within the time of the call.
+    /// How long a call waits for a free connection of the pool, within the time limit of the call.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     #[must_use]
@@ -79,8 +92,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// The longest time for opening one connection, log-in included, within the time of the call.
-    /// The look-up of a host name is the system's, and its time-out is, too.
+    /// How long opening one connection may take, login included, within the time limit of the call.
+    /// This does not cover the resolution of a host name: the system does that, with a timeout of
+    /// its own.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     #[must_use]
@@ -89,11 +103,12 @@ impl LockClientBuilder {
         self
     }
 
-    /// The longest time for one command: each write, and each wait for a reply. A command that gets
-    /// no reply is repeated on a fresh connection while the time of the call lasts.
+    /// How long one command may take: each write, and each wait for a reply. A command without a
+    /// reply is repeated on a new connection within the time limit of the call.
     ///
-    /// The time of a call follows from it: one command time-out for calls that ask once, three for
-    /// [`unlock`](crate::Lock::unlock), and ten without any answer for [`lock`](crate::Lock::lock).
+    /// The time limit of a call follows from this timeout. It is one command timeout for calls that
+    /// send one request, and three for [`unlock`](crate::Lock::unlock).
+    /// [`lock`](crate::Lock::lock) gives up after ten command timeouts without any reply.
     ///
     /// Default: 1 second. Bounds: 1 ms to 1 hour.
     #[must_use]
@@ -102,50 +117,54 @@ impl LockClientBuilder {
         self
     }
 
-    /// The user (`None`: the default user) and the password for the servers that locks are on.
+    /// The user and the password for the servers that have the locks. `None` means Redis' default
+    /// user.
     ///
-    /// Default: those of the URLs; behind sentinels none, because the URLs' are for the sentinels.
+    /// Default: those of the URLs. With sentinels the default is none, because the user and the
+    /// password of the URLs are for the sentinels.
     #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.credentials = Some((username.map(Into::into), password.into()));
         self
     }
 
-    /// A lock counts as taken only when `replicas` of the server's replicas have it (`WAIT`). If fewer
-    /// say so within `timeout`, it is given back, and tried again while the time of the call lasts (that for
-    /// answers: ten command time-outs for [`lock`](crate::Lock::lock)); then the call fails with
-    /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas). Each one that is given back counts as
-    /// [`Stats::unreplicated`](crate::Stats::unreplicated).
+    /// Requires that `replicas` replicas of the server confirm each acquired lock (`WAIT`). If
+    /// fewer confirm it within `timeout`, the client releases the lock and tries again, within the
+    /// time that the call may wait for replies (ten command timeouts for
+    /// [`lock`](crate::Lock::lock)). Then the call fails with
+    /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas).
+    /// [`Stats::unreplicated`](crate::Stats::unreplicated) counts the released locks.
     ///
-    /// This makes it unlikely that a failover loses a lock that was just taken, not impossible: a replica
-    /// without the lock can still be the one that is promoted. Renewals are not waited for. See
-    /// [which deployment gives which promise](crate#which-deployment-which-promise).
+    /// This makes it unlikely, but not impossible, that a failover loses a lock that was just
+    /// acquired: a replica without the lock can still be promoted. Renewals need no confirmation.
+    /// See [which deployment gives which promise](crate#which-deployment-which-promise).
     ///
-    /// Default: none. Bounds: 1 to 100 replicas, 1 ms to 1 hour. Costs one more command and the way to the
-    /// replicas for each lock that is taken, none for a nested acquire.
+    /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is one
+    /// more command and the round trip to the replicas for each acquire, and nothing for a nested
+    /// one.
     #[must_use]
     pub fn min_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
         self.min_replicas = Some((replicas, timeout));
         self
     }
 
-    /// What goes before every lock's name in its key and channel, with a `:` between (unless it
-    /// ends in one). Clients that share locks must use the same.
+    /// The prefix of the key and the channel of every lock. A `:` follows it, unless it ends with
+    /// one. Clients that share locks must use the same namespace.
     ///
-    /// Default: empty, the name is the key. Bounds: at most 512 bytes.
+    /// Default: empty, so that the key is the lock's name. Bounds: at most 512 bytes.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Whom to trust when the URL begins with `rediss://`: the certificates of authorities, in PEM, one
-    /// after the other. They take the place of the system's. The server's certificate must come from one of
-    /// them, be valid now, and be for the URL's host.
+    /// The certificate authorities to trust instead of those of the system, for URLs that begin
+    /// with `rediss://`. `pem` contains their certificates in PEM, one after the other. One of them
+    /// must have issued the server's certificate, which must be valid now, and for the URL's host.
     ///
-    /// Default: the authorities of the system; on Unix `SSL_CERT_FILE` and `SSL_CERT_DIR` name others. Read
-    /// once, in [`build`](Self::build). Bounds: at least one certificate, and none that is damaged; only
-    /// for `rediss://`. Needs the feature `tls`, which is on by default.
+    /// Default: the authorities of the system, which [`build`](Self::build) reads once. On Unix
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them. Bounds: at least one certificate, all of
+    /// them readable; only for `rediss://`. Needs the feature `tls`, which is on by default.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -164,12 +183,13 @@ impl LockClientBuilder {
         self
     }
 
-    /// What the client shows to a server that asks for a certificate (Redis: `tls-auth-clients`): its
-    /// certificate and those between it and the authority, in this order and in PEM, and its private
-    /// key, in PEM and not encrypted (PKCS #8, PKCS #1 or SEC 1).
+    /// The certificate that the client sends to a server that requires one (`tls-auth-clients` of
+    /// Redis). `chain_pem` contains it and then the intermediate certificates, in PEM. `key_pem`
+    /// contains its private key, in PEM and not encrypted (PKCS #8, PKCS #1 or SEC 1).
     ///
-    /// Default: none. Bounds: at least one certificate, and the key of the first; only for `rediss://`. An
-    /// example is at [`ca_certificates`](Self::ca_certificates).
+    /// Default: none. Bounds: at least one certificate, and the key that belongs to the first; only
+    /// for `rediss://`. Needs the feature `tls`. [`ca_certificates`](Self::ca_certificates) has an
+    /// example.
     #[must_use]
     pub fn client_certificate(
         mut self,
@@ -180,7 +200,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// All rules, in one place.
+    /// Checks all settings.
     pub(crate) fn validate(self) -> Result<Config> {
         let within = |field, value: Duration, low: Duration, high: Duration| {
             if (low..=high).contains(&value) {
@@ -189,7 +209,7 @@ impl LockClientBuilder {
             Err(Error::Config {
                 field,
                 value: format!("{value:?}"),
-                rule: format!("it is at least {low:?} and at most {high:?}"),
+                rule: format!("must be at least {low:?} and at most {high:?}"),
             })
         };
         let (shortest, longest) = (SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
@@ -208,7 +228,7 @@ impl LockClientBuilder {
                 return Err(Error::Config {
                     field: "min_replicas",
                     value: replicas.to_string(),
-                    rule: "it is at least 1 and at most 100".into(),
+                    rule: "must be at least 1 and at most 100".into(),
                 });
             }
         }
@@ -216,14 +236,14 @@ impl LockClientBuilder {
             return Err(Error::Config {
                 field: "pool_size",
                 value: self.pool_size.to_string(),
-                rule: "it is at least 1 and at most 1000".into(),
+                rule: "must be at least 1 and at most 1000".into(),
             });
         }
         if self.namespace.len() > 512 {
             return Err(Error::Config {
                 field: "namespace",
                 value: format!("{} bytes long", self.namespace.len()),
-                rule: "it has at most 512 bytes".into(),
+                rule: "must have at most 512 bytes".into(),
             });
         }
         let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
@@ -256,13 +276,13 @@ impl fmt::Debug for LockClientBuilder {
     }
 }
 
-/// Settings that keep all rules.
+/// Settings that [`LockClientBuilder::validate`] has checked.
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) deployment: Deployment,
-    /// Of the servers that locks are on.
+    /// For the servers that have the locks.
     pub(crate) credentials: Credentials,
-    /// None for connections without TLS.
+    /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) watchdog_lease: Duration,
     pub(crate) pool_size: u32,
@@ -270,6 +290,6 @@ pub(crate) struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) namespace: String,
-    /// How many replicas must have a lock, and how long each attempt waits for them.
+    /// How many replicas must confirm a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
 }

@@ -1,43 +1,48 @@
-//! How long a lock is held without further word from its holder.
+//! How long Redis keeps a lock, and whether it is renewed.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// How long Redis keeps a lock for its holder, and whether the watchdog renews it meanwhile.
+/// How long Redis keeps a lock for its holder, and whether the watchdog renews it.
 ///
-/// Redisson hides this choice in one number (`leaseTime`, where -1 means "renew"), and users are
-/// surprised that naming a lease turns the watchdog off. Here the name says it.
+/// In Redisson one number (`leaseTime`) makes this choice: -1 means that the watchdog renews the
+/// lease, and any other number turns the watchdog off. Here each choice has a name.
 ///
 /// ```
 /// use std::time::Duration;
 /// use leasehold::Lease;
 ///
-/// Lease::RENEWED;                          // lives as long as its holder
-/// Lease::fixed(Duration::from_secs(30));   // ends by itself
-/// Lease::renewed_at_most(10);              // lives with its holder, up to a limit
-/// Lease::RENEWED.lasting(Duration::from_secs(5)); // as the first, but freed sooner after a crash
+/// // Renewed until the lock is released.
+/// let renewed = Lease::RENEWED;
+/// // Ends after 30 seconds.
+/// let fixed = Lease::fixed(Duration::from_secs(30));
+/// // Renewed up to ten times.
+/// let limited = Lease::renewed_at_most(10);
+/// // Renewed, and free 5 seconds after a crash of its holder.
+/// let short = Lease::RENEWED.lasting(Duration::from_secs(5));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// `None`: that of the client's watchdog.
+    /// `None` means the client's `watchdog_lease`.
     length: Option<Duration>,
     renewals: Renewals,
 }
 
 impl Lease {
-    /// The lease is the client's [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease) (30
-    /// seconds by default), and the watchdog renews it until the lock is given back.
+    /// A lease that the watchdog renews until the lock is released. Its length is the client's
+    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease), 30 seconds by default.
     pub const RENEWED: Self = Self {
         length: None,
         renewals: Renewals::Unlimited,
     };
 
-    /// The lease ends by itself after `duration`, whether the work is done or not. Nothing renews it.
-    /// Its holder stops a hundredth and 2 ms before that (see [`LockGuard::remaining`](crate::LockGuard::remaining)).
+    /// A lease that ends after `duration`, whether the work is done or not. The watchdog does not
+    /// renew it. Its holder loses the lock 1 % of `duration` and 2 ms earlier, because the clock of
+    /// the server may run faster (see [`LockGuard::remaining`](crate::LockGuard::remaining)).
     ///
-    /// Bounds: 1 ms to 2^53 ms; a fraction of a millisecond is rounded up. A lease outside them is
-    /// an [`Error::Config`] of the first call that uses it.
+    /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
+    /// a lease outside these bounds fails with [`Error::Config`].
     #[must_use]
     pub const fn fixed(duration: Duration) -> Self {
         Self {
@@ -46,10 +51,13 @@ impl Lease {
         }
     }
 
-    /// As [`RENEWED`](Self::RENEWED), but renewed at most `renewals` times. When the next renewal
-    /// would be due the holder is told
-    /// ([`LostReason::RenewalLimit`](crate::LostReason::RenewalLimit)) while the last third of its
-    /// lease still runs. This bounds how long a holder that hangs can keep everybody else out.
+    /// A lease that the watchdog renews at most `renewals` times. Its length is the client's
+    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease).
+    ///
+    /// When the next renewal would be due, about a third of the last lease is left. At that time
+    /// the holder loses the lock, with the reason
+    /// [`LostReason::RenewalLimit`](crate::LostReason::RenewalLimit). This bounds how long a holder
+    /// that hangs can block other clients.
     #[must_use]
     pub const fn renewed_at_most(renewals: u32) -> Self {
         Self {
@@ -58,16 +66,17 @@ impl Lease {
         }
     }
 
-    /// The same, renewed or not, with a length of its own instead of the client's
-    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease): the longest time that a process that
-    /// dies keeps this lock.
+    /// This lease with the given length instead of the client's
+    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease). The length is the longest time
+    /// that a lock stays held after its process has crashed.
     ///
-    /// One thread of a client renews all of its locks, those that are due together within a sixth of the shortest of their
-    /// leases. A lease of which a sixth is near the time that it takes to open a connection to Redis (with TLS and a
-    /// password) may not outlast one that breaks, nor may longer ones beside it if there is always one due: such leases
-    /// belong on a client of their own.
+    /// One thread renews all locks of a client. It has a sixth of the shortest lease for those that
+    /// are due together. If a sixth of a lease is near the time that opening a connection takes
+    /// (with TLS and a password), the lease may end when a connection breaks, and so may longer
+    /// leases of the same client. Use a separate client for such short leases.
     ///
-    /// Bounds: 10 ms to 2^53 ms for a lease that is renewed, otherwise those of [`fixed`](Self::fixed).
+    /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
+    /// call that uses a lease outside these bounds fails with [`Error::Config`].
     #[must_use]
     pub const fn lasting(self, length: Duration) -> Self {
         Self {
@@ -76,14 +85,14 @@ impl Lease {
         }
     }
 
-    /// What this lease means for one level of a hold, or why it is outside its bounds.
+    /// The terms for one level of a hold. Fails if the lease is outside its bounds.
     pub(crate) fn terms(self, watchdog_lease: Duration) -> Result<Terms> {
         let length = self.length.unwrap_or(watchdog_lease);
         if self.renewals != Renewals::None && length < SHORTEST_RENEWED {
             return Err(Error::Config {
                 field: "lease",
                 value: format!("{length:?}"),
-                rule: format!("a lease that is renewed is at least {SHORTEST_RENEWED:?}"),
+                rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
             });
         }
         Ok(Terms {
@@ -93,13 +102,14 @@ impl Lease {
     }
 }
 
-/// A lease that leaves time for its renewal.
+/// The shortest lease that leaves time for its renewal.
 pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 
-/// The longest lease: integers up to here survive Lua, whose numbers are doubles.
+/// The longest lease. Lua's numbers are doubles, which represent integers exactly up to here.
 const MAX_MILLIS: u64 = 1 << 53;
 
-/// A lease in the unit of the connection, rounded up so that the server never counts less than we do.
+/// A lease in milliseconds, the unit of Redis. Rounded up, so that the lease in Redis is never
+/// shorter than the one in this process.
 pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64> {
     let millis = length.as_nanos().div_ceil(1_000_000);
     match u64::try_from(millis) {
@@ -107,19 +117,18 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
         _ => Err(Error::Config {
             field,
             value: format!("{length:?}"),
-            rule: "a lease is at least 1 ms and at most 2^53 ms".into(),
+            rule: "a lease must be at least 1 ms and at most 2^53 ms".into(),
         }),
     }
 }
 
-/// By how much a hold ends here before its lease, because the clock of the server may run faster
-/// than ours. As in Redlock a hundredth of the lease and 2 ms, but at most half of it, so that the
-/// shortest lease is one.
+/// How much earlier than in Redis a hold ends in this process, because the clock of the server may
+/// run faster. As in Redlock this is 1 % of the lease and 2 ms, but at most half of the lease.
 pub(crate) fn drift(lease: Duration) -> Duration {
     (lease / 100 + Duration::from_millis(2)).min(lease / 2)
 }
 
-/// What one level of a hold asked for.
+/// The lease that one level of a hold requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) millis: u64,
@@ -130,7 +139,7 @@ pub(crate) struct Terms {
 pub(crate) enum Renewals {
     /// A fixed lease.
     None,
-    /// Renewed this many times more.
+    /// This many renewals are left.
     Left(u32),
     Unlimited,
 }

@@ -41,7 +41,12 @@ fn one_runs(program: impl Fn() -> Program) {
     let winner = jobs.swap_remove(running[0]).end();
     assert_eq!(winner.expect(0).text(), "ran\n");
     for job in jobs {
-        assert_eq!(job.end().expect_failure(75, &["another client or thread"]).text(), "");
+        assert_eq!(
+            job.end()
+                .expect_failure(75, &["another client or thread"])
+                .text(),
+            ""
+        );
     }
 }
 
