@@ -1,4 +1,4 @@
-//! How Redis is deployed: from the URLs that the user gives to addresses and credentials.
+//! How Redis is deployed: turns the URLs of the builder into addresses and credentials.
 
 mod url;
 
@@ -8,34 +8,34 @@ use crate::error::{Error, Result};
 use crate::transport::node::Credentials;
 use crate::transport::tls::{self, Tls};
 
-/// What the user says.
+/// The deployment as given to the builder.
 #[derive(Clone)]
 pub(crate) enum Urls {
     One(String),
     Sentinel {
         sentinels: Vec<String>,
-        /// The name of the master there.
+        /// The name under which the sentinels monitor the master.
         service: String,
     },
     Cluster(Vec<String>),
 }
 
-/// Where servers are looked for.
+/// The addresses of the deployment.
 #[derive(Clone, Debug)]
 pub(crate) enum Deployment {
     One(ConnectionAddr),
     Sentinel {
         sentinels: Vec<ConnectionAddr>,
         service: String,
-        /// Of the sentinels.
+        /// For the sentinels.
         credentials: Credentials,
     },
     Cluster(Vec<ConnectionAddr>),
 }
 
 impl Urls {
-    /// The deployment, and the credentials for the servers that locks are on: those of the URLs, unless
-    /// `own` are given.
+    /// Returns the deployment, and the credentials for the servers that have the locks: `own`, or
+    /// else those of the URLs.
     pub(crate) fn resolve(
         &self,
         own: Option<(Option<String>, String)>,
@@ -44,7 +44,7 @@ impl Urls {
         let (deployment, mut credentials, tls) = match self {
             Self::One(url) => {
                 let (server, with_tls) = parse("url", url, "")?;
-                let tls = trust("url", with_tls, settings, &[server.addr()])?;
+                let tls = tls_for("url", with_tls, settings, &[server.addr()])?;
                 let credentials = Credentials::from(&server);
                 (Deployment::One(server.addr().clone()), credentials, tls)
             }
@@ -53,7 +53,8 @@ impl Urls {
                     return Err(Error::Config {
                         field: "master",
                         value: "\"\"".into(),
-                        rule: "it is the name by which the sentinels know the master".into(),
+                        rule: "must be the name under which the sentinels monitor the master"
+                            .into(),
                     });
                 }
                 let (addresses, of_sentinels, tls) = parse_all("sentinels", sentinels, settings)?;
@@ -61,7 +62,7 @@ impl Urls {
                     sentinels: addresses,
                     service: service.clone(),
                     credentials: Credentials {
-                        // Sentinels have one; a database in their URLs is the master's.
+                        // Sentinels have no other database. The one in their URLs is the master's.
                         database: 0,
                         ..of_sentinels.clone()
                     },
@@ -78,7 +79,7 @@ impl Urls {
                     return Err(Error::Config {
                         field: "nodes",
                         value: format!("database {}", credentials.database),
-                        rule: "a cluster has only the database 0".into(),
+                        rule: "a cluster has only database 0".into(),
                     });
                 }
                 (Deployment::Cluster(addresses), credentials, tls)
@@ -92,7 +93,7 @@ impl Urls {
     }
 }
 
-/// The addresses of several servers, and what all their URLs say of credentials, database and TLS.
+/// The addresses of several servers, and the credentials, database and TLS that their URLs share.
 fn parse_all(
     field: &'static str,
     urls: &[String],
@@ -109,15 +110,15 @@ fn parse_all(
             rule: rule.into(),
         };
         if !matches!(server.addr(), ConnectionAddr::Tcp(..)) {
-            return Err(refused("it has a host and a port"));
+            return Err(refused("must have a host and a port"));
         }
         if addresses.contains(server.addr()) {
-            return Err(refused("each is named once"));
+            return Err(refused("each server must be listed once"));
         }
         let found = (Credentials::from(&server), with_tls);
         if *common.get_or_insert_with(|| found.clone()) != found {
             return Err(refused(
-                "all have the same scheme, user, password and database",
+                "all URLs must have the same scheme, user, password and database",
             ));
         }
         addresses.push(server.addr().clone());
@@ -125,37 +126,41 @@ fn parse_all(
     let (credentials, with_tls) = common.ok_or_else(|| Error::Config {
         field,
         value: "empty".into(),
-        rule: "there is at least one".into(),
+        rule: "must have at least one URL".into(),
     })?;
     let all: Vec<_> = addresses.iter().collect();
-    let tls = trust(field, with_tls, settings, &all)?;
+    let tls = tls_for(field, with_tls, settings, &all)?;
     Ok((addresses, credentials, tls))
 }
 
-/// Where a URL leads, and whether over TLS. `which`: its place in a list, and empty without a list.
+/// Parses a URL. Returns true if it asks for TLS. `which` describes its position in a list, and is
+/// empty without a list.
 fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo, bool)> {
     let refused = |part: &str, rule: String| Error::Config {
         field,
         value: format!("{which}invalid ({part})"),
         rule,
     };
-    // What is read from a file often ends with a newline.
+    // A URL that was read from a file often ends with a newline.
     let url = url.trim();
     url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
     let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);
-    // The rest is rare, so the message of `redis` is good enough.
+    // Other faults are rare, so they get the message of `redis`.
     let server = plain
         .into_connection_info()
-        .map_err(|error| refused("unreadable", error.to_string()))?;
+        .map_err(|error| refused("not readable", error.to_string()))?;
     match (server.addr(), stripped.is_some()) {
         (ConnectionAddr::Tcp(..), with_tls) => Ok((server, with_tls)),
         (ConnectionAddr::Unix(_), false) => Ok((server, false)),
-        _ => Err(refused("unreadable", "it is of no known kind".into())),
+        _ => Err(refused(
+            "not readable",
+            "must be a TCP or Unix socket address".into(),
+        )),
     }
 }
 
-/// What is wrong with a URL, and with which.
+/// Adds the setting, and the position of the URL, to an error about a URL.
 fn located(error: Error, field: &'static str, which: &str) -> Error {
     match error {
         Error::Config { value, rule, .. } => Error::Config {
@@ -167,8 +172,8 @@ fn located(error: Error, field: &'static str, which: &str) -> Error {
     }
 }
 
-/// Whom to trust at these addresses.
-fn trust(
+/// The TLS settings for these addresses.
+fn tls_for(
     field: &'static str,
     with_tls: bool,
     settings: &tls::Settings,
@@ -189,7 +194,7 @@ fn trust(
 }
 
 impl Credentials {
-    /// Those of a URL, if it can be read at all.
+    /// The credentials in a URL; `None` if the URL is invalid.
     #[cfg(feature = "cli")]
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (server, _) = parse("url", url, "").ok()?;

@@ -1,18 +1,18 @@
-//! Checks a URL part by part, because `redis` tells neither which part is wrong nor what was given
-//! there. Pure. No text of a [`Fault`] contains the user or the password of the URL.
+//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Pure. The
+//! text of a [`Fault`] never contains the user or the password of the URL.
 
 use std::net::Ipv6Addr;
 
 const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
 const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 
-/// Longer numbers may be a password that follows a colon, so they are not shown as ports.
+/// A longer number after a colon may be a password, so it is not shown as a port.
 const LONGEST_PORT: usize = 6;
 
-/// What is wrong with a URL.
+/// Why a URL is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The part, and what was given there.
+    /// The invalid part, and its text.
     pub(super) part: String,
     pub(super) rule: String,
 }
@@ -24,12 +24,13 @@ fn fault<T>(part: impl Into<String>, rule: impl Into<String>) -> Result<T> {
     Err(Fault { part, rule })
 }
 
-/// Finds what keeps a URL from being used. `sockets`: it may name a socket of the file system.
+/// Checks a URL. `sockets`: the URL may name a Unix socket.
 pub(super) fn check(url: &str, sockets: bool) -> Result<()> {
     let form = if sockets {
-        "a URL reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS, or redis+unix:///path/to/socket"
+        "a URL has the form redis://[user:password@]host[:port][/database], with rediss:// for \
+         TLS, or redis+unix:///path/to/socket"
     } else {
-        "a URL reads redis://[user:password@]host[:port][/database], or the same with rediss:// for TLS"
+        "a URL has the form redis://[user:password@]host[:port][/database], with rediss:// for TLS"
     };
     check_control_characters(url, form)?;
     let (scheme, rest) = split_scheme(url, form)?;
@@ -45,7 +46,7 @@ pub(super) fn check(url: &str, sockets: bool) -> Result<()> {
     }
 }
 
-/// `redis` drops newlines and tabs inside a password silently.
+/// Refuses control characters, because `redis` silently drops newlines and tabs in a password.
 fn check_control_characters(url: &str, form: &str) -> Result<()> {
     if url.is_empty() {
         return fault("empty", form);
@@ -57,11 +58,11 @@ fn check_control_characters(url: &str, form: &str) -> Result<()> {
         Some(_) => "a control character",
     };
     let rule =
-        "remove it, or write it as %0A (newline), %0D or %09 (tab) if it belongs to the password";
-    fault(format!("it has {name} inside"), rule)
+        "remove it, or write it as %0A (newline), %0D or %09 (tab) if it is part of the password";
+    fault(format!("{name} inside"), rule)
 }
 
-/// The scheme, in lower case, and what follows its colon. `host:port` has none.
+/// Returns the scheme in lower case, and the text after its colon. `host:port` has no scheme.
 fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
     let is_scheme = |text: &str| {
         let mut chars = text.chars();
@@ -75,7 +76,7 @@ fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
             return Ok((lower, rest));
         }
     }
-    // Other text is not shown, because it may be a user or a password.
+    // Other text is not shown, because it may contain a user or a password.
     let is_host = |host: &str| {
         let inner = host
             .strip_prefix('[')
@@ -99,11 +100,11 @@ fn may_be_port(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_PORT && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// What a part says, unless it repeats a secret.
+/// Describes a part of the URL. Does not show its text if that contains a secret.
 fn shown(part: &str, text: &str, secrets: &[&str]) -> String {
     let repeats = |secret: &&str| !secret.is_empty() && text.contains(secret);
     if secrets.iter().any(repeats) {
-        format!("a {part} that is not shown, because it repeats the user or the password")
+        format!("a {part} that is not shown, because it contains the user or the password")
     } else {
         format!("{part} {text:?}")
     }
@@ -114,8 +115,7 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     if tail.contains('@') {
-        let rule =
-            "in a user or a password / is written %2F, ? is written %3F, and # is written %23";
+        let rule = "in a user or a password, write %2F for /, %3F for ?, and %23 for #";
         return fault("a /, ? or # before the @", rule);
     }
     let (log_in, address) = match authority.rsplit_once('@') {
@@ -125,7 +125,7 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
     let (user, password) = log_in.map_or(("", ""), |it| it.split_once(':').unwrap_or((it, "")));
     for (part, text) in [("user", user), ("password", password)] {
         if !decodes(text) {
-            let rule = "what its % signs encode is UTF-8, and a % itself is written %25";
+            let rule = "percent-encoded bytes must be UTF-8; write %25 for a %";
             return fault(format!("a {part} that is not UTF-8"), rule);
         }
     }
@@ -137,11 +137,11 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
                 && port.parse::<u16>().is_ok_and(|number| number > 0)
     };
     if let Some(port) = port.filter(|port| !is_port(port)) {
-        let rule = "a port is a whole number from 1 to 65535";
+        let rule = "a port must be a whole number from 1 to 65535";
         if log_in.is_some() || may_be_port(port) {
             return fault(shown("port", port, &secrets), rule);
         }
-        let rule = format!("{rule}; after a user and a password there is @ and a host");
+        let rule = format!("{rule}; a user and a password must be followed by @ and a host");
         return fault("a port that is not a number", rule);
     }
     let end = tail.find(['?', '#']).unwrap_or(tail.len());
@@ -153,9 +153,9 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
     check_protocol(settings, &secrets)
 }
 
-/// The text of the port behind a host, if there is one.
+/// Checks the host. Returns the text of the port, if there is one.
 fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Option<&'a str>> {
-    const BRACKETS: &str = "an IPv6 address is written in brackets, as in redis://[::1]:6379";
+    const BRACKETS: &str = "write an IPv6 address in brackets, as in redis://[::1]:6379";
     let bad = |host: &str, rule: &str| fault(shown("host", host, secrets), rule);
     if let Some(inner) = address.strip_prefix('[') {
         let Some((inner, port)) = inner.split_once(']') else {
@@ -182,32 +182,34 @@ fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Opti
         "" => fault("no host", form),
         "0.0.0.0" => bad(host, WILDCARD),
         _ if host.contains([' ', '<', '>', '[', ']', '\\', '^', '|']) => {
-            bad(host, "a host is a name or an address")
+            bad(host, "a host must be a name or an address")
         }
         _ => Ok(port),
     }
 }
 
-const WILDCARD: &str =
-    "servers listen on this address, clients connect to another: 127.0.0.1 for this machine";
+const WILDCARD: &str = "a client cannot connect to this address; use 127.0.0.1 for this machine";
 
 fn check_database(text: &str, secrets: &[&str]) -> Result<()> {
     if text.parse::<i64>().is_ok_and(|number| number >= 0) {
         return Ok(());
     }
-    let rule = "a database is a whole number, 0 if it is left out";
+    let rule = "a database must be a whole number; it is 0 if it is left out";
     fault(shown("database", text, secrets), rule)
 }
 
-/// `?protocol=..`, which `redis` checks, though this crate always speaks RESP2.
+/// Checks `?protocol=..`, because `redis` does. This crate always uses RESP2.
 fn check_protocol(settings: &str, secrets: &[&str]) -> Result<()> {
     match setting(settings, "protocol") {
         None | Some("2" | "3" | "resp2" | "resp3") => Ok(()),
-        Some(other) => fault(shown("protocol", other, secrets), "a protocol is 2 or 3"),
+        Some(other) => fault(
+            shown("protocol", other, secrets),
+            "a protocol must be 2 or 3",
+        ),
     }
 }
 
-/// Of `?name=value&..`, as `redis` takes it: the last counts.
+/// The value in `?name=value&..`. The last one counts, as in `redis`.
 fn setting<'a>(settings: &'a str, name: &str) -> Option<&'a str> {
     let (settings, _) = settings.split_once('#').unwrap_or((settings, ""));
     let pairs = settings.strip_prefix('?')?.split('&');
@@ -215,7 +217,7 @@ fn setting<'a>(settings: &'a str, name: &str) -> Option<&'a str> {
     values.next_back()
 }
 
-/// `scheme:///path[?db=..&user=..&pass=..]`, after the colon.
+/// Checks the part after the colon of `scheme:///path[?db=..&user=..&pass=..]`.
 fn check_socket(scheme: &str, rest: &str) -> Result<()> {
     let end = rest.find(['?', '#']).unwrap_or(rest.len());
     let (path, settings) = rest.split_at(end);
@@ -238,7 +240,7 @@ fn check_socket(scheme: &str, rest: &str) -> Result<()> {
     check_protocol(settings, &secrets)
 }
 
-/// Whether a percent-encoded text is UTF-8. A % without two hexadecimal digits stands for itself.
+/// True if a percent-encoded text is UTF-8. A % without two hexadecimal digits stands for itself.
 fn decodes(text: &str) -> bool {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let bytes = text.as_bytes();
@@ -267,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_part_that_is_wrong_is_named_with_what_was_given() {
+    fn an_invalid_part_is_named_with_its_text() {
         for (url, part) in [
             ("", "empty"),
             ("\u{feff}redis://h", "no scheme"),
@@ -289,8 +291,8 @@ mod tests {
         }
     }
 
-    /// All URLs of some parts: `redis` reads exactly those that pass, and the faults of the others
-    /// contain no secret.
+    /// Tests all combinations of some parts: `redis` parses exactly the URLs that pass, and the
+    /// faults of the others contain no secret.
     #[test]
     fn exactly_what_redis_reads_passes() {
         let log_ins = [
@@ -332,7 +334,7 @@ mod tests {
                             let text = format!("{fault:?}");
                             assert!(!text.contains("sesam"), "{url}: {text}");
                         }
-                        // Only where this check means to be stricter.
+                        // This check is stricter about these.
                         let stricter = path.contains('@') || log_in.contains('/');
                         if !stricter {
                             let read = url.as_str().into_connection_info().is_ok();

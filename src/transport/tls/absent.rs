@@ -1,4 +1,4 @@
-//! A build without TLS: nothing to make, so nothing to do.
+//! A build without TLS: types without values.
 
 use std::io::{self, Read, Write};
 
@@ -14,8 +14,8 @@ impl Tls {
     pub(super) fn new(_: Option<&[u8]>, _: Option<(&[u8], &[u8])>) -> Result<Self> {
         Err(Error::Config {
             field: "url",
-            value: "one with TLS".into(),
-            rule: "this build has no TLS; the feature `tls` of leasehold gives it".into(),
+            value: "a URL with TLS".into(),
+            rule: "this build has no TLS; enable the feature `tls` of leasehold".into(),
         })
     }
 

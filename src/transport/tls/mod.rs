@@ -1,7 +1,7 @@
-//! TLS: which URLs ask for it, whom the client trusts, and the stream over a socket.
+//! TLS: which URLs use it, which certificates the client trusts, and the stream over a socket.
 //!
-//! `rustls` is asked directly. With the TLS of `redis` there is no deadline for a handshake, and a
-//! process without a crypto provider panics.
+//! This crate uses `rustls` directly. The TLS of `redis` has no deadline for a handshake, and
+//! panics in a process without a crypto provider.
 
 #[cfg(not(feature = "tls"))]
 mod absent;
@@ -46,16 +46,16 @@ pub(crate) fn is_caused_by<E: StdError + 'static>(error: &RedisError) -> bool {
         .is_some_and(<dyn StdError + Send + Sync>::is::<E>)
 }
 
-/// What the user sets. Has no `Debug`: it holds a private key.
+/// The TLS settings of the builder. Has no `Debug`, because it contains a private key.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) ca_certificates: Option<Vec<u8>>,
-    /// The chain, and the key.
+    /// The certificate chain and the private key.
     pub(crate) client_certificate: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Settings {
-    /// For connections over TLS.
+    /// Checks the settings for connections over TLS.
     pub(crate) fn validate(&self) -> Result<Tls> {
         let client_certificate = self.client_certificate.as_ref();
         Tls::new(
@@ -64,8 +64,8 @@ impl Settings {
         )
     }
 
-    /// For connections without: what nobody would look at must not be set, or one who forgot the second
-    /// `s` of `rediss` believes to be safe.
+    /// Refuses TLS settings for connections without TLS, so that a missing `s` in `rediss://` is
+    /// noticed.
     pub(crate) fn refuse(&self) -> Result<()> {
         let field = if self.ca_certificates.is_some() {
             "ca_certificates"
@@ -77,12 +77,12 @@ impl Settings {
         Err(Error::Config {
             field,
             value: "set".into(),
-            rule: "it is for URLs with TLS, which begin with rediss://".into(),
+            rule: "needs a URL with TLS, which begins with rediss://".into(),
         })
     }
 }
 
-/// The same URL without TLS, if it is one with TLS.
+/// Converts a URL with TLS into the URL without TLS. Returns `None` for other URLs.
 pub(crate) fn strip(url: &str) -> Result<Option<String>> {
     let Some((scheme, rest)) = url.trim_start().split_once("://") else {
         return Ok(None);
@@ -96,7 +96,10 @@ pub(crate) fn strip(url: &str) -> Result<Option<String>> {
         return Err(Error::Config {
             field: "url",
             value: "invalid (a fragment, which begins with #)".into(),
-            rule: "certificates are always checked, so there is no #insecure: name the authority to trust by ca_certificates; a # of a password is written %23".into(),
+            rule:
+                "certificates are always checked, so #insecure is not supported; set the authority \
+                   to trust by ca_certificates, and write %23 for a # in a password"
+                    .into(),
         });
     }
     Ok(Some(format!("{plain}://{rest}")))
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_switches_the_checks_off() {
+    fn no_url_disables_the_checks() {
         for url in [
             "rediss://h#insecure",
             "valkeys://:hunter2#@h",

@@ -1,5 +1,5 @@
-//! One connection's TLS. What it runs over brings its deadline with it, so whatever is read or written
-//! here ends by that, too.
+//! The TLS session of one connection. The socket below it has a deadline, which bounds each read
+//! and write here, too.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use rustls::pki_types::ServerName;
 
 use super::{CertificateRefused, HandshakeTimeout};
 
-/// Ends without a word to the server: the copies that a forked child drops would say it for its
-/// parent, and what is left of half a request would go out with it.
+/// A session. Dropping it sends no `close_notify`: a forked child that drops its copy would end the
+/// session of its parent, and the rest of a half-sent request would go out with it.
 #[derive(Debug)]
 pub(crate) struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Shakes hands over `socket`.
+    /// Does the handshake over `socket`.
     pub(super) fn open(
         config: Arc<ClientConfig>,
         server: ServerName<'static>,
@@ -27,7 +27,8 @@ impl Session {
         Ok(Self(Box::new(connection)))
     }
 
-    /// Reads what the server said. What has arrived of a record when the time is over stays.
+    /// Reads from the server. After a timeout the session keeps the part of a record that has
+    /// arrived.
     pub(crate) fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.reader().read(buffer) {
@@ -37,14 +38,14 @@ impl Session {
         }
     }
 
-    /// Takes bytes of the server. They may be for the session only; if it has something to say to them, it
-    /// says it before what is written next.
+    /// Processes bytes from the server, which may be for the session only. The session's response,
+    /// if any, is sent before the next write.
     fn receive(&mut self, socket: &mut impl Read) -> io::Result<()> {
         self.0.read_tls(socket)?;
         self.0.process_new_packets().map(drop).map_err(refused)
     }
 
-    /// Sends some of `bytes`, and says how many.
+    /// Sends some of `bytes`. Returns how many.
     pub(crate) fn write(
         &mut self,
         socket: &mut (impl Read + Write),
@@ -54,7 +55,7 @@ impl Session {
         let taken = self.0.writer().write(bytes)?;
         match self.flush(socket) {
             Ok(()) => Ok(taken),
-            Err(error) => Err(self.why(socket, error)),
+            Err(error) => Err(self.alert_or(socket, error)),
         }
     }
 
@@ -67,9 +68,10 @@ impl Session {
         Ok(())
     }
 
-    /// A server that did not like the client's certificate says so and hangs up, at a time at which the
-    /// client may be writing already.
-    fn why(&mut self, socket: &mut impl Read, error: io::Error) -> io::Error {
+    /// Returns the alert that the server sent before it closed the connection, or else `error`. A
+    /// server that refuses the client's certificate may send the alert while the client is already
+    /// writing.
+    fn alert_or(&mut self, socket: &mut impl Read, error: io::Error) -> io::Error {
         if error.kind() == ErrorKind::TimedOut {
             return error;
         }
@@ -97,7 +99,7 @@ fn refused(error: rustls::Error) -> io::Error {
     }
 }
 
-/// Ours, that is, or that we have none.
+/// True if the alert is about the client's certificate, or a missing one.
 fn is_about_a_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -113,12 +115,12 @@ fn is_about_a_certificate(alert: AlertDescription) -> bool {
     )
 }
 
-/// In words that say what to look at.
+/// Adds to an error what to check.
 fn in_handshake(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     let text = match (error.kind(), tls) {
         (_, Some(rustls::Error::InvalidMessage(_))) => {
-            "what answered the TLS handshake is not TLS; is this the TLS port?".into()
+            "the reply to the TLS handshake is not TLS; is this the TLS port?".into()
         }
         (_, Some(other)) => return refused(other.clone()),
         (kind @ ErrorKind::TimedOut, _) => return io::Error::new(kind, HandshakeTimeout),

@@ -1,4 +1,4 @@
-//! Whom the client trusts, and how it shows who it is.
+//! Which certificates the client trusts, and which certificate it sends.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,11 +13,11 @@ use rustls::{ConfigBuilder, RootCertStore, WantsVerifier};
 use super::Session;
 use crate::error::{Error, Result};
 
-/// How to open a connection over TLS: made once for a client, and cheap to clone.
+/// Opens connections over TLS. Created once for a client, and cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Tls(Arc<ClientConfig>);
 
-/// Nothing: what it is made of holds a private key.
+/// Shows no fields, because the configuration contains a private key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
@@ -25,8 +25,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Trusts `ca_certificates`, or else the authorities of the system; shows `client_certificate`, a
-    /// chain and its key, to servers that ask. All is PEM.
+    /// Trusts `ca_certificates`, or else the authorities of the system. Sends `client_certificate`,
+    /// a chain and its key, to servers that require one. Everything is PEM.
     pub(super) fn new(
         ca_certificates: Option<&[u8]>,
         client_certificate: Option<(&[u8], &[u8])>,
@@ -41,13 +41,13 @@ impl Tls {
                     certificates("client_certificate", chain)?,
                     private_key(key)?,
                 )
-                .map_err(|error| client_certificate_is("not to be used", error.to_string()))?,
+                .map_err(|error| client_certificate_is("not usable", error.to_string()))?,
             None => trusting.with_no_client_auth(),
         };
         Ok(Self(Arc::new(config)))
     }
 
-    /// Whether a certificate can be issued for the host.
+    /// Fails if no certificate can be issued for the host.
     pub(crate) fn check_host(&self, host: &str) -> Result<()> {
         match server_name(host) {
             Ok(_) => Ok(()),
@@ -69,14 +69,14 @@ fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     let name = ServerName::try_from(host).map_err(|_| {
         io::Error::new(
             ErrorKind::InvalidInput,
-            "certificates are for names of the DNS and for addresses, and it is neither",
+            "with TLS a host must be a DNS name or an address",
         )
     })?;
     Ok(name.to_owned())
 }
 
-/// With the process's crypto provider, if it has chosen one. There is none by default, and one cannot
-/// be guessed where several are built in; what guesses all the same panics.
+/// Uses the crypto provider that the process has installed, or else `ring`. `rustls` itself panics
+/// if none is installed and several are built in.
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
     let chosen = CryptoProvider::get_default().cloned();
     let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
@@ -84,8 +84,8 @@ fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Config {
             field: "url",
-            value: "one with TLS".into(),
-            rule: format!("the crypto provider that this process installed cannot do it: {error}"),
+            value: "a URL with TLS".into(),
+            rule: format!("the crypto provider of this process does not support it: {error}"),
         })
 }
 
@@ -95,25 +95,26 @@ fn roots(pem: &[u8]) -> Result<RootCertStore> {
         roots.add(certificate).map_err(|error| Error::Config {
             field: "ca_certificates",
             value: format!("{} bytes of PEM", pem.len()),
-            rule: format!("each certificate is that of an authority: {error}"),
+            rule: format!("each certificate must be that of an authority: {error}"),
         })?;
     }
     Ok(roots)
 }
 
-/// Of what the system has, whatever can be read: one bad file among hundreds must not stop a program.
+/// The authorities of the system. Skips certificates that cannot be read.
 fn roots_of_the_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first();
-        let why = why.map_or("it has none".into(), ToString::to_string);
+        let why = why.map_or("there are none".into(), ToString::to_string);
         return Err(Error::Config {
             field: "ca_certificates",
             value: "not set".into(),
             rule: format!(
-                "the authorities of the system are trusted then, and none can be read ({why}); see to the system's, to SSL_CERT_FILE and SSL_CERT_DIR, or set it"
+                "none of the system's authorities can be read ({why}); install them, check \
+                 SSL_CERT_FILE and SSL_CERT_DIR, or set others by ca_certificates"
             ),
         });
     }
@@ -128,18 +129,18 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         return Err(Error::Config {
             field,
             value: format!("{} bytes", pem.len()),
-            rule: "it holds at least one certificate in PEM, and nothing that is damaged".into(),
+            rule: "must have at least one certificate in PEM, all of them readable".into(),
         });
     }
     Ok(found)
 }
 
-/// What is wrong with a key is not told by what reads it: that repeats its lines.
+/// Drops the parser's error, because that contains lines of the key.
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         client_certificate_is(
             &format!("with a key of {} bytes", pem.len()),
-            "its key is one private key in PEM, not encrypted".into(),
+            "its key must be one private key in PEM, not encrypted".into(),
         )
     })
 }
