@@ -1,18 +1,21 @@
-//! The one clock of the crate: it never steps, and it goes on while the machine sleeps.
+//! The clock of this crate: it never steps, and it counts the time while the machine is suspended.
 //!
-//! A lease runs out on the server while a laptop is shut or a virtual machine is suspended, so a
-//! clock that stops meanwhile (as `std::time::Instant` does on Linux) would call a lost lock held.
+//! A lease expires on the server while a laptop is closed or a virtual machine is suspended. A
+//! clock that stops meanwhile, as `std::time::Instant` does on Linux, would treat a lost lock as
+//! held.
 
 use std::time::Duration;
 
-/// A point in time, in nanoseconds of the [clock](self). Sums that overflow mean "never".
+/// A point in time, in nanoseconds of this [clock](self). A sum that overflows is [`NEVER`].
+///
+/// [`NEVER`]: Self::NEVER
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
 impl Moment {
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
-    /// Before everything.
+    /// Earlier than every other moment.
     pub(crate) const ZERO: Self = Self(0);
 
     pub(crate) fn now() -> Self {
@@ -30,12 +33,12 @@ impl Moment {
         Self(self.0.saturating_sub(nanos(duration)))
     }
 
-    /// The time from `earlier` to here; zero if it is not earlier.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time from now to here; zero once it is past.
+    /// The time from now to this moment; zero if it is past.
     pub(crate) fn left(self) -> Duration {
         self.since(Self::now())
     }
@@ -55,7 +58,7 @@ fn since_boot() -> Duration {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
-    // Apple's CLOCK_MONOTONIC counts sleep; it is CLOCK_UPTIME_RAW that does not.
+    // Apple's CLOCK_MONOTONIC counts suspended time; CLOCK_UPTIME_RAW does not.
     #[cfg(target_vendor = "apple")]
     const CLOCK: ClockId = ClockId::Monotonic;
 
@@ -65,7 +68,7 @@ fn since_boot() -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// On Windows the counter behind `Instant` counts sleep; elsewhere there is nothing better.
+/// On Windows `Instant` counts suspended time. Other systems offer no better clock here.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn since_boot() -> Duration {
     use std::sync::OnceLock;

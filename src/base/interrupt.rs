@@ -1,4 +1,4 @@
-//! Ending the wait of another thread.
+//! Ends the waits of other threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,36 +7,41 @@ use parking_lot::Mutex;
 
 use crate::base::parker::Unparker;
 
-/// Ends waits from outside: every [`lock_interruptibly`](crate::Lock::lock_interruptibly) that was
-/// given a clone of it returns [`Error::Interrupted`](crate::Error::Interrupted).
+/// Ends waits for locks from another thread.
 ///
-/// Once raised it stays raised, so that an interrupt cannot fall between two calls; make a new one
-/// for the next piece of work. Java's `Thread.interrupt`, without its hidden flag on the thread.
+/// A call of [`lock_interruptibly`](crate::Lock::lock_interruptibly) that waits with a clone of a
+/// raised interrupt returns [`Error::Interrupted`](crate::Error::Interrupted).
+///
+/// An interrupt stays raised, so that none is missed between two calls. Create a new one for the
+/// next task. It does what Java's `Thread.interrupt` does, without a hidden flag on the thread.
 ///
 /// ```
-/// let interrupt = leasehold::Interrupt::new();
-/// let other_thread = interrupt.clone();
-/// other_thread.interrupt();
+/// use std::thread;
+/// use leasehold::Interrupt;
+///
+/// let interrupt = Interrupt::new();
+/// let clone = interrupt.clone();
+/// thread::spawn(move || clone.interrupt()).join().unwrap();
 /// assert!(interrupt.is_interrupted());
 /// ```
 #[derive(Clone, Default)]
-pub struct Interrupt(Arc<Mutex<State>>);
+pub struct Interrupt(Arc<Mutex<Waits>>);
 
-/// Its mutex protects: a unparker that is registered before the flag is raised is woken by the raise.
+/// Its mutex protects: raising the interrupt wakes every unparker that was registered before.
 #[derive(Default)]
-struct State {
+struct Waits {
     raised: bool,
     unparkers: Vec<Unparker>,
 }
 
 impl Interrupt {
-    /// An interrupt that is not raised.
+    /// Creates an interrupt that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Raises it: ends all waits that hold a clone, now and later. Never blocks.
+    /// Raises the interrupt: ends all waits with a clone of it, now and later. Never blocks.
     pub fn interrupt(&self) {
         let unparkers = {
             let mut state = self.0.lock();
@@ -48,13 +53,13 @@ impl Interrupt {
         }
     }
 
-    /// True once it was raised.
+    /// Returns true if the interrupt was raised.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.0.lock().raised
     }
 
-    /// Has `unparker` woken by the raise, for as long as the answer lives.
+    /// Registers an unparker that raising the interrupt wakes, until the result is dropped.
     pub(crate) fn register(&self, unparker: Unparker) -> Registered {
         let mut state = self.0.lock();
         if state.raised {
@@ -78,6 +83,7 @@ impl fmt::Debug for Interrupt {
     }
 }
 
+/// Removes its unparker from the interrupt when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Registered {
     interrupt: Interrupt,

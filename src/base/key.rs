@@ -1,4 +1,4 @@
-//! The only place that makes key and channel names, byte for byte as Redisson does.
+//! The names of keys and channels. They equal those of Redisson, byte for byte.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 /// The longest lock name, in bytes.
 const MAX_NAME: usize = 512;
 
-/// How many slots a cluster divides all keys into.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// Where one lock lives in Redis.
+/// The names of one lock in Redis.
 #[derive(Clone, Debug)]
 pub(crate) struct LockKey {
     name: Arc<str>,
@@ -20,7 +20,8 @@ pub(crate) struct LockKey {
 }
 
 impl LockKey {
-    /// Never fails, so that making a handle never does; [`check`](Self::check) tells a bad name.
+    /// Never fails, so that creating a handle never fails. [`check`](Self::check) refuses a bad
+    /// name.
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         let key = if namespace.is_empty() {
             name.to_owned()
@@ -37,11 +38,12 @@ impl LockKey {
         }
     }
 
+    /// Fails if the name is empty or too long.
     pub(crate) fn check(&self) -> Result<()> {
         let rule = match self.name.len() {
-            0 => "a lock needs a name of at least one byte",
+            0 => "the name of a lock must have at least one byte",
             1..=MAX_NAME => return Ok(()),
-            _ => "a lock's name has at most 512 bytes",
+            _ => "the name of a lock must have at most 512 bytes",
         };
         Err(Error::Config {
             field: "name",
@@ -50,13 +52,13 @@ impl LockKey {
         })
     }
 
-    /// The slot of a cluster that the lock is in.
+    /// The slot of the key in a cluster.
     pub(crate) fn slot(&self) -> u16 {
         self.slot
     }
 
-    /// Fails for a name whose key, channel and token are not in one slot: Redisson's rule makes such
-    /// names of `a}b`, `a{b` and `{}x`.
+    /// Fails if key, channel and token are not in the same slot. By Redisson's rule this happens
+    /// for names such as `a}b`, `a{b` and `{}x`.
     pub(crate) fn check_one_slot(&self) -> Result<()> {
         if slot(&self.channel) == self.slot {
             return Ok(());
@@ -64,14 +66,13 @@ impl LockKey {
         Err(Error::Config {
             field: "name",
             value: format!("{:?}", self.name),
-            rule:
-                "in a cluster, braces in a lock's name enclose something, as in \"{order}:pay\": \
-                   else its key and its channel are in different slots"
-                    .into(),
+            rule: "in a cluster, braces in the name of a lock must enclose a text, as in \
+                   \"{order}:pay\", so that its key and its channel are in the same slot"
+                .into(),
         })
     }
 
-    /// The name that the user gave.
+    /// The name of the lock, without the namespace.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -80,23 +81,23 @@ impl LockKey {
         Arc::clone(&self.name)
     }
 
-    /// The hash in Redis, and what tells one lock of a client from another.
+    /// The key of the hash in Redis. Two locks of a client are the same if their keys are.
     pub(crate) fn key(&self) -> &Arc<str> {
         &self.key
     }
 
-    /// The last fencing token that was given for the lock.
+    /// The key of the lock's last fencing token.
     pub(crate) fn last_token(&self) -> String {
         derived("redisson_lock_token", &self.key)
     }
 
-    /// Where releases are announced.
+    /// The channel for messages about releases.
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.channel
     }
 }
 
-/// Redisson's `prefixName`: the key becomes the hash tag, unless it holds a `{` already.
+/// Redisson's `prefixName`: the key becomes the hash tag, unless it already contains a `{`.
 fn derived(prefix: &str, key: &str) -> String {
     if key.contains('{') {
         format!("{prefix}:{key}")
@@ -105,7 +106,7 @@ fn derived(prefix: &str, key: &str) -> String {
     }
 }
 
-/// The slot of a key: that of its hash tag, if it has one.
+/// The slot of a key. Only its hash tag counts, if it has one.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
 fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| {
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_the_cluster() {
-        // The check value of the standard, and what CLUSTER KEYSLOT answers.
+        // The check value of the standard, and replies of CLUSTER KEYSLOT.
         assert_eq!(crc16(b"123456789"), 0x31c3);
         for (key, expected) in [
             ("foo", 12_182),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_fall_apart_in_a_cluster_are_told() {
+    fn names_with_more_than_one_slot_are_refused() {
         for name in ["order:pay", "{order}:pay", "x{order}", "größe"] {
             let key = LockKey::new("", name);
             assert!(key.check_one_slot().is_ok(), "{name}");
@@ -194,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_other_name_is_used_as_it_is(name in "\\PC{1,100}") {
+        fn any_other_name_is_used_unchanged(name in "\\PC{1,100}") {
             let key = LockKey::new("", &name);
             prop_assert!(key.check().is_ok());
             prop_assert_eq!(&**key.key(), name.as_str());

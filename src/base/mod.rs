@@ -1,4 +1,4 @@
-//! What every other module may use: time, identity, names in Redis, and ending a thread's sleep.
+//! Used by every other module: time, budgets of calls, pauses, identities, names in Redis, parking.
 
 pub(crate) mod backoff;
 pub(crate) mod call_budget;

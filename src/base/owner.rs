@@ -1,4 +1,4 @@
-//! Who holds a lock: on the connection `<client uuid>:<thread number>`, at home the thread itself.
+//! The owner of a lock: `<client uuid>:<thread number>` in Redis, a thread in this process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,22 +6,23 @@ use std::sync::{Arc, Weak};
 
 use uuid::Uuid;
 
-/// Numbers are handed out once in the life of a process. A thread's address or id is used again
-/// after it ends, and a key in Redis outlives the thread: its next user would own a dead lock.
+/// The next number. A process never uses a number twice. The system uses the id of an ended thread
+/// again, but a key in Redis can outlive its thread: the next thread with that id would own the
+/// lock.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// No number taken yet.
+/// The thread has no number yet.
 const NONE: u64 = 0;
 
-// Cells of plain numbers have no destructor, so they can be read while a thread is torn down, as
-// guards that sit in other thread-locals need.
+// Cells of plain numbers have no destructor. So guards in other thread-local variables can read
+// them while the thread ends.
 thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(NONE) };
     static OWNER: Cell<u64> = const { Cell::new(NONE) };
 }
 
 thread_local! {
-    /// Dropped when the thread ends.
+    /// Dropped at the end of the thread.
     static LIVENESS: Arc<()> = Arc::default();
 }
 
@@ -34,7 +35,7 @@ fn number(of: &'static std::thread::LocalKey<Cell<u64>>) -> u64 {
     })
 }
 
-/// An OS thread of this process, for as long as it lives.
+/// A thread of this process. Never used for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadId(u64);
 
@@ -49,12 +50,12 @@ impl ThreadId {
     }
 }
 
-/// Tells whether a thread has ended.
+/// Knows whether a thread has ended.
 #[derive(Debug)]
 pub(crate) struct Liveness(Weak<()>);
 
 impl Liveness {
-    /// Of the calling thread. A thread that already runs the destructors of its thread-local values
+    /// The liveness of the calling thread. A thread that already drops its thread-local variables
     /// may count as ended.
     pub(crate) fn of_this_thread() -> Self {
         Self(LIVENESS.try_with(Arc::downgrade).unwrap_or_default())
@@ -65,25 +66,25 @@ impl Liveness {
     }
 }
 
-/// The name under which a hold stands in Redis. While nobody can say which of several requests was done,
-/// all the names that it may stand under, the newest first, with spaces between.
+/// The owner id of a hold in Redis. While it is unknown which of several requests was executed, it
+/// contains all possible names, the newest first, separated by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerId(Arc<str>);
 
 impl OwnerId {
-    /// The owner under which this thread takes its next lock.
+    /// The owner id for the next lock of this thread.
     pub(crate) fn current(client: &Uuid) -> Self {
         Self(format!("{client}:{}", number(&OWNER)).into())
     }
 
-    /// With one more name, newer than the others, which nobody has had.
+    /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
         let client = self.0.split(':').next().unwrap_or_default();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self(format!("{client}:{number} {}", self.0).into())
     }
 
-    /// The newest name, and the older ones.
+    /// Splits off the newest name. Also returns the older names, if there are any.
     pub(crate) fn split(&self) -> (Self, Option<Self>) {
         match self.0.split_once(' ') {
             Some((newest, older)) => (Self(newest.into()), Some(Self(older.into()))),
@@ -91,18 +92,18 @@ impl OwnerId {
         }
     }
 
-    /// As many of its names, the newest of them.
+    /// Keeps at most `names` names, the newest ones.
     pub(crate) fn newest(&self, names: usize) -> Self {
         let newest: Vec<&str> = self.0.split(' ').take(names).collect();
         Self(newest.join(" ").into())
     }
 
-    /// Which name it has is not known.
+    /// True if it has several names, so that the name in Redis is unknown.
     pub(crate) fn is_uncertain(&self) -> bool {
         self.0.contains(' ')
     }
 
-    /// Whoever asked for all these names has asked for each of those.
+    /// True if it contains every name of `other`.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let mut others = other.0.split(' ');
         others.all(|other| self.0.split(' ').any(|name| name == other))
@@ -113,10 +114,10 @@ impl OwnerId {
     }
 }
 
-/// Gives this thread a fresh owner number for its next lock.
+/// Gives this thread a new owner number for its next lock. Existing holds keep their owner id.
 ///
-/// Called when a command never got a clear answer: it may still be under way, and a release that
-/// arrives late must find no hold under the name it carries. Holds that stand keep their owner.
+/// Called after a command without a clear reply: it may still be on its way, and a release that
+/// arrives late must not find a hold under its owner id.
 pub(crate) fn retire() {
     OWNER.with(|cell| cell.set(NONE));
 }
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn retiring_an_owner_leaves_the_thread_what_it_is() {
+    fn retiring_an_owner_does_not_change_the_thread_id() {
         let thread = ThreadId::current();
         retire();
         assert_eq!(thread, ThreadId::current());
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_threads_one_after_another_are_a_hundred_owners() {
+    fn a_hundred_threads_one_after_another_have_a_hundred_owners() {
         let client = Uuid::new_v4();
         let owners: HashSet<String> = (0..100)
             .map(|_| {

@@ -1,16 +1,16 @@
-//! How one thread ends another's sleep. A wake-up that comes too early is kept, never lost.
+//! Lets one thread wake another. A wake-up before the sleep ends that sleep at once.
 
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// Ends the sleep of one [`Parker`], now or the next time it begins one.
+/// Ends the current or the next sleep of one [`Parker`].
 #[derive(Clone, Debug)]
 pub(crate) struct Unparker(Sender<()>);
 
 impl Unparker {
     pub(crate) fn unpark(&self) {
-        // Full means that a wake-up is waiting already, and one is as good as two.
+        // If the channel is full, a wake-up is already pending, and one is enough.
         let _ = self.0.try_send(());
     }
 
@@ -19,17 +19,18 @@ impl Unparker {
     }
 }
 
-/// The sleeping end.
+/// The end that sleeps.
 #[derive(Debug)]
 pub(crate) struct Parker(Receiver<()>);
 
 impl Parker {
-    /// Sleeps for at most `timeout`; true if a [`Unparker`] ended it.
+    /// Sleeps for at most `timeout`. Returns true if an [`Unparker`] ended the sleep.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
         self.0.recv_timeout(timeout).is_ok()
     }
 }
 
+/// Creates a parker and its unparker.
 pub(crate) fn pair() -> (Unparker, Parker) {
     let (sender, receiver) = bounded(1);
     (Unparker(sender), Parker(receiver))

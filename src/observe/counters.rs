@@ -1,15 +1,17 @@
-//! What a client counts: once for [`Stats`], and once more for the `metrics` facade where that is built
-//! in.
+//! The counters of a client, for [`Stats`] and for the `metrics` facade if that is built in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::LostReason;
 
-/// A counter in [`Stats`], its field here, and its name in the facade.
+/// For each counter: its field in [`Stats`] and in `Counters`, and its name in the facade.
 macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident = $series:literal $($label:literal $value:literal)?),+ $(,)?) => {
-        /// Counters of one client since it was made. They never go down.
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident = $series:literal $($label:literal $value:literal)?
+    ),+ $(,)?) => {
+        /// The counters of one client since it was created. They never decrease.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Stats {
@@ -43,37 +45,41 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Locks taken from Redis; nested acquires of a held lock do not count.
+    /// Locks acquired from Redis. Nested acquires of a held lock do not count.
     acquisitions = "leasehold_acquisitions_total",
-    /// Locks taken from Redis that were given back because too few replicas confirmed them.
+    /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total",
-    /// Nested acquires of a lock that the thread held already.
+    /// Nested acquires: the thread already held the lock.
     reentries = "leasehold_reentries_total",
-    /// Locks given back to Redis.
+    /// Locks released in Redis.
     releases = "leasehold_releases_total",
-    /// Renewals that Redis confirmed, one for each lock and time; looks after fixed leases, too.
+    /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
+    /// leases.
     renewals = "leasehold_renewals_total" "outcome" "done",
-    /// Renewals that Redis answered with an error, one for each lock and time. The lock still stands, and
-    /// is asked for again.
+    /// Renewals to which Redis replied with an error, each lock counted separately. The locks are
+    /// still held, and the client repeats the renewals.
     renewals_failed = "leasehold_renewals_total" "outcome" "failed",
-    /// Renewals that got no answer, one for each lock and time. They may have been done; the lock is
-    /// asked for again.
+    /// Renewals without a reply, each lock counted separately. Redis may have executed them, and
+    /// the client repeats them.
     renewals_unknown = "leasehold_renewals_total" "outcome" "unknown",
-    /// Script calls that the watchdog made, or tried to make, for all its renewals.
+    /// Script calls that the watchdog sent, or tried to send, for renewals. One call renews many
+    /// locks.
     renewal_calls = "leasehold_renewal_calls_total",
     /// Held locks that were lost, for any reason.
     lost = "leasehold_lost_total",
-    /// Waits for another process that ended with its message, a new subscription, or an interrupt.
+    /// Waits for another client that ended by its message, by a new subscription, or by an
+    /// interrupt.
     wakeups_by_message = "leasehold_wakeups_total" "by" "message",
-    /// Waits for another process that ended by the lease that Redis had told, or by a poll.
+    /// Waits for another client that ended with its lease, or with the interval of a poll.
     wakeups_by_timeout = "leasehold_wakeups_total" "by" "timeout",
-    /// Connections of the client's own threads that had to be opened again.
+    /// Connections of the client's own threads that were opened again after a failure.
     reconnects = "leasehold_reconnects_total",
-    /// Events that a receiver was too slow for.
+    /// Events that receivers missed because they were too slow.
     events_dropped = "leasehold_events_dropped_total",
 }
 
-/// What the facade knows a number by. No label holds the name of a lock: there may be millions.
+/// The name and the label of a counter in the facade. No label contains the name of a lock, because
+/// there may be millions of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Series {
     name: &'static str,
@@ -107,12 +113,13 @@ impl Counter {
 }
 
 impl Counters {
-    /// A loss counts before anybody can see it, which is under a mutex, and is told to the facade
-    /// after it, by [`tell_loss`](Self::tell_loss).
+    /// Counts a loss for [`Stats`]. The caller holds the mutex under which the loss becomes
+    /// visible, and calls [`tell_loss`](Self::tell_loss) after it has unlocked it.
     pub(crate) fn count_loss(&self) {
         self.lost.count(1);
     }
 
+    /// Counts a loss in the facade.
     pub(crate) fn tell_loss(&self, reason: LostReason) {
         let reason = match reason {
             LostReason::Expired => "expired",
@@ -128,12 +135,12 @@ impl Counters {
         .add(1);
     }
 
-    /// From the call for a lock until it was had.
+    /// Records the time from the call until the lock was acquired.
     pub(crate) fn waited(&self, time: Duration) {
         record("leasehold_wait_seconds", time);
     }
 
-    /// From when a lock was had until it was given back or lost.
+    /// Records the time from the acquire until the lock was released or lost.
     pub(crate) fn held(&self, time: Duration) {
         record("leasehold_hold_seconds", time);
     }
@@ -146,7 +153,7 @@ impl Series {
         }
     }
 
-    /// Calls the metrics recorder.
+    /// Adds `n` in the metrics recorder.
     #[cfg(feature = "metrics")]
     pub(super) fn record(self, n: u64) {
         let counter = match self.label {

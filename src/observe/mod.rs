@@ -1,4 +1,4 @@
-//! What an operator sees of a client: counters and events.
+//! Counters and events of a client.
 
 mod counters;
 mod reporter;
@@ -17,49 +17,49 @@ pub(crate) use reporter::{Reporter, tell};
 
 use crate::error::LostReason;
 
-/// How many events one receiver of [`LockClient::events`](crate::LockClient::events) can be behind.
+/// How many undelivered events a receiver of [`LockClient::events`](crate::LockClient::events)
+/// keeps.
 const EVENT_BUFFER: usize = 1024;
 
-/// Something that happened to a lock or a connection without the call that caused it.
+/// An event that a client reports by [`LockClient::events`](crate::LockClient::events).
 ///
-/// A renewal that failed and a lock that is lost are two things: the first is tried again until the
-/// lease is over, and only then becomes the second.
+/// A failed renewal is not a lost lock: the client repeats the renewal until the lease is over.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// A renewal, or a look after a fixed lease, got no clear answer. It is tried again while the
-    /// lease lasts.
+    /// A renewal, or the check of a fixed lease, got no clear reply. The client repeats it until
+    /// the lease is over.
     RenewalFailed {
         /// The name of the lock.
         lock: Arc<str>,
-        /// The last failure seen.
+        /// The failure.
         cause: Arc<str>,
         /// How much of the lease is left.
         lease_left: Duration,
     },
-    /// A held lock is gone.
+    /// A held lock was lost.
     Lost {
         /// The name of the lock.
         lock: Arc<str>,
         /// How it was lost.
         reason: LostReason,
     },
-    /// A lock was released after its lease was over by this process's clock, but before anybody
-    /// else took it: a warning that leases are too short for the work.
+    /// A lock was released after its lease was over by this process's clock, but before another
+    /// client or thread acquired it. The lease is too short for the work.
     ReleasedLate {
         /// The name of the lock.
         lock: Arc<str>,
-        /// How long the lease had been over.
+        /// How long the lease was over.
         late_by: Duration,
     },
-    /// A connection of the client's own threads is back after a failure.
+    /// One of the client's own threads connected again after a failure.
     Reconnected {
-        /// The node that answers again.
+        /// The node of the connection.
         node: Arc<str>,
     },
 }
 
-/// Where all parts of a client report what they see.
+/// Collects what all parts of a client report.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) counters: Counters,
@@ -70,8 +70,8 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
-        // A bounded channel would allocate its whole buffer now, and keep it until the next event
-        // even if the receiver is dropped: only a message that cannot be sent tells of that.
+        // A bounded channel would allocate its whole buffer now. The client notices that a receiver
+        // was dropped only when it sends the next event, so it would keep that buffer until then.
         let (sender, receiver) = unbounded();
         self.receivers.lock().push(sender);
         receiver
@@ -83,7 +83,7 @@ impl Observer {
         Reporter::start(Arc::clone(&self.queue))
     }
 
-    /// Starts a thread of the client. Its calls of [`tell`] are made by the reporter.
+    /// Starts a thread of the client. The reporter makes its calls of [`tell`].
     pub(crate) fn spawn(
         &self,
         name: &str,
@@ -92,7 +92,7 @@ impl Observer {
         self.queue.spawn(name, body)
     }
 
-    /// A connection of the client's own threads is back.
+    /// Reports that one of the client's own threads connected again.
     pub(crate) fn reconnected(&self, node: &Arc<str>) {
         let node = Arc::clone(node);
         self.counters.reconnects.add(1);
@@ -102,8 +102,7 @@ impl Observer {
         tell(move || tracing::info!(node = &*node, "connected again"));
     }
 
-    /// Sends the event to every receiver that is not dropped. Never blocks: a full receiver misses
-    /// the event.
+    /// Sends an event to all receivers. Never blocks: a full receiver misses the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
         let mut dropped = 0;
         self.receivers.lock().retain(|receiver| {
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_receiver_misses_events_and_blocks_nobody() {
+    fn a_slow_receiver_misses_events_and_does_not_block_the_client() {
         let observer = Observer::default();
         let slow = observer.events();
         for _ in 0..EVENT_BUFFER + 7 {

@@ -1,8 +1,8 @@
 //! Calls the application's log subscriber and metrics recorder.
 //!
-//! These may block: a full pipe behind standard output is enough. A thread of the application calls
-//! them directly, so that its spans apply. A thread of the client never calls them: it queues the
-//! call for the reporter, so that no renewal and no wake-up waits for them.
+//! These may block, for example on a full pipe behind standard output. A thread of the application
+//! calls them directly, so that its spans apply. A thread of the client queues the call for the
+//! reporter, so that no renewal and no wake-up waits for them.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use super::counters::Series;
 use crate::base::process::Process;
 
-/// The number of queued calls above which further ones are dropped and counted.
+/// The most queued calls. Further calls are dropped and counted.
 const CAPACITY: usize = 16_384;
 
 /// How long the drop of a client waits for queued calls.
@@ -28,12 +28,12 @@ const LAST_CALLS: Duration = Duration::from_millis(250);
 type Call = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// On a thread of a client: the queue for its calls.
+    /// The queue for the calls of this thread. Set on the threads of a client only.
     static QUEUE: OnceCell<Arc<Queue>> = const { OnceCell::new() };
 }
 
-/// Calls the log subscriber or the metrics recorder: directly on a thread of the application, else
-/// through the reporter. Never call this while a mutex is locked.
+/// Calls the log subscriber or the metrics recorder: directly on a thread of the application,
+/// through the reporter on a thread of the client. Never call this while a mutex is locked.
 pub(crate) fn tell(call: impl FnOnce() + Send + 'static) {
     match queue() {
         Some(queue) => queue.push(Box::new(call)),
@@ -50,26 +50,26 @@ pub(super) fn count(series: Series, n: u64) {
 }
 
 fn queue() -> Option<Arc<Queue>> {
-    // A thread that has destroyed its variables is not a thread of a client.
+    // A thread without thread-local variables is ending, and is not a thread of a client.
     QUEUE.try_with(|queue| queue.get().cloned()).ok().flatten()
 }
 
-/// Calls code of the application. A panic there ends with this call.
+/// Calls code of the application, and catches its panics.
 fn run(call: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(call));
 }
 
-/// What the threads of a client have for the reporter.
+/// The calls that the threads of a client have queued for the reporter.
 #[derive(Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-/// Its mutex protects: the reporter sleeps only while nothing is queued, and ends only after it
-/// took everything that was queued before `stop`.
+/// Its mutex protects: the reporter sleeps only while nothing is queued, and ends only after it has
+/// taken everything that was queued before `stop`.
 #[derive(Default)]
-struct State {
+struct QueueState {
     queued: Queued,
     stop: bool,
 }
@@ -77,14 +77,14 @@ struct State {
 #[derive(Default)]
 struct Queued {
     calls: Vec<Call>,
-    /// Increments are summed up, so that none is dropped.
+    /// Increments of counters. They are added up, so that none is dropped.
     counts: Vec<(Series, u64)>,
-    /// Calls for which there was no room.
+    /// The number of calls for which there was no room.
     dropped: u64,
 }
 
 impl Queue {
-    /// Starts a thread of the client, which calls no code of the application.
+    /// Starts a thread of the client, whose calls are queued.
     pub(super) fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -116,7 +116,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for something to do; `None`: all is done and the client is gone.
+    /// Waits for queued calls. Returns `None` after the last ones, when the client is dropped.
     fn next(&self) -> Option<Queued> {
         let mut state = self.state.lock();
         while state.queued.is_empty() {
@@ -134,7 +134,7 @@ impl Queued {
         self.calls.is_empty() && self.counts.is_empty() && self.dropped == 0
     }
 
-    /// Calls everything, in the order in which it was queued.
+    /// Makes all calls, in the order in which they were queued.
     fn run(self) {
         for (series, n) in self.counts {
             run(|| series.record(n));
@@ -145,7 +145,7 @@ impl Queued {
             run(|| {
                 tracing::warn!(
                     dropped,
-                    "log lines and samples were dropped: the log blocked"
+                    "log lines and samples were dropped because the log blocked"
                 );
             });
         }
@@ -158,12 +158,12 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The thread that makes the queued calls. Dropped, it ends when they are made.
+/// The thread that makes the queued calls. After a drop it makes the remaining calls and ends.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     queue: Arc<Queue>,
     thread: ThreadId,
-    /// Disconnected when all calls are made.
+    /// Disconnected after the last call.
     done: Receiver<Infallible>,
     process: Process,
 }
@@ -173,7 +173,8 @@ impl Reporter {
         let (sender, done) = bounded(0);
         let calls = Arc::clone(&queue);
         let thread = Builder::new().name("leasehold-reporter".into());
-        // Never joined: its end waits for destructors of the application's thread-local variables.
+        // Never joined, because it ends after the destructors of the application's thread-local
+        // variables.
         let thread = thread.spawn(move || {
             let _done: Sender<Infallible> = sender;
             while let Some(queued) = calls.next() {
@@ -192,7 +193,7 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // There is no such thread here, and its mutexes may be locked.
+            // A forked child does not have the thread, and the mutexes may be locked.
             std::mem::forget(std::mem::replace(
                 &mut self.done,
                 crossbeam_channel::never(),
@@ -201,7 +202,7 @@ impl Drop for Reporter {
         }
         self.queue.state.lock().stop = true;
         self.queue.changed.notify_one();
-        // The client can be dropped by the code that the reporter calls.
+        // The code that the reporter calls may drop the client.
         if std::thread::current().id() != self.thread {
             let _ = self.done.recv_timeout(LAST_CALLS);
         }
