@@ -7,11 +7,10 @@ mod lost;
 mod owner_ids;
 mod queue;
 mod quorum;
-mod silence;
 mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;
 pub(crate) use owner_ids::Written;
-pub(crate) use queue::{LinedUp, LocalQueue, Place, Ticket};
+pub(crate) use queue::{Enqueued, LocalQueue, QueueEntry, Ticket};
 pub(crate) use quorum::Quorum;

@@ -1,8 +1,7 @@
-//! The queue at home: of all threads of a client that want a lock, one at a time may ask Redis.
+//! The local queue: lets one thread of a client at a time send requests about a lock to Redis.
 //!
-//! A thread that finds the lock with another thread of its own process waits here, first come first
-//! served, and costs Redis nothing. Whoever has the ticket asks Redis, and keeps the ticket as long as
-//! it holds the lock.
+//! The thread with the ticket sends the requests, and keeps the ticket while it holds the lock. The
+//! other threads of the client wait in the queue, first come first served, without I/O.
 
 #[cfg(test)]
 mod tests;
@@ -14,76 +13,98 @@ use parking_lot::Mutex;
 
 use super::hold::Hold;
 use super::lost::LostHolds;
-use super::silence::Silence;
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 use crate::base::parker::Unparker;
 
-/// All names that threads of this client hold or want, by key.
+/// All locks that threads of this client hold or wait for, by key.
 ///
-/// Its mutex protects: a name has at most one ticket; a ticket that is passed on reaches the next
-/// thread before any thread can see it free; a hold knows whether threads wait for it; a reply
-/// wakes the threads that wait for it.
+/// Invariants that its mutex protects:
+///
+/// * A lock has at most one ticket.
+/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
+/// * A hold knows whether threads wait for it.
+/// * A reply wakes the threads that wait for that reply.
 #[derive(Debug, Default)]
-pub(crate) struct LocalQueue(Mutex<Names>);
+pub(crate) struct LocalQueue(Mutex<Locks>);
 
 #[derive(Debug, Default)]
-struct Names {
-    wanted: HashMap<Arc<str>, Name>,
+struct Locks {
+    queues: HashMap<Arc<str>, LockQueue>,
     /// No thread waits for these.
     lost: LostHolds,
 }
 
-/// A name that a thread holds, asks for, or waits for.
+/// The queue of one lock. It exists while a thread holds the lock, requests it or waits for it.
 #[derive(Debug, Default)]
-struct Name {
-    ticket: Option<Holder>,
-    line: VecDeque<(ThreadId, Unparker)>,
-    /// Threads in the line whose own wait is over. They wait for the reply to the thread with the
-    /// ticket.
+struct LockQueue {
+    ticket: Option<TicketOwner>,
+    waiting: VecDeque<(ThreadId, Unparker)>,
+    /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
+    /// has the ticket.
     await_reply: Vec<(ThreadId, Unparker)>,
 }
 
 #[derive(Debug)]
-struct Holder {
+struct TicketOwner {
     thread: ThreadId,
-    /// `None` while the thread asks Redis.
+    /// `None` while the thread requests the lock.
     hold: Option<Arc<Hold>>,
-    /// Since when it, and whoever had the ticket before it, has asked in vain.
-    unanswered: Option<Silence>,
+    /// Set while there is no reply to the requests of this thread, and of the threads that had the
+    /// ticket before it.
+    unanswered: Option<Unanswered>,
 }
 
-impl Holder {
-    fn asking(thread: ThreadId, silence: Silence) -> Self {
+impl TicketOwner {
+    fn requesting(thread: ThreadId, unanswered: Unanswered) -> Self {
         Self {
             thread,
             hold: None,
-            unanswered: Some(silence),
+            unanswered: Some(unanswered),
         }
     }
 }
 
-/// What a thread finds when it comes for a lock.
+/// Requests for a lock without a reply that settles them.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    /// When the first of them was sent.
+    since: Moment,
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
+    confirmed_replicas: Option<u32>,
+}
+
+impl Unanswered {
+    fn from_now() -> Self {
+        Self {
+            since: Moment::now(),
+            confirmed_replicas: None,
+        }
+    }
+}
+
+/// The state of a lock in this process, as a thread finds it that wants the lock.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum QueueEntry {
     /// The thread holds the lock, or has lost it and not yet unlocked it.
-    Mine(Arc<Hold>),
-    /// It may ask Redis.
-    Ticket(Ticket),
-    /// Another thread of this process holds the lock or asks for it.
-    Behind,
+    Held(Arc<Hold>),
+    /// The thread got the ticket, and may request the lock from Redis.
+    Front(Ticket),
+    /// Another thread of this process holds the lock or requests it.
+    Queued,
 }
 
-/// What a thread finds when it lines up.
+/// The result of entering the waiting queue.
 #[derive(Debug)]
-pub(crate) enum LinedUp {
-    /// The ticket has become free meanwhile.
-    Ticket(Ticket),
-    /// It is in line. `first`: it is the first to wait for the hold of another thread.
-    Behind { first: bool },
+pub(crate) enum Enqueued {
+    /// The ticket was free: the thread got it and does not wait.
+    Front(Ticket),
+    /// The thread is in the queue. `first`: it is the first to wait for the hold of another thread.
+    Queued { first: bool },
 }
 
-/// The right of one thread to ask Redis for a name. Dropped, it goes to the next in line.
+/// The right of one thread to send requests about a lock to Redis. When it is dropped, the next
+/// waiting thread gets it.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     queue: Arc<LocalQueue>,
@@ -92,135 +113,143 @@ pub(crate) struct Ticket {
 }
 
 impl LocalQueue {
-    pub(crate) fn enter(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Place {
-        let mut names = self.0.lock();
-        if let Some(hold) = names.hold_of(key, thread) {
-            return Place::Mine(hold);
+    /// Takes the ticket if it is free.
+    pub(crate) fn enter(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> QueueEntry {
+        let mut locks = self.0.lock();
+        if let Some(hold) = locks.hold_of(key, thread) {
+            return QueueEntry::Held(hold);
         }
-        let name = names.wanted.entry(Arc::clone(key)).or_default();
-        if name.ticket.is_some() {
-            return Place::Behind;
+        let queue = locks.queues.entry(Arc::clone(key)).or_default();
+        if queue.ticket.is_some() {
+            return QueueEntry::Queued;
         }
-        name.ticket = Some(Holder::asking(thread, Silence::from_now()));
-        Place::Ticket(self.ticket(key))
+        queue.ticket = Some(TicketOwner::requesting(thread, Unanswered::from_now()));
+        QueueEntry::Front(self.ticket(key))
     }
 
-    /// Lines up behind the others; `unparker` is woken when the ticket has come.
-    pub(crate) fn line_up(
+    /// Waits behind the other threads. The queue wakes `unparker` when the thread has the ticket.
+    pub(crate) fn enqueue(
         self: &Arc<Self>,
         key: &Arc<str>,
         thread: ThreadId,
         unparker: &Unparker,
-    ) -> LinedUp {
-        let mut names = self.0.lock();
-        let name = names.wanted.entry(Arc::clone(key)).or_default();
-        if name.ticket.is_none() {
-            name.ticket = Some(Holder::asking(thread, Silence::from_now()));
-            return LinedUp::Ticket(self.ticket(key));
+    ) -> Enqueued {
+        let mut locks = self.0.lock();
+        let queue = locks.queues.entry(Arc::clone(key)).or_default();
+        if queue.ticket.is_none() {
+            queue.ticket = Some(TicketOwner::requesting(thread, Unanswered::from_now()));
+            return Enqueued::Front(self.ticket(key));
         }
-        name.line.push_back((thread, unparker.clone()));
-        LinedUp::Behind {
-            first: name.note_waiters(),
+        queue.waiting.push_back((thread, unparker.clone()));
+        Enqueued::Queued {
+            first: queue.note_waiters(),
         }
     }
 
-    /// Also wakes a thread in line when the thread with the ticket gets a reply.
+    /// Also wakes a waiting thread when the thread with the ticket gets a reply.
     pub(crate) fn await_reply(&self, key: &str, thread: ThreadId, unparker: &Unparker) {
-        if let Some(name) = self.0.lock().wanted.get_mut(key) {
-            name.await_reply.push((thread, unparker.clone()));
+        if let Some(queue) = self.0.lock().queues.get_mut(key) {
+            queue.await_reply.push((thread, unparker.clone()));
         }
     }
 
-    /// The ticket of a thread in line, if it has come.
-    pub(crate) fn take_turn(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Ticket> {
-        let names = self.0.lock();
-        let ticket = names.wanted.get(key)?.ticket.as_ref()?;
+    /// The ticket, if it was passed on to this waiting thread.
+    pub(crate) fn take_ticket(
+        self: &Arc<Self>,
+        key: &Arc<str>,
+        thread: ThreadId,
+    ) -> Option<Ticket> {
+        let locks = self.0.lock();
+        let ticket = locks.queues.get(key)?.ticket.as_ref()?;
         (ticket.thread == thread).then(|| self.ticket(key))
     }
 
-    /// Takes a thread out of the line. The ticket, if it came first.
+    /// Removes a waiting thread. Returns the ticket if it was passed on to the thread before that.
     pub(crate) fn leave(self: &Arc<Self>, key: &Arc<str>, thread: ThreadId) -> Option<Ticket> {
-        let mut names = self.0.lock();
-        let name = names.wanted.get_mut(key)?;
-        if name
+        let mut locks = self.0.lock();
+        let queue = locks.queues.get_mut(key)?;
+        if queue
             .ticket
             .as_ref()
             .is_some_and(|ticket| ticket.thread == thread)
         {
             return Some(self.ticket(key));
         }
-        name.line.retain(|(waiting, _)| *waiting != thread);
-        name.await_reply.retain(|(waiting, _)| *waiting != thread);
-        name.note_waiters();
+        queue.waiting.retain(|(waiting, _)| *waiting != thread);
+        queue.await_reply.retain(|(waiting, _)| *waiting != thread);
+        queue.note_waiters();
         None
     }
 
-    /// Since when the thread with the ticket asks Redis in vain; `None` if it has its answer.
-    pub(crate) fn unanswered(&self, key: &str) -> Option<Moment> {
-        self.silence(key).map(|silence| silence.since)
+    /// Since when requests for the lock have had no reply; `None` if the last one had a reply.
+    pub(crate) fn unanswered_since(&self, key: &str) -> Option<Moment> {
+        self.unanswered(key).map(|unanswered| unanswered.since)
     }
 
-    /// Whether nobody here knows that the lock is not to be had: nobody asks, or who does has asked in vain since `heard`
-    /// or before.
-    pub(crate) fn is_open(&self, key: &str, heard: Moment) -> bool {
-        let names = self.0.lock();
-        let ticket = names.wanted.get(key).and_then(|name| name.ticket.as_ref());
+    /// True if no thread of this process has confirmed that another client holds the lock: no
+    /// thread requests it, or the requests have had no reply since `heard` or earlier.
+    pub(crate) fn may_be_free(&self, key: &str, heard: Moment) -> bool {
+        let locks = self.0.lock();
+        let ticket = locks
+            .queues
+            .get(key)
+            .and_then(|queue| queue.ticket.as_ref());
         ticket.is_none_or(|ticket| {
             ticket
                 .unanswered
-                .is_some_and(|silence| silence.since <= heard)
+                .is_some_and(|unanswered| unanswered.since <= heard)
         })
     }
 
-    /// How many replicas confirmed the lock, too few, when the thread with the ticket was granted it last.
-    pub(crate) fn confirmed(&self, key: &str) -> Option<u32> {
-        self.silence(key)?.confirmed
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
+    pub(crate) fn confirmed_replicas(&self, key: &str) -> Option<u32> {
+        self.unanswered(key)?.confirmed_replicas
     }
 
-    fn silence(&self, key: &str) -> Option<Silence> {
-        self.0.lock().wanted.get(key)?.ticket.as_ref()?.unanswered
+    fn unanswered(&self, key: &str) -> Option<Unanswered> {
+        self.0.lock().queues.get(key)?.ticket.as_ref()?.unanswered
     }
 
-    /// The hold of this thread, lost or not, that it has not unlocked.
+    /// The hold of this thread that it has not unlocked yet, lost or not.
     pub(crate) fn hold_of(&self, key: &Arc<str>, thread: ThreadId) -> Option<Arc<Hold>> {
         self.0.lock().hold_of(key, thread)
     }
 
-    /// The hold that keeps the others waiting, whose ever it is.
-    pub(crate) fn standing_hold(&self, key: &str) -> Option<Arc<Hold>> {
-        self.0.lock().wanted.get(key)?.ticket.as_ref()?.hold.clone()
+    /// The hold of the thread with the ticket.
+    pub(crate) fn current_hold(&self, key: &str) -> Option<Arc<Hold>> {
+        self.0.lock().queues.get(key)?.ticket.as_ref()?.hold.clone()
     }
 
-    /// A lost hold keeps no thread waiting any more, though its thread has yet to unlock it.
+    /// Passes the ticket of a lost hold on. The hold is kept until its thread unlocks it.
     pub(crate) fn lost(&self, hold: &Hold) {
         let mut guard = self.0.lock();
-        let names = &mut *guard;
-        let Some(name) = names.wanted.get_mut(hold.key().key()) else {
+        let locks = &mut *guard;
+        let Some(queue) = locks.queues.get_mut(hold.key().key()) else {
             return;
         };
-        let mut unneeded = Vec::new();
-        if name.stands(hold)
-            && let Some(lost) = name.ticket.take().and_then(|ticket| ticket.hold)
+        let mut removed = Vec::new();
+        if queue.has_ticket(hold)
+            && let Some(lost) = queue.ticket.take().and_then(|ticket| ticket.hold)
         {
             lost.set_waiters(false);
-            unneeded = names.lost.insert(lost);
+            removed = locks.lost.insert(lost);
         }
-        let next = names.pass_on(hold.key().key(), Silence::from_now());
+        let next = locks.pass_on(hold.key().key(), Unanswered::from_now());
         drop(guard);
-        drop(unneeded);
+        drop(removed);
         unpark(next);
     }
 
-    /// Forgets a hold that its thread has unlocked.
+    /// Removes a hold that its thread has unlocked, and passes its ticket on.
     pub(crate) fn close(&self, hold: &Hold) {
-        let mut names = self.0.lock();
-        let name = names.wanted.get_mut(hold.key().key());
-        let ended = match name.filter(|name| name.stands(hold)) {
-            Some(name) => name.ticket.take().and_then(|ticket| ticket.hold),
-            None => names.lost.remove(hold),
+        let mut locks = self.0.lock();
+        let queue = locks.queues.get_mut(hold.key().key());
+        let ended = match queue.filter(|queue| queue.has_ticket(hold)) {
+            Some(queue) => queue.ticket.take().and_then(|ticket| ticket.hold),
+            None => locks.lost.remove(hold),
         };
-        let next = names.pass_on(hold.key().key(), Silence::from_now());
-        drop(names);
+        let next = locks.pass_on(hold.key().key(), Unanswered::from_now());
+        drop(locks);
         drop(ended);
         unpark(next);
     }
@@ -235,102 +264,104 @@ impl LocalQueue {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let names = self.0.lock();
-        names.wanted.is_empty() && names.lost.is_empty()
+        let locks = self.0.lock();
+        locks.queues.is_empty() && locks.lost.is_empty()
     }
 }
 
-impl Names {
+impl Locks {
     fn hold_of(&self, key: &Arc<str>, thread: ThreadId) -> Option<Arc<Hold>> {
-        let ticket = self.wanted.get(key).and_then(|name| name.ticket.as_ref());
-        let standing = ticket.and_then(|ticket| ticket.hold.as_ref());
-        let standing = standing.filter(|hold| hold.thread() == thread);
-        standing.or_else(|| self.lost.get(key, thread)).cloned()
+        let ticket = self.queues.get(key).and_then(|queue| queue.ticket.as_ref());
+        let current = ticket.and_then(|ticket| ticket.hold.as_ref());
+        let current = current.filter(|hold| hold.thread() == thread);
+        current.or_else(|| self.lost.get(key, thread)).cloned()
     }
 
-    /// Gives a free ticket to the first thread in line, with `silence`. Returns the thread's unparker,
-    /// for the caller to wake it outside the mutex. Removes a name that no thread wants.
-    fn pass_on(&mut self, key: &str, silence: Silence) -> Option<Unparker> {
-        let name = self.wanted.get_mut(key)?;
-        if name.ticket.is_some() {
+    /// Gives a free ticket to the first waiting thread, which inherits `unanswered`. Returns the
+    /// thread's unparker, for the caller to wake it outside the mutex. Removes the queue if no thread
+    /// waits.
+    fn pass_on(&mut self, key: &str, unanswered: Unanswered) -> Option<Unparker> {
+        let queue = self.queues.get_mut(key)?;
+        if queue.ticket.is_some() {
             return None;
         }
-        let Some((thread, unparker)) = name.line.pop_front() else {
-            self.wanted.remove(key);
+        let Some((thread, unparker)) = queue.waiting.pop_front() else {
+            self.queues.remove(key);
             return None;
         };
-        name.await_reply.retain(|(waiting, _)| *waiting != thread);
-        name.ticket = Some(Holder::asking(thread, silence));
+        queue.await_reply.retain(|(waiting, _)| *waiting != thread);
+        queue.ticket = Some(TicketOwner::requesting(thread, unanswered));
         Some(unparker)
     }
 }
 
-impl Name {
-    /// Notes at the hold whether threads wait for it. Returns true if threads have just begun to.
+impl LockQueue {
+    /// Records in the hold whether threads wait for it. Returns true if the first one has just begun
+    /// to wait.
     fn note_waiters(&self) -> bool {
         let hold = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
-        hold.is_some_and(|hold| hold.set_waiters(!self.line.is_empty()))
+        hold.is_some_and(|hold| hold.set_waiters(!self.waiting.is_empty()))
     }
 
-    fn stands(&self, hold: &Hold) -> bool {
-        let standing = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
-        standing.is_some_and(|standing| standing.id() == hold.id())
+    fn has_ticket(&self, hold: &Hold) -> bool {
+        let current = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
+        current.is_some_and(|current| current.id() == hold.id())
     }
 }
 
 impl Ticket {
-    /// Begins a question; since when it, or an earlier one, has had no answer.
-    pub(crate) fn ask(&self) -> Moment {
-        let now = Silence::from_now();
-        let mut names = self.queue.0.lock();
-        let name = names.wanted.get_mut(&self.key);
-        let holder = name.and_then(|name| name.ticket.as_mut());
-        holder
-            .map_or(now, |holder| *holder.unanswered.get_or_insert(now))
+    /// Begins a request. Returns since when this request and earlier ones have had no reply.
+    pub(crate) fn begin_request(&self) -> Moment {
+        let now = Unanswered::from_now();
+        let mut locks = self.queue.0.lock();
+        let queue = locks.queues.get_mut(&self.key);
+        let owner = queue.and_then(|queue| queue.ticket.as_mut());
+        owner
+            .map_or(now, |owner| *owner.unanswered.get_or_insert(now))
             .since
     }
 
-    /// Redis answered, but what it granted was worth nothing: too few replicas confirmed it.
+    /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        self.replied(|name| {
-            let holder = name.ticket.as_mut();
-            if let Some(silence) = holder.and_then(|holder| holder.unanswered.as_mut()) {
-                silence.confirmed = Some(confirmed);
+        self.on_reply(|queue| {
+            let owner = queue.ticket.as_mut();
+            if let Some(unanswered) = owner.and_then(|owner| owner.unanswered.as_mut()) {
+                unanswered.confirmed_replicas = Some(confirmed);
             }
         });
     }
 
-    /// Redis answered.
-    pub(crate) fn answered(&self) {
-        self.replied(|name| {
-            if let Some(holder) = &mut name.ticket {
-                holder.unanswered = None;
+    /// Records a reply.
+    pub(crate) fn replied(&self) {
+        self.on_reply(|queue| {
+            if let Some(owner) = &mut queue.ticket {
+                owner.unanswered = None;
             }
         });
     }
 
-    /// Keeps the ticket for as long as `hold` stands.
+    /// Records a grant. The thread keeps the ticket until `hold` ends.
     pub(crate) fn keep(mut self, hold: Arc<Hold>) {
         self.kept = true;
-        self.replied(|name| {
-            name.ticket = Some(Holder {
+        self.on_reply(|queue| {
+            queue.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(hold),
                 unanswered: None,
             });
-            name.note_waiters();
+            queue.note_waiters();
         });
     }
 
-    /// Notes a reply, and wakes the threads that wait for it.
-    fn replied(&self, note: impl FnOnce(&mut Name)) {
-        let mut names = self.queue.0.lock();
-        let Some(name) = names.wanted.get_mut(&self.key) else {
+    /// Applies `update` for a reply, and wakes the threads that wait for that reply.
+    fn on_reply(&self, update: impl FnOnce(&mut LockQueue)) {
+        let mut locks = self.queue.0.lock();
+        let Some(queue) = locks.queues.get_mut(&self.key) else {
             return;
         };
-        note(name);
-        let waiting = std::mem::take(&mut name.await_reply);
-        drop(names);
+        update(queue);
+        let waiting = std::mem::take(&mut queue.await_reply);
+        drop(locks);
         waiting.iter().for_each(|(_, unparker)| unparker.unpark());
     }
 }
@@ -340,14 +371,14 @@ impl Drop for Ticket {
         if self.kept {
             return;
         }
-        let mut names = self.queue.0.lock();
+        let mut locks = self.queue.0.lock();
         // The next thread inherits the time since which there has been no reply.
-        let name = names.wanted.get_mut(&self.key);
-        let ticket = name.and_then(|name| name.ticket.take());
-        let silence = ticket.and_then(|ticket| ticket.unanswered);
-        let silence = silence.unwrap_or_else(Silence::from_now);
-        let next = names.pass_on(&self.key, silence);
-        drop(names);
+        let queue = locks.queues.get_mut(&self.key);
+        let owner = queue.and_then(|queue| queue.ticket.take());
+        let unanswered = owner.and_then(|owner| owner.unanswered);
+        let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
+        let next = locks.pass_on(&self.key, unanswered);
+        drop(locks);
         unpark(next);
     }
 }

@@ -15,7 +15,7 @@ use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
-use crate::local::{Grant, Hold, Place, Ticket};
+use crate::local::{Grant, Hold, QueueEntry, Ticket};
 use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
 use crate::script::{self, Attempt, Call};
 
@@ -36,9 +36,9 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Res
     budget.check_interrupt(key.name())?;
     let thread = ThreadId::current();
     let ticket = match core.queue.enter(key.key(), thread) {
-        Place::Mine(hold) => return reenter(core, hold, *kind, terms, budget).map(Some),
-        Place::Ticket(ticket) => ticket,
-        Place::Behind => {
+        QueueEntry::Held(hold) => return reenter(core, hold, *kind, terms, budget).map(Some),
+        QueueEntry::Front(ticket) => ticket,
+        QueueEntry::Queued => {
             let parts = std::slice::from_ref(handle);
             match wait_in_line(handle, parts, budget, Moment::now())? {
                 Some(ticket) => ticket,
@@ -62,13 +62,13 @@ pub(super) fn take(
     let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
     let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
     loop {
-        let unanswered = Some(ticket.ask());
+        let unanswered = Some(ticket.begin_request());
         budget.set_unanswered_since(unanswered);
         silence(core, key, unanswered, budget)?;
         let found = attempt(handle, terms, budget);
         // A refusal says nothing of who has the lock: those who come next ask for themselves.
         if matches!(found, Ok(Found::Taken(_) | Found::Held(_))) {
-            ticket.answered();
+            ticket.replied();
         }
         let left = match found? {
             Found::Taken(hold) => {

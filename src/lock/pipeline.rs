@@ -15,7 +15,7 @@ use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
-use crate::local::{Hold, Place, Ticket};
+use crate::local::{Hold, QueueEntry, Ticket};
 use crate::request::{NoReply, Reply, Request, request_batch};
 use crate::script::{self, Call};
 
@@ -164,13 +164,13 @@ fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
     let mut parts = Vec::with_capacity(locks.len());
     for &lock in locks {
         let way = match lock.core.queue.enter(lock.key.key(), thread) {
-            Place::Ticket(ticket) => Way::First(ticket),
-            Place::Mine(hold) => {
+            QueueEntry::Front(ticket) => Way::First(ticket),
+            QueueEntry::Held(hold) => {
                 hold.check()?;
                 let levels = hold.count() + 1;
                 Way::Again(hold, levels)
             }
-            Place::Behind => break,
+            QueueEntry::Queued => break,
         };
         parts.push(Part {
             lock,
@@ -185,7 +185,7 @@ impl<'a> Part<'a> {
     /// Begins to ask. Since when threads of this process have asked for the lock without an answer.
     fn begin(&mut self) -> Option<Moment> {
         match &self.way {
-            Way::First(ticket) => Some(ticket.ask()),
+            Way::First(ticket) => Some(ticket.begin_request()),
             Way::Again(hold, _) => {
                 self.owner = hold.begin_count();
                 None
@@ -240,7 +240,7 @@ impl<'a> Part<'a> {
         let refusal = match found(self.lock, self.owner, terms, answer) {
             Ok(Found::Taken(hold)) => return Ok(Granted::Lock(ticket, hold)),
             Ok(Found::Held(_)) => {
-                ticket.answered();
+                ticket.replied();
                 Refusal::of(Some(ticket))
             }
             Ok(Found::TooLate) => Refusal {

@@ -259,7 +259,7 @@ pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
     let reply = ask_once(core, key, &script::force_unlock(key), &budget)?;
     let forced = script::forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
-    if let (true, Some(hold)) = (forced, core.queue.standing_hold(key.key())) {
+    if let (true, Some(hold)) = (forced, core.queue.current_hold(key.key())) {
         // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
         // the watchdog will ask.
         let _ = renew(core, &hold, 0, &budget);

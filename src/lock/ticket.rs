@@ -7,7 +7,7 @@ use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::{LinedUp, Ticket};
+use crate::local::{Enqueued, Ticket};
 
 /// Waits behind the other threads of this process, one of which asks Redis for the lock or holds
 /// it. Returns the ticket, or `None` if it has not come before the wait for the lock ends.
@@ -27,14 +27,14 @@ pub(super) fn wait_in_line(
 ) -> Result<Option<Ticket>> {
     let Handle { core, key, .. } = handle;
     let (queue, thread) = (&core.queue, ThreadId::current());
-    let is_settled = || budget.is_wait_over() && !queue.is_open(key.key(), heard);
+    let is_settled = || budget.is_wait_over() && !queue.may_be_free(key.key(), heard);
     if is_settled() {
         return Ok(None);
     }
-    match queue.line_up(key.key(), thread, budget.unparker()) {
-        LinedUp::Ticket(ticket) => return Ok(Some(ticket)),
-        LinedUp::Behind { first: true } => confirm_soon(parts),
-        LinedUp::Behind { first: false } => {}
+    match queue.enqueue(key.key(), thread, budget.unparker()) {
+        Enqueued::Front(ticket) => return Ok(Some(ticket)),
+        Enqueued::Queued { first: true } => confirm_soon(parts),
+        Enqueued::Queued { first: false } => {}
     }
     // Set when the wait for the lock is over, and the reply is still to come.
     let mut reply_deadline = None;
@@ -47,20 +47,20 @@ pub(super) fn wait_in_line(
         }
         // What has come while this thread could not run counts, however late it is.
         if !budget.is_interrupted() {
-            if let Some(ticket) = queue.take_turn(key.key(), thread) {
+            if let Some(ticket) = queue.take_ticket(key.key(), thread) {
                 return Ok(Some(ticket));
             }
             if is_settled() {
                 return Ok(queue.leave(key.key(), thread));
             }
         }
-        let silent = queue.unanswered(key.key());
+        let silent = queue.unanswered_since(key.key());
         budget.set_unanswered_since(silent);
         let given_up = budget
             .check_interrupt(key.name())
             .and_then(|()| match reply_deadline {
                 // That too few replicas have it is an answer.
-                Some(end) if end.is_past() || queue.confirmed(key.key()).is_some() => {
+                Some(end) if end.is_past() || queue.confirmed_replicas(key.key()).is_some() => {
                     Err(no_reply(core, key, budget))
                 }
                 Some(_) => Ok(()),
@@ -81,7 +81,7 @@ pub(super) fn wait_in_line(
 /// wait for them.
 pub(super) fn confirm_soon(parts: &[Handle]) {
     for Handle { core, key, .. } in parts {
-        if let Some(hold) = core.queue.standing_hold(key.key()) {
+        if let Some(hold) = core.queue.current_hold(key.key()) {
             core.watchdog.reschedule(hold.id());
         }
     }
@@ -102,7 +102,7 @@ pub(super) fn silence(
 
 /// What the thread with the ticket has asked has had no answer that counts.
 fn no_reply(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
-    if let Some(confirmed) = core.queue.confirmed(key.key()) {
+    if let Some(confirmed) = core.queue.confirmed_replicas(key.key()) {
         return core.redis.too_few_replicas(key, confirmed);
     }
     let cause = "no reply in time to the thread that asks for all of this process";

@@ -9,119 +9,122 @@ fn thread(number: u64) -> ThreadId {
 
 fn ticket(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Ticket {
     match queue.enter(key, thread(number)) {
-        Place::Ticket(ticket) => ticket,
+        QueueEntry::Front(ticket) => ticket,
         other => panic!("{other:?}"),
     }
 }
 
-/// Lines up; whether the thread is the first to wait for a hold.
-fn line_up(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, unparker: &Unparker) -> bool {
-    match queue.line_up(key, thread(number), unparker) {
-        LinedUp::Behind { first } => first,
+/// Returns true if the thread is the first to wait for a hold.
+fn enqueue(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, unparker: &Unparker) -> bool {
+    match queue.enqueue(key, thread(number), unparker) {
+        Enqueued::Queued { first } => first,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn the_turn_goes_down_the_line_in_order() {
+fn the_ticket_is_passed_on_in_order() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = ticket(&queue, &key, 1);
-    let (second_waker, second) = pair();
-    let (third_waker, third) = pair();
-    line_up(&queue, &key, 2, &second_waker);
-    line_up(&queue, &key, 3, &third_waker);
-    // Nobody who comes later goes before them.
-    assert!(matches!(queue.enter(&key, thread(4)), Place::Behind));
+    let (second_unparker, second) = pair();
+    let (third_unparker, third) = pair();
+    enqueue(&queue, &key, 2, &second_unparker);
+    enqueue(&queue, &key, 3, &third_unparker);
+    // A later thread does not overtake them.
+    assert!(matches!(queue.enter(&key, thread(4)), QueueEntry::Queued));
 
     drop(first);
     assert!(second.sleep(Duration::ZERO));
     assert!(!third.sleep(Duration::ZERO));
-    assert!(queue.take_turn(&key, thread(3)).is_none());
-    let second = queue.take_turn(&key, thread(2)).unwrap();
+    assert!(queue.take_ticket(&key, thread(3)).is_none());
+    let second = queue.take_ticket(&key, thread(2)).unwrap();
 
     drop(second);
     assert!(third.sleep(Duration::ZERO));
-    drop(queue.take_turn(&key, thread(3)));
-    assert!(queue.is_empty(), "nothing is left of a name nobody wants");
+    drop(queue.take_ticket(&key, thread(3)));
+    assert!(
+        queue.is_empty(),
+        "nothing is left of a lock that no thread wants"
+    );
 }
 
 #[test]
-fn a_silence_of_redis_is_inherited_until_it_answers() {
+fn the_next_thread_inherits_the_time_without_a_reply() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = ticket(&queue, &key, 1);
-    let since = first.ask();
-    let (unparker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &unparker);
-    line_up(&queue, &key, 3, &unparker);
-    assert_eq!(queue.unanswered(&key), Some(since));
+    let since = first.begin_request();
+    let (unparker, _parker) = pair();
+    enqueue(&queue, &key, 2, &unparker);
+    enqueue(&queue, &key, 3, &unparker);
+    assert_eq!(queue.unanswered_since(&key), Some(since));
 
     drop(first);
-    let second = queue.take_turn(&key, thread(2)).unwrap();
-    assert_eq!(second.ask(), since);
-    second.answered();
-    assert_eq!(queue.unanswered(&key), None);
+    let second = queue.take_ticket(&key, thread(2)).unwrap();
+    assert_eq!(second.begin_request(), since);
+    second.replied();
+    assert_eq!(queue.unanswered_since(&key), None);
     drop(second);
-    let third = queue.take_turn(&key, thread(3)).unwrap();
-    assert!(third.ask() > since);
+    let third = queue.take_ticket(&key, thread(3)).unwrap();
+    assert!(third.begin_request() > since);
 }
 
 #[test]
-fn a_turn_that_comes_while_its_thread_leaves_is_not_lost() {
+fn a_ticket_passed_on_to_a_thread_that_leaves_is_not_lost() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = ticket(&queue, &key, 1);
-    let (unparker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &unparker);
+    let (unparker, _parker) = pair();
+    enqueue(&queue, &key, 2, &unparker);
     drop(first);
     assert!(queue.leave(&key, thread(2)).is_some());
     assert!(queue.is_empty());
 }
 
 #[test]
-fn a_thread_that_leaves_the_line_is_passed_over() {
+fn a_thread_that_has_left_the_queue_is_skipped() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = ticket(&queue, &key, 1);
-    let (unparker, _sleeper) = pair();
-    line_up(&queue, &key, 2, &unparker);
+    let (unparker, _parker) = pair();
+    enqueue(&queue, &key, 2, &unparker);
     assert!(queue.leave(&key, thread(2)).is_none());
     drop(first);
     assert!(queue.is_empty());
 }
 
 #[test]
-fn a_lost_hold_keeps_nobody_waiting_but_is_remembered_until_it_is_unlocked() {
+fn a_lost_hold_passes_its_ticket_on_and_is_kept_until_it_is_unlocked() {
     let queue = Arc::new(LocalQueue::default());
     let hold = hold(&queue, thread(1));
     let key = Arc::clone(hold.key().key());
     ticket(&queue, &key, 1).keep(Arc::clone(&hold));
-    assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
-    assert!(matches!(queue.enter(&key, thread(2)), Place::Behind));
+    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Held(_)));
+    assert!(matches!(queue.enter(&key, thread(2)), QueueEntry::Queued));
 
     queue.lost(&hold);
     let second = ticket(&queue, &key, 2);
-    assert!(matches!(queue.enter(&key, thread(1)), Place::Mine(_)));
+    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Held(_)));
 
     queue.close(&hold);
-    assert!(matches!(queue.enter(&key, thread(1)), Place::Behind));
+    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Queued));
     drop(second);
     assert!(queue.is_empty());
 }
 
 #[test]
-fn closing_a_hold_passes_its_turn_on() {
+fn closing_a_hold_passes_its_ticket_on() {
     let queue = Arc::new(LocalQueue::default());
     let hold = hold(&queue, thread(1));
     let key = Arc::clone(hold.key().key());
     ticket(&queue, &key, 1).keep(Arc::clone(&hold));
     let (unparker, parker) = pair();
-    line_up(&queue, &key, 2, &unparker);
+    enqueue(&queue, &key, 2, &unparker);
     queue.close(&hold);
     assert!(parker.sleep(Duration::ZERO));
     assert!(queue.hold_of(&key, thread(1)).is_none());
-    drop(queue.take_turn(&key, thread(2)));
+    drop(queue.take_ticket(&key, thread(2)));
     assert!(queue.is_empty());
 }
 
@@ -129,7 +132,7 @@ fn closing_a_hold_passes_its_turn_on() {
 fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
     type Reply = fn(Ticket, Arc<Hold>);
     let replies: [Reply; 3] = [
-        |ticket, _| ticket.answered(),
+        |ticket, _| ticket.replied(),
         |ticket, _| ticket.unreplicated(1),
         |ticket, hold| ticket.keep(hold),
     ];
@@ -138,31 +141,31 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
         let hold = hold(&queue, thread(1));
         let key = Arc::clone(hold.key().key());
         let first = ticket(&queue, &key, 1);
-        let ((unparker, parker), (other_waker, other)) = (pair(), pair());
-        line_up(&queue, &key, 2, &other_waker);
-        line_up(&queue, &key, 3, &unparker);
+        let ((unparker, parker), (other_unparker, other)) = (pair(), pair());
+        enqueue(&queue, &key, 2, &other_unparker);
+        enqueue(&queue, &key, 3, &unparker);
         queue.await_reply(&key, thread(3), &unparker);
         reply(first, Arc::clone(&hold));
         assert!(parker.sleep(Duration::ZERO));
         assert!(queue.leave(&key, thread(3)).is_none());
         queue.close(&hold);
         assert!(other.sleep(Duration::ZERO));
-        drop(queue.take_turn(&key, thread(2)));
+        drop(queue.take_ticket(&key, thread(2)));
         assert!(queue.is_empty());
     }
 }
 
 #[test]
-fn a_thread_whose_turn_comes_waits_for_no_reply() {
+fn a_thread_that_gets_the_ticket_waits_for_no_reply() {
     let queue = Arc::new(LocalQueue::default());
     let key: Arc<str> = "k".into();
     let first = ticket(&queue, &key, 1);
     let (unparker, parker) = pair();
-    line_up(&queue, &key, 2, &unparker);
+    enqueue(&queue, &key, 2, &unparker);
     queue.await_reply(&key, thread(2), &unparker);
     drop(first);
     assert!(parker.sleep(Duration::ZERO));
-    queue.take_turn(&key, thread(2)).unwrap().answered();
+    queue.take_ticket(&key, thread(2)).unwrap().replied();
     assert!(!parker.sleep(Duration::ZERO), "its own reply");
 }
 
@@ -172,23 +175,23 @@ fn a_hold_knows_whether_threads_wait_for_it() {
     let hold_of = |number| hold(&queue, thread(number));
     let (one, two) = (hold_of(1), hold_of(2));
     let key = Arc::clone(one.key().key());
-    let (unparker, _sleeper) = pair();
+    let (unparker, _parker) = pair();
     ticket(&queue, &key, 1).keep(Arc::clone(&one));
     assert!(!one.is_awaited());
-    assert!(line_up(&queue, &key, 2, &unparker), "the first");
-    assert!(!line_up(&queue, &key, 3, &unparker));
+    assert!(enqueue(&queue, &key, 2, &unparker), "the first");
+    assert!(!enqueue(&queue, &key, 3, &unparker));
     assert!(one.is_awaited());
     queue.leave(&key, thread(2));
     assert!(one.is_awaited());
     queue.leave(&key, thread(3));
     assert!(!one.is_awaited());
-    assert!(line_up(&queue, &key, 2, &unparker), "the first again");
-    line_up(&queue, &key, 3, &unparker);
+    assert!(enqueue(&queue, &key, 2, &unparker), "the first again");
+    enqueue(&queue, &key, 3, &unparker);
 
     queue.close(&one);
-    let ticket = queue.take_turn(&key, thread(2)).unwrap();
+    let ticket = queue.take_ticket(&key, thread(2)).unwrap();
     assert!(
-        !line_up(&queue, &key, 4, &unparker),
+        !enqueue(&queue, &key, 4, &unparker),
         "no thread has the lock"
     );
     ticket.keep(Arc::clone(&two));

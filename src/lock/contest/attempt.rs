@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
 use crate::lease::drift;
-use crate::local::{Grant, Hold, Place, Quorum};
+use crate::local::{Grant, Hold, QueueEntry, Quorum};
 use crate::lock::acquire::{begin, take_back, withdraw};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
@@ -84,7 +84,7 @@ impl Contest<'_> {
         for (at, lock) in self.lock.locks.iter().enumerate() {
             if self.turns[at].is_none() {
                 match lock.core.queue.enter(lock.key.key(), thread) {
-                    Place::Ticket(ticket) => self.turns[at] = Some(ticket),
+                    QueueEntry::Front(ticket) => self.turns[at] = Some(ticket),
                     // Another thread of this process has the server by a lock over other servers.
                     _ => {
                         said.held.push((POLL, at));

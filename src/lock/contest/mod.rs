@@ -15,7 +15,7 @@ use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
-use crate::local::{Place, Ticket};
+use crate::local::{QueueEntry, Ticket};
 use crate::subscriber::Listener;
 
 /// Between attempts while Redis does not answer; none before the second.
@@ -85,7 +85,7 @@ impl<'a> Contest<'a> {
         let first = &self.lock.locks[0];
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
-            Place::Ticket(ticket) => Some(ticket),
+            QueueEntry::Front(ticket) => Some(ticket),
             _ => wait_in_line(first, &self.lock.locks, self.budget, Moment::now())?,
         };
         if self.turns[0].is_none() {
@@ -105,7 +105,7 @@ impl<'a> Contest<'a> {
         // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
         let decided_by = budget.call_deadline();
         loop {
-            let unanswered = self.turns[0].as_ref().map(Ticket::ask);
+            let unanswered = self.turns[0].as_ref().map(Ticket::begin_request);
             budget.set_unanswered_since(unanswered);
             silence(&first.core, &first.key, unanswered, budget)?;
             let end = *reply_deadline.get_or_insert_with(|| budget.reply_deadline());
@@ -113,7 +113,7 @@ impl<'a> Contest<'a> {
             let found = self.attempt()?;
             let took = Moment::now().since(asked);
             if !matches!(found, Found::Silence(_)) {
-                self.turns.iter().flatten().for_each(Ticket::answered);
+                self.turns.iter().flatten().for_each(Ticket::replied);
                 reply_deadline = None;
             }
             self.turns[1..].fill_with(|| None);
