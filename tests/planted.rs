@@ -61,7 +61,7 @@ fn a_release_by_whoever_asks_is_found_as_two_holders() {
 #[ignore = "soak"]
 fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
     let bug = edit(
-        "src/local/tenure.rs",
+        "src/local/lease_state.rs",
         "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
         "    pub(super) fn expires(&self) -> Moment {\n        \
                   if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",

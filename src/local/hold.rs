@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::lease_state::LeaseState;
 use super::levels::{LevelId, Levels};
 use super::loss_notifier::LossNotifier;
 use super::owner_ids::{OwnerIds, Written};
 use super::queue::LocalQueue;
 use super::quorum::Quorum;
-use super::tenure::Tenure;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{Liveness, OwnerId, ThreadId};
@@ -35,7 +35,7 @@ pub(crate) struct Hold {
     since: Moment,
     /// Other threads of this process wait for it in line. Set under the queue's mutex.
     has_waiters: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<HoldState>,
     loss_notifier: LossNotifier,
     queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
@@ -43,13 +43,13 @@ pub(crate) struct Hold {
 
 /// Its mutex protects: a hold ends once, and after its end neither its levels nor its lease grow.
 #[derive(Debug)]
-struct State {
+struct HoldState {
     /// Who holds the lock in Redis. Apart from the thread, which holds it here.
     owner_ids: OwnerIds,
-    tenure: Tenure,
+    lease: LeaseState,
     /// Renewals that were asked for and not confirmed. Any of them may be under way still.
     unconfirmed: u32,
-    end: Option<End>,
+    end: Option<HoldEnd>,
     /// What this hold is a part of, to be told of its loss.
     quorums: Vec<Weak<Quorum>>,
     /// What it ends with.
@@ -60,9 +60,9 @@ struct State {
     stays: Option<(u64, OwnerId)>,
 }
 
-impl State {
+impl HoldState {
     fn schedule(&self) -> Schedule {
-        let schedule = self.tenure.schedule();
+        let schedule = self.lease.schedule();
         let count_due = self.owner_ids.due().unwrap_or(Moment::NEVER);
         Schedule {
             due: schedule.due.min(count_due),
@@ -72,7 +72,7 @@ impl State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum HoldEnd {
     Lost(LostReason),
     /// The last level was given up, and its release is under way or done.
     Released,
@@ -124,9 +124,9 @@ impl Hold {
             process: Process::current(),
             since: grant.asked,
             has_waiters: AtomicBool::new(false),
-            state: Mutex::new(State {
+            state: Mutex::new(HoldState {
                 owner_ids: OwnerIds::new(grant.owner),
-                tenure: Tenure::new(grant.terms, grant.asked),
+                lease: LeaseState::new(grant.terms, grant.asked),
                 unconfirmed: 0,
                 end: None,
                 quorums: Vec::new(),
@@ -227,12 +227,12 @@ impl Hold {
     }
 
     pub(crate) fn expires(&self) -> Moment {
-        self.state.lock().tenure.expires()
+        self.state.lock().lease.expires()
     }
 
     /// Until then Redis may keep it for us, hold or not.
     pub(crate) fn lease_ends(&self) -> Moment {
-        self.state.lock().tenure.lease_ends()
+        self.state.lock().lease.lease_ends()
     }
 
     /// Fails unless the hold stands. It stands no longer than its lease by the local clock: once
@@ -243,7 +243,7 @@ impl Hold {
         }
         let (end, expires) = {
             let state = self.state.lock();
-            (state.end, state.tenure.expires())
+            (state.end, state.lease.expires())
         };
         match end {
             Some(end) => Err(self.error(end)),
@@ -262,27 +262,27 @@ impl Hold {
             return Err(self.not_held());
         }
         let state = self.state.lock();
-        match (state.end, state.tenure.expires()) {
+        match (state.end, state.lease.expires()) {
             (Some(end), _) => Err(self.error(end)),
             (None, expires) if expires.is_past() => Err(self.lost_error(LostReason::Expired)),
             (None, expires) => Ok(expires.left()),
         }
     }
 
-    fn error(&self, end: End) -> Error {
+    fn error(&self, end: HoldEnd) -> Error {
         let lock = self.key.name().into();
         match end {
-            End::Lost(reason) => Error::Lost { lock, reason },
-            End::Released => Error::NotHeld { lock },
+            HoldEnd::Lost(reason) => Error::Lost { lock, reason },
+            HoldEnd::Released => Error::NotHeld { lock },
         }
     }
 
     pub(crate) fn not_held(&self) -> Error {
-        self.error(End::Released)
+        self.error(HoldEnd::Released)
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        self.error(End::Lost(reason))
+        self.error(HoldEnd::Lost(reason))
     }
 
     /// The levels that are held; none once the hold has ended.
@@ -307,40 +307,40 @@ impl Hold {
     pub(crate) fn push_unanswered(&self, terms: Terms) -> Result<LevelId> {
         let mut state = self.state.lock();
         match state.end {
-            None => Ok(state.tenure.push(terms)),
+            None => Ok(state.lease.push(terms)),
             Some(end) => Err(self.error(end)),
         }
     }
 
     /// The number of levels that are not given up yet, whether the hold stands or not.
     pub(crate) fn levels(&self) -> u32 {
-        self.state.lock().tenure.count()
+        self.state.lock().lease.count()
     }
 
     /// The number of levels that no guard gives up and that are not given up yet, whether the hold
     /// stands or not.
     pub(crate) fn unguarded(&self) -> usize {
-        self.state.lock().tenure.unguarded()
+        self.state.lock().lease.unguarded()
     }
 
     /// From here on only a guard gives up this level.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.state.lock().tenure.guard(level);
+        self.state.lock().lease.guard(level);
     }
 
     /// Gives up one level: the one that is named, or the newest without a guard.
     pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
         let mut state = self.state.lock();
-        let Some(left) = state.tenure.pop(level) else {
+        let Some(left) = state.lease.pop(level) else {
             return Popped::Nothing;
         };
         match state.end {
-            Some(End::Lost(reason)) => Popped::Lost {
+            Some(HoldEnd::Lost(reason)) => Popped::Lost {
                 reason,
                 last: left == 0,
             },
             _ if left == 0 => {
-                state.end = Some(End::Released);
+                state.end = Some(HoldEnd::Released);
                 Popped::Last
             }
             _ => Popped::Inner(left),
@@ -351,7 +351,7 @@ impl Hold {
     /// that the hold stands.
     pub(crate) fn extended(&self, asked: Moment, millis: u64) -> Result<()> {
         self.check()?;
-        self.state.lock().tenure.granted(asked, millis);
+        self.state.lock().lease.granted(asked, millis);
         Ok(())
     }
 
@@ -369,10 +369,10 @@ impl Hold {
     }
 
     /// The state, with a lease that knows whether threads wait for the hold.
-    fn state_as_awaited(&self) -> MutexGuard<'_, State> {
+    fn state_as_awaited(&self) -> MutexGuard<'_, HoldState> {
         let is_awaited = self.is_awaited();
         let mut state = self.state.lock();
-        state.tenure.set_awaited(is_awaited);
+        state.lease.set_awaited(is_awaited);
         state
     }
 

@@ -1,13 +1,13 @@
 //! What this process holds, and who waits for it at home.
 
 mod hold;
+mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
 mod owner_ids;
 mod queue;
 mod quorum;
-mod tenure;
 
 pub(crate) use hold::{Grant, Hold, Popped};
 pub(crate) use levels::LevelId;

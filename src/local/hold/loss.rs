@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Receiver;
 
-use super::{End, Hold};
+use super::{Hold, HoldEnd};
 use crate::error::LostReason;
 use crate::local::quorum::Quorum;
 use crate::observe::{LockEvent, tell};
@@ -19,22 +19,22 @@ impl Hold {
 
     /// As [`lose`](Self::lose), where it is the release that finds the lock gone.
     pub(crate) fn lose_on_release(&self, reason: LostReason) {
-        self.lose_from(Some(End::Released), reason);
+        self.lose_from(Some(HoldEnd::Released), reason);
     }
 
-    fn lose_from(&self, before: Option<End>, found: LostReason) {
+    fn lose_from(&self, before: Option<HoldEnd>, found: LostReason) {
         let (reason, quorums, bond) = {
             let mut state = self.state.lock();
             if state.end != before {
                 return;
             }
             // After the lease, that the key is gone or another's is no more than what was to be expected.
-            let reason = if state.tenure.expires().is_past() {
+            let reason = if state.lease.expires().is_past() {
                 LostReason::Expired
             } else {
                 found
             };
-            state.end = Some(End::Lost(reason));
+            state.end = Some(HoldEnd::Lost(reason));
             // Counted before anybody can see it.
             self.observer.counters.count_loss();
             let quorums = std::mem::take(&mut state.quorums);
@@ -70,7 +70,7 @@ impl Hold {
                 return None;
             }
             match self.state.lock().end {
-                Some(End::Lost(reason)) => Some(reason),
+                Some(HoldEnd::Lost(reason)) => Some(reason),
                 _ => None,
             }
         })
@@ -79,7 +79,7 @@ impl Hold {
     /// Has it end when `quorum` does.
     pub(in crate::local) fn bind(&self, quorum: &Arc<Quorum>) {
         let mut state = self.state.lock();
-        if let Some(End::Lost(reason)) = state.end {
+        if let Some(HoldEnd::Lost(reason)) = state.end {
             drop(state);
             quorum.lost(reason);
             return;
@@ -107,7 +107,7 @@ impl Hold {
             return;
         }
         let mut state = self.state.lock();
-        if let Some(End::Lost(reason)) = state.end {
+        if let Some(HoldEnd::Lost(reason)) = state.end {
             drop(state);
             quorum.lost(reason);
             return;

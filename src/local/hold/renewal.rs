@@ -4,7 +4,7 @@ use super::Hold;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::error::LostReason;
-use crate::local::tenure::Want;
+use crate::local::lease_state::Action;
 use crate::observe::LockEvent;
 use crate::script::{Count, Renewal};
 use crate::watchdog::{Renew, Schedule, Step};
@@ -22,7 +22,7 @@ impl Renew for Hold {
         Some(Count {
             key: self.key.clone(),
             owner: state.owner_ids.settle(now)?,
-            count: state.tenure.count(),
+            count: state.lease.count(),
         })
     }
 
@@ -35,18 +35,18 @@ impl Renew for Hold {
         if state.end.is_some() {
             return Step::Over;
         }
-        let want = state.tenure.wants(now);
-        let loss = if now >= state.tenure.expires() {
+        let action = state.lease.action_at(now);
+        let loss = if now >= state.lease.expires() {
             Some(LostReason::Expired)
         } else {
-            (want == Want::Limit).then_some(LostReason::RenewalLimit)
+            (action == Action::LimitReached).then_some(LostReason::RenewalLimit)
         };
         if let Some(reason) = loss {
             drop(state);
             self.lose(reason);
             return Step::Over;
         }
-        let Want::Renewal(millis) = want else {
+        let Action::Renew(millis) = action else {
             return Step::Wait;
         };
         state.unconfirmed += 1;
@@ -61,7 +61,7 @@ impl Renew for Hold {
         self.answered();
         // A hold that is over by now says so, and does not come back.
         if self.check().is_ok() {
-            self.state.lock().tenure.renewed(asked, done.millis);
+            self.state.lock().lease.renewed(asked, done.millis);
         }
     }
 

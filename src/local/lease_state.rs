@@ -12,7 +12,7 @@ use crate::watchdog::{Schedule, slack};
 const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Tenure {
+pub(super) struct LeaseState {
     levels: Levels,
     /// When Redis was last asked, of what it has answered, whether the hold stands.
     confirmed: Moment,
@@ -26,26 +26,26 @@ pub(super) struct Tenure {
 
 /// What a hold wants of the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
-    Nothing,
+pub(super) enum Action {
+    Wait,
     /// A renewal for so many milliseconds; 0: no more than to know whether the hold stands.
-    Renewal(u64),
+    Renew(u64),
     /// To be told that no renewal is left.
-    Limit,
+    LimitReached,
 }
 
-impl Tenure {
+impl LeaseState {
     /// Of a lock that Redis granted to a request that was sent after `asked`.
     pub(super) fn new(terms: Terms, asked: Moment) -> Self {
-        let mut tenure = Self {
+        let mut state = Self {
             levels: Levels::new(terms),
             confirmed: asked,
             expires: asked,
             lease_ends: asked,
             is_awaited: false,
         };
-        tenure.granted(asked, terms.millis);
-        tenure
+        state.granted(asked, terms.millis);
+        state
     }
 
     pub(super) fn expires(&self) -> Moment {
@@ -122,7 +122,7 @@ impl Tenure {
     }
 
     /// What a hold that stands wants at `now`, or so soon after that it may as well have it now.
-    pub(super) fn wants(&self, now: Moment) -> Want {
+    pub(super) fn action_at(&self, now: Moment) -> Action {
         let soon = now.after(slack(self.levels.pace()));
         let latest_confirm = now.after(slack(CONFIRM_AWAITED));
         let confirms = self.confirm_by().is_some_and(|by| by <= latest_confirm);
@@ -130,21 +130,21 @@ impl Tenure {
             // Nothing renews it, but its holder is to know if it is gone.
             let looks = self.look_again() <= soon && self.look_again() < self.expires;
             return if looks || confirms {
-                Want::Renewal(0)
+                Action::Renew(0)
             } else {
-                Want::Nothing
+                Action::Wait
             };
         }
         let due = self.look_again().min(self.renew_by()).min(self.expires);
         if due > soon && !confirms {
-            Want::Nothing
+            Action::Wait
         } else if self.renew_by() > soon {
             // It is awaited, or was extended beyond its pace, and needs no renewal yet.
-            Want::Renewal(0)
+            Action::Renew(0)
         } else if self.levels.are_used_up() {
-            Want::Limit
+            Action::LimitReached
         } else {
-            Want::Renewal(self.levels.lease_millis())
+            Action::Renew(self.levels.lease_millis())
         }
     }
 
@@ -190,70 +190,70 @@ mod tests {
         at(asked + millis).before(drift(Duration::from_millis(millis)))
     }
 
-    fn taken(renewals: Renewals) -> Tenure {
-        Tenure::new(terms(LEASE, renewals), at(0))
+    fn taken(renewals: Renewals) -> LeaseState {
+        LeaseState::new(terms(LEASE, renewals), at(0))
     }
 
     #[test]
     fn a_renewed_hold_is_due_a_little_before_its_last_third() {
-        let tenure = taken(Renewals::Unlimited);
-        let due = tenure.schedule().due;
+        let state = taken(Renewals::Unlimited);
+        let due = state.schedule().due;
         assert!(due <= at(LEASE * 2 / 3) && due >= at(LEASE * 2 / 3 - LEASE / 16));
-        assert_eq!(tenure.wants(at(0)), Want::Nothing);
-        assert_eq!(tenure.wants(due), Want::Renewal(LEASE));
+        assert_eq!(state.action_at(at(0)), Action::Wait);
+        assert_eq!(state.action_at(due), Action::Renew(LEASE));
     }
 
     #[test]
     fn a_renewal_counts_from_before_it_was_sent() {
-        let mut tenure = taken(Renewals::Unlimited);
-        tenure.renewed(at(2000), LEASE);
-        assert_eq!(tenure.expires(), end(2000, LEASE));
-        assert!(tenure.schedule().due > at(2000));
+        let mut state = taken(Renewals::Unlimited);
+        state.renewed(at(2000), LEASE);
+        assert_eq!(state.expires(), end(2000, LEASE));
+        assert!(state.schedule().due > at(2000));
     }
 
     #[test]
     fn a_fixed_lease_is_asked_after_once_and_never_extended() {
-        let mut tenure = taken(Renewals::None);
-        let look = tenure.schedule().due;
+        let mut state = taken(Renewals::None);
+        let look = state.schedule().due;
         assert!(look <= at(LEASE * 2 / 3));
-        assert_eq!(tenure.wants(look), Want::Renewal(0));
-        tenure.renewed(look, 0);
-        assert_eq!(tenure.expires(), end(0, LEASE));
-        assert_eq!(tenure.schedule().due, end(0, LEASE));
-        assert_eq!(tenure.wants(at(LEASE - 1)), Want::Nothing);
+        assert_eq!(state.action_at(look), Action::Renew(0));
+        state.renewed(look, 0);
+        assert_eq!(state.expires(), end(0, LEASE));
+        assert_eq!(state.schedule().due, end(0, LEASE));
+        assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
     }
 
     #[test]
     fn an_awaited_hold_is_confirmed_every_second_until_no_thread_waits() {
         for renewals in [Renewals::Unlimited, Renewals::None] {
-            let mut tenure = Tenure::new(terms(HOUR, renewals), at(0));
-            tenure.set_awaited(true);
+            let mut state = LeaseState::new(terms(HOUR, renewals), at(0));
+            state.set_awaited(true);
             for second in 1..10 {
-                let due = tenure.schedule().due;
+                let due = state.schedule().due;
                 assert_eq!(due, at(second * 1000));
-                assert_eq!(tenure.wants(at(second * 1000 - 900)), Want::Nothing);
-                assert_eq!(tenure.wants(due), Want::Renewal(0));
-                tenure.renewed(due, 0);
+                assert_eq!(state.action_at(at(second * 1000 - 900)), Action::Wait);
+                assert_eq!(state.action_at(due), Action::Renew(0));
+                state.renewed(due, 0);
             }
-            tenure.set_awaited(false);
-            assert!(tenure.schedule().due > at(HOUR / 2));
-            assert_eq!(tenure.wants(at(10_000)), Want::Nothing);
-            assert_eq!(tenure.expires(), end(0, HOUR));
+            state.set_awaited(false);
+            assert!(state.schedule().due > at(HOUR / 2));
+            assert_eq!(state.action_at(at(10_000)), Action::Wait);
+            assert_eq!(state.expires(), end(0, HOUR));
         }
     }
 
     #[test]
     fn an_awaited_hold_is_renewed_and_ends_as_any_other() {
-        let mut tenure = taken(Renewals::Unlimited);
-        let due = tenure.schedule().due;
-        tenure.set_awaited(true);
-        tenure.renewed(at(1000), 0);
-        assert_eq!(tenure.wants(due), Want::Renewal(LEASE));
+        let mut state = taken(Renewals::Unlimited);
+        let due = state.schedule().due;
+        state.set_awaited(true);
+        state.renewed(at(1000), 0);
+        assert_eq!(state.action_at(due), Action::Renew(LEASE));
         let mut fixed = taken(Renewals::None);
         fixed.set_awaited(true);
         fixed.renewed(at(LEASE - 500), 0);
         assert_eq!(fixed.schedule().due, end(0, LEASE));
-        let mut short = Tenure::new(terms(300, Renewals::Unlimited), at(0));
+        let mut short = LeaseState::new(terms(300, Renewals::Unlimited), at(0));
         let schedule = short.schedule();
         short.set_awaited(true);
         assert_eq!(
@@ -265,31 +265,31 @@ mod tests {
 
     #[test]
     fn used_up_renewals_are_told_while_the_lease_still_runs() {
-        let mut tenure = taken(Renewals::Left(1));
-        let first = tenure.schedule().due;
-        assert_eq!(tenure.wants(first), Want::Renewal(LEASE));
-        tenure.renewed(first, LEASE);
-        let second = tenure.schedule().due;
-        assert_eq!(tenure.wants(second), Want::Limit);
-        assert!(second < tenure.expires());
+        let mut state = taken(Renewals::Left(1));
+        let first = state.schedule().due;
+        assert_eq!(state.action_at(first), Action::Renew(LEASE));
+        state.renewed(first, LEASE);
+        let second = state.schedule().due;
+        assert_eq!(state.action_at(second), Action::LimitReached);
+        assert!(second < state.expires());
     }
 
     #[test]
     fn a_failed_renewal_moves_no_deadline_and_is_tried_again_before_it() {
-        let tenure = taken(Renewals::Unlimited);
-        let schedule = tenure.schedule();
+        let state = taken(Renewals::Unlimited);
+        let schedule = state.schedule();
         let again = |failed: Moment| schedule.not_before(failed.after(schedule.retry)).due;
-        assert!(again(at(2000)) > at(2000) && again(at(2000)) < tenure.expires());
-        assert_eq!(again(end(0, LEASE)), tenure.expires());
+        assert!(again(at(2000)) > at(2000) && again(at(2000)) < state.expires());
+        assert_eq!(again(end(0, LEASE)), state.expires());
     }
 
     #[test]
     fn a_lease_that_was_extended_is_looked_at_as_often_as_before() {
-        let mut tenure = taken(Renewals::Unlimited);
-        tenure.granted(at(0), HOUR);
-        tenure.push(terms(HOUR, Renewals::None));
-        assert!(tenure.schedule().due <= at(LEASE * 2 / 3));
-        assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(0));
+        let mut state = taken(Renewals::Unlimited);
+        state.granted(at(0), HOUR);
+        state.push(terms(HOUR, Renewals::None));
+        assert!(state.schedule().due <= at(LEASE * 2 / 3));
+        assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
     }
 
     #[test]
@@ -299,42 +299,42 @@ mod tests {
             (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
             (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
         ] {
-            let mut tenure = Tenure::new(outer, at(0));
-            tenure.granted(at(0), inner.millis);
-            tenure.push(inner);
-            assert_eq!(tenure.wants(at(LEASE * 2 / 3)), Want::Renewal(0));
-            tenure.renewed(at(LEASE * 2 / 3), 0);
+            let mut state = LeaseState::new(outer, at(0));
+            state.granted(at(0), inner.millis);
+            state.push(inner);
+            assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
+            state.renewed(at(LEASE * 2 / 3), 0);
             assert_eq!(
-                tenure.wants(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
-                Want::Limit
+                state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+                Action::LimitReached
             );
         }
     }
 
     #[test]
     fn a_look_uses_up_no_renewal() {
-        let mut tenure = taken(Renewals::Left(1));
-        tenure.granted(at(0), HOUR);
+        let mut state = taken(Renewals::Left(1));
+        state.granted(at(0), HOUR);
         for look in 1..10 {
             let now = at(look * LEASE * 2 / 3);
-            assert_eq!(tenure.wants(now), Want::Renewal(0));
-            tenure.renewed(now, 0);
+            assert_eq!(state.action_at(now), Action::Renew(0));
+            state.renewed(now, 0);
         }
         assert_eq!(
-            tenure.wants(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
-            Want::Renewal(LEASE)
+            state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+            Action::Renew(LEASE)
         );
     }
 
     #[test]
     fn a_short_inner_level_takes_nothing_from_a_renewed_one() {
-        let mut tenure = taken(Renewals::Unlimited);
-        let before = tenure.schedule();
-        tenure.granted(at(0), 10);
-        tenure.push(terms(10, Renewals::None));
-        tenure.pop(None);
-        assert_eq!(tenure.schedule(), before);
-        assert_eq!(tenure.expires(), end(0, LEASE));
+        let mut state = taken(Renewals::Unlimited);
+        let before = state.schedule();
+        state.granted(at(0), 10);
+        state.push(terms(10, Renewals::None));
+        state.pop(None);
+        assert_eq!(state.schedule(), before);
+        assert_eq!(state.expires(), end(0, LEASE));
     }
 
     /// And nothing else is any earlier for it: not the renewal, and not the end of what is to be taken
@@ -342,11 +342,11 @@ mod tests {
     #[test]
     fn a_hold_ends_here_before_its_lease_ends_elsewhere() {
         for millis in [1, 2, 10, LEASE, HOUR] {
-            let mut tenure = Tenure::new(terms(millis, Renewals::Unlimited), at(0));
+            let mut state = LeaseState::new(terms(millis, Renewals::Unlimited), at(0));
             for asked in [0, millis / 2] {
-                tenure.renewed(at(asked), millis);
-                assert!(tenure.expires() < at(asked + millis));
-                assert_eq!(tenure.lease_ends(), at(asked + millis));
+                state.renewed(at(asked), millis);
+                assert!(state.expires() < at(asked + millis));
+                assert_eq!(state.lease_ends(), at(asked + millis));
             }
         }
         let due = taken(Renewals::Unlimited).schedule().due;
@@ -361,27 +361,27 @@ mod tests {
         fn the_watchdog_always_looks_in_time(
             steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
         ) {
-            let mut tenure = taken(Renewals::Unlimited);
-            let (mut now, mut expires) = (0, tenure.expires());
+            let mut state = taken(Renewals::Unlimited);
+            let (mut now, mut expires) = (0, state.expires());
             for (kind, renewals, millis, later) in steps {
                 now += later;
                 let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
                 match kind {
                     0 => {
-                        tenure.granted(at(now), millis);
-                        tenure.push(terms(millis, renewals));
+                        state.granted(at(now), millis);
+                        state.push(terms(millis, renewals));
                     }
-                    1 if tenure.count() > 1 => {
-                        tenure.pop(None);
+                    1 if state.count() > 1 => {
+                        state.pop(None);
                     }
-                    _ => tenure.renewed(at(now), tenure.levels.lease_millis()),
+                    _ => state.renewed(at(now), state.levels.lease_millis()),
                 }
-                let due = tenure.schedule().due;
-                prop_assert!(due <= tenure.expires());
-                prop_assert!(tenure.renew_by() < tenure.expires());
-                prop_assert!(due <= tenure.confirmed.after(tenure.levels.pace() / 3 * 2));
-                prop_assert!(tenure.expires() >= expires);
-                expires = tenure.expires();
+                let due = state.schedule().due;
+                prop_assert!(due <= state.expires());
+                prop_assert!(state.renew_by() < state.expires());
+                prop_assert!(due <= state.confirmed.after(state.levels.pace() / 3 * 2));
+                prop_assert!(state.expires() >= expires);
+                expires = state.expires();
             }
         }
     }
