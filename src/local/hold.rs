@@ -235,28 +235,20 @@ impl Hold {
         self.state.lock().lease.lease_ends()
     }
 
-    /// Fails unless the hold stands. It stands no longer than its lease by the local clock: once
-    /// that has run out, no late answer brings the hold back.
+    /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here as
+    /// lost: no late reply brings it back.
     pub(crate) fn check(&self) -> Result<()> {
-        if !self.process.is_current() {
-            return Err(self.not_held());
-        }
-        let (end, expires) = {
-            let state = self.state.lock();
-            (state.end, state.lease.expires())
-        };
-        match end {
-            Some(end) => Err(self.error(end)),
-            None if expires.is_past() => {
-                self.lose(LostReason::Expired);
-                self.check()
+        match self.left() {
+            Err(Error::Lost { reason, .. }) if reason == LostReason::Expired => {
+                self.lose(reason);
+                self.left().map(drop)
             }
-            None => Ok(()),
+            left => left.map(drop),
         }
     }
 
-    /// What is left of the lease by the local clock, or why the hold does not stand. Reports a hold
-    /// whose lease has run out as lost, but does not end it.
+    /// What is left of the lease by the local clock, or the error of a lock that is not held. An
+    /// expired lease is an error, but does not end the hold.
     pub(crate) fn left(&self) -> Result<Duration> {
         if !self.process.is_current() {
             return Err(self.not_held());
