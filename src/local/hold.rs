@@ -1,4 +1,4 @@
-//! One hold of one lock by one thread: its levels, its lease by the local clock, its end.
+//! The hold of one thread on one lock: its levels, its lease by the local clock, and its end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use crate::watchdog::{Id, Schedule};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// From the first acquire of a lock to the release of its last level.
+/// A thread's hold on a lock, from its first acquire to the release of its last level.
 #[derive(Debug)]
 pub(crate) struct Hold {
     id: Id,
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
     liveness: Liveness,
     process: Process,
     since: Moment,
-    /// Other threads of this process wait for it in line. Set under the queue's mutex.
+    /// Other threads of this process wait for the lock. Set under the queue's mutex.
     has_waiters: AtomicBool,
     state: Mutex<HoldState>,
     loss_notifier: LossNotifier,
@@ -41,22 +41,27 @@ pub(crate) struct Hold {
     observer: Arc<Observer>,
 }
 
-/// Its mutex protects: a hold ends once, and after its end neither its levels nor its lease grow.
+/// The part of a hold that changes.
+///
+/// Invariants that its mutex protects:
+///
+/// * A hold ends once. Only a release that finds the lock gone turns `Released` into `Lost`.
+/// * After its end, a hold gets no levels and no lease.
 #[derive(Debug)]
 struct HoldState {
-    /// Who holds the lock in Redis. Apart from the thread, which holds it here.
+    /// The owner ids under which the lock may be held in Redis.
     owner_ids: OwnerIds,
     lease: LeaseState,
-    /// Renewals that were asked for and not confirmed. Any of them may be under way still.
-    unconfirmed: u32,
+    /// The number of renewals without a reply. Redis may still execute any of them.
+    pending_renewals: u32,
     end: Option<HoldEnd>,
-    /// What this hold is a part of, to be told of its loss.
-    quorums: Vec<Weak<Quorum>>,
-    /// What it ends with.
-    bond: Option<Arc<Quorum>>,
-    /// It ended with others. In Redis it may still stand.
-    forsaken: bool,
-    /// For so many milliseconds its release leaves it in Redis, under this name.
+    /// The guards of several holds that want to know of the loss of this one.
+    observers: Vec<Weak<Quorum>>,
+    /// The majority that this hold belongs to. They end together.
+    majority: Option<Arc<Quorum>>,
+    /// It ended because too few parts of its majority were left. Redis may still have the lock.
+    ended_with_majority: bool,
+    /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     stays: Option<(u64, OwnerId)>,
 }
 
@@ -74,33 +79,33 @@ impl HoldState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HoldEnd {
     Lost(LostReason),
-    /// The last level was given up, and its release is under way or done.
+    /// The thread has unlocked the last level. The release in Redis may still be under way.
     Released,
 }
 
-/// What Redis granted.
+/// A lock that Redis granted.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) owner: OwnerId,
-    /// Before the request was sent.
+    /// A moment before the request was sent. The lease counts from here.
     pub(crate) asked: Moment,
     pub(crate) terms: Terms,
-    /// The fencing token, if one was asked for.
+    /// The fencing token, if the lock is a fenced one.
     pub(crate) token: Option<u64>,
 }
 
-/// What giving up a level leaves.
+/// The result of removing a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Popped {
     /// There is no such level.
     Nothing,
-    /// So many levels stay.
+    /// This many levels are left.
     Inner(u32),
     Last,
     /// The hold was lost before.
     Lost {
         reason: LostReason,
-        /// No level is left to give up.
+        /// No level is left.
         last: bool,
     },
 }
@@ -108,7 +113,7 @@ pub(crate) enum Popped {
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
 
-    /// The calling thread's.
+    /// A hold of the calling thread.
     pub(crate) fn new(
         key: LockKey,
         grant: Grant,
@@ -127,11 +132,11 @@ impl Hold {
             state: Mutex::new(HoldState {
                 owner_ids: OwnerIds::new(grant.owner),
                 lease: LeaseState::new(grant.terms, grant.asked),
-                unconfirmed: 0,
+                pending_renewals: 0,
                 end: None,
-                quorums: Vec::new(),
-                bond: None,
-                forsaken: false,
+                observers: Vec::new(),
+                majority: None,
+                ended_with_majority: false,
                 stays: None,
             }),
             loss_notifier: LossNotifier::default(),
@@ -152,40 +157,42 @@ impl Hold {
         self.state.lock().owner_ids.owner().clone()
     }
 
-    /// The owner under which its lease is asked for now, perhaps by another thread than its own. Until
-    /// [`answered`](Self::answered), the request may come when the hold is over.
-    pub(crate) fn ask(&self) -> Result<OwnerId> {
+    /// Begins a renewal, by any thread. Returns the owner id to renew. Until
+    /// [`end_renewal`](Self::end_renewal), Redis may still execute the request after the hold has
+    /// ended.
+    pub(crate) fn begin_renewal(&self) -> Result<OwnerId> {
         self.check()?;
         let mut state = self.state.lock();
         if let Some(end) = state.end {
             return Err(self.error(end));
         }
-        state.unconfirmed += 1;
+        state.pending_renewals += 1;
         Ok(state.owner_ids.owner().clone())
     }
 
-    /// Every copy of a request for its lease was answered.
-    pub(crate) fn answered(&self) {
+    /// Ends a renewal of which every copy got a reply.
+    pub(crate) fn end_renewal(&self) {
         let mut state = self.state.lock();
-        state.unconfirmed = state.unconfirmed.saturating_sub(1);
+        state.pending_renewals = state.pending_renewals.saturating_sub(1);
     }
 
-    /// A renewal under its name may come when the hold is over, and would lengthen the next of that
-    /// name.
+    /// True if Redis may still execute a renewal after the hold has ended. It would prolong the next
+    /// hold that has the same owner id.
     pub(crate) fn may_be_renewed_late(&self) -> bool {
-        self.state.lock().unconfirmed > 0
+        self.state.lock().pending_renewals > 0
     }
 
-    /// The owner under which its thread is to write a count now.
+    /// Begins to write the count to Redis. Returns the owner id to write.
     pub(crate) fn begin_count(&self) -> OwnerId {
         self.state.lock().owner_ids.begin()
     }
 
-    /// The same for another copy of that request.
-    pub(crate) fn count_again(&self, begun: &OwnerId) -> OwnerId {
+    /// The owner id to write in another copy of the request that was begun for `begun`.
+    pub(crate) fn retry_count(&self, begun: &OwnerId) -> OwnerId {
         self.state.lock().owner_ids.again(begun)
     }
 
+    /// Ends what [`begin_count`](Self::begin_count) began.
     pub(crate) fn end_count(&self, written: Written) {
         self.state.lock().owner_ids.end(written);
     }
@@ -206,8 +213,8 @@ impl Hold {
         self.liveness.has_ended()
     }
 
-    /// Sets whether other threads of this process wait for it in line. Returns true if they have
-    /// just begun to.
+    /// Sets whether other threads of this process wait for the lock. Returns true if the first one
+    /// has just begun to wait.
     pub(in crate::local) fn set_waiters(&self, has_waiters: bool) -> bool {
         !self.has_waiters.swap(has_waiters, Ordering::Relaxed) && has_waiters
     }
@@ -216,21 +223,22 @@ impl Hold {
         self.has_waiters.load(Ordering::Relaxed)
     }
 
-    /// Whether threads of this process wait for it, or for another part of the same majority. The
-    /// watchdog then confirms it more often.
+    /// True if threads of this process wait for the lock, or for another part of the same majority.
+    /// The watchdog then confirms the hold more often.
     pub(crate) fn is_awaited(&self) -> bool {
         if self.has_waiters() {
             return true;
         }
-        let bond = self.state.lock().bond.clone();
-        bond.is_some_and(|bond| bond.is_awaited())
+        let majority = self.state.lock().majority.clone();
+        majority.is_some_and(|majority| majority.is_awaited())
     }
 
+    /// When the hold ends unless it is renewed, by the local clock.
     pub(crate) fn expires(&self) -> Moment {
         self.state.lock().lease.expires()
     }
 
-    /// Until then Redis may keep it for us, hold or not.
+    /// Until when Redis may keep the lock for this hold, even if the hold has ended.
     pub(crate) fn lease_ends(&self) -> Moment {
         self.state.lock().lease.lease_ends()
     }
@@ -277,25 +285,24 @@ impl Hold {
         self.error(HoldEnd::Lost(reason))
     }
 
-    /// The levels that are held; none once the hold has ended.
+    /// The number of levels; 0 if the lock is not held. Ends a hold whose lease has run out.
     pub(crate) fn count(&self) -> u32 {
         let _ = self.check();
         self.count_unchanged()
     }
 
-    /// The number of levels, 0 if the hold does not stand. Does not end a hold whose lease has run
-    /// out.
+    /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run out.
     pub(crate) fn count_unchanged(&self) -> u32 {
         self.left().map_or(0, |_| self.levels())
     }
 
-    /// Adds a level, for a request that was sent after `asked` and that Redis granted.
+    /// Adds a level after Redis granted a request that was sent after `asked`.
     pub(crate) fn push(&self, terms: Terms, asked: Moment) -> Result<LevelId> {
         self.extended(asked, terms.millis)?;
         self.push_unanswered(terms)
     }
 
-    /// Adds a level for a request that nobody answered: the lease stays what it was.
+    /// Adds a level although there was no reply to the request. The lease stays what it was.
     pub(crate) fn push_unanswered(&self, terms: Terms) -> Result<LevelId> {
         let mut state = self.state.lock();
         match state.end {
@@ -304,23 +311,22 @@ impl Hold {
         }
     }
 
-    /// The number of levels that are not given up yet, whether the hold stands or not.
+    /// The number of levels that are not unlocked yet, also after a loss.
     pub(crate) fn levels(&self) -> u32 {
         self.state.lock().lease.count()
     }
 
-    /// The number of levels that no guard gives up and that are not given up yet, whether the hold
-    /// stands or not.
+    /// The number of levels without a guard that are not unlocked yet, also after a loss.
     pub(crate) fn unguarded(&self) -> usize {
         self.state.lock().lease.unguarded()
     }
 
-    /// From here on only a guard gives up this level.
+    /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
         self.state.lock().lease.guard(level);
     }
 
-    /// Gives up one level: the one that is named, or the newest without a guard.
+    /// Removes `level`, or the newest level without a guard.
     pub(crate) fn pop(&self, level: Option<LevelId>) -> Popped {
         let mut state = self.state.lock();
         let Some(left) = state.lease.pop(level) else {
@@ -339,8 +345,8 @@ impl Hold {
         }
     }
 
-    /// Redis granted `millis` more to a request that was sent after `asked`; 0: it only confirmed
-    /// that the hold stands.
+    /// Records that Redis prolonged the lease to `millis` by a request that was sent after `asked`.
+    /// With 0, Redis only confirmed that the lock is held.
     pub(crate) fn extended(&self, asked: Moment, millis: u64) -> Result<()> {
         self.check()?;
         self.state.lock().lease.granted(asked, millis);
@@ -360,17 +366,17 @@ impl Hold {
         self.state.lock().stays.clone()
     }
 
-    /// The state, with a lease that knows whether threads wait for the hold.
-    fn state_as_awaited(&self) -> MutexGuard<'_, HoldState> {
+    /// The locked state. Its lease knows whether threads wait for the lock.
+    fn state_with_waiters(&self) -> MutexGuard<'_, HoldState> {
         let is_awaited = self.is_awaited();
         let mut state = self.state.lock();
         state.lease.set_awaited(is_awaited);
         state
     }
 
-    /// When the watchdog is to look at this hold again.
+    /// When the watchdog next handles this hold.
     pub(crate) fn schedule(&self) -> Schedule {
-        self.state_as_awaited().schedule()
+        self.state_with_waiters().schedule()
     }
 }
 

@@ -1,13 +1,13 @@
-//! The levels of a hold, and what they ask for together. Pure.
+//! The levels of a hold, and the lease that they need together. No I/O and no clock.
 
 use std::time::Duration;
 
 use crate::lease::{Renewals, Terms};
 
-/// Tells one level from another: guards may be dropped in any order.
+/// Identifies a level, because guards may be dropped in any order.
 pub(crate) type LevelId = u32;
 
-/// What every acquire of the hold that was not given up yet asked for.
+/// The levels that are not unlocked yet, oldest first, with the lease that each acquire asked for.
 #[derive(Debug)]
 pub(super) struct Levels {
     held: Vec<Level>,
@@ -18,7 +18,7 @@ pub(super) struct Levels {
 struct Level {
     id: LevelId,
     terms: Terms,
-    /// Only its guard gives it up.
+    /// Only its guard removes it.
     guarded: bool,
 }
 
@@ -51,14 +51,14 @@ impl Levels {
         }
     }
 
-    /// Gives up the level that is named, or else the newest without a guard. Returns how many
-    /// levels stay, or `None` if there is no such level.
+    /// Removes `level`, or the newest level without a guard. Returns the number of levels that are
+    /// left, or `None` if there is no such level.
     pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
-        let place = match level {
+        let index = match level {
             Some(id) => self.held.iter().position(|level| level.id == id)?,
             None => self.held.iter().rposition(|level| !level.guarded)?,
         };
-        self.held.remove(place);
+        self.held.remove(index);
         Some(self.count())
     }
 
@@ -71,12 +71,13 @@ impl Levels {
         self.held.iter().filter(|level| !level.guarded).count()
     }
 
-    /// The longest lease that any level asks for, in milliseconds.
+    /// The longest lease of any level, in milliseconds.
     pub(super) fn lease_millis(&self) -> u64 {
         self.longest(|_| true)
     }
 
-    /// The lease that sets the pace: the longest of those that are renewed, if there are any.
+    /// The lease that decides when the watchdog renews: the longest renewed one, or the longest of
+    /// all if none is renewed.
     pub(super) fn pace(&self) -> Duration {
         Duration::from_millis(match self.longest(|renewals| renewals != Renewals::None) {
             0 => self.lease_millis(),
@@ -90,16 +91,17 @@ impl Levels {
         levels.map(|terms| terms.millis).max().unwrap_or(0)
     }
 
-    /// No level asked for renewal.
+    /// True if no level has a renewed lease.
     pub(super) fn are_fixed(&self) -> bool {
         self.all(|renewals| renewals == Renewals::None)
     }
 
-    /// No level may be renewed any more.
+    /// True if no level may be renewed any more.
     pub(super) fn are_used_up(&self) -> bool {
         self.all(|renewals| matches!(renewals, Renewals::None | Renewals::Left(0)))
     }
 
+    /// Counts a renewal against the limits of all levels.
     pub(super) fn renewed(&mut self) {
         for level in &mut self.held {
             if let Renewals::Left(n) = &mut level.terms.renewals {
@@ -125,19 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_lease_counts_as_long_as_its_level_is_held() {
+    fn the_longest_lease_counts_while_its_level_is_held() {
         let mut levels = Levels::new(terms(3000, Renewals::Unlimited));
         levels.push(terms(10, Renewals::None));
         assert_eq!(levels.lease_millis(), 3000, "never shortened");
         let long = levels.push(terms(9000, Renewals::None));
         assert_eq!(levels.lease_millis(), 9000);
-        assert_eq!(levels.pace(), Duration::from_secs(3), "that is renewed");
+        assert_eq!(
+            levels.pace(),
+            Duration::from_secs(3),
+            "of the renewed level"
+        );
         assert_eq!(levels.pop(Some(long)), Some(2));
         assert_eq!(levels.lease_millis(), 3000);
     }
 
     #[test]
-    fn only_its_guard_gives_up_a_level_with_a_guard() {
+    fn only_its_guard_removes_a_level_with_a_guard() {
         let mut levels = Levels::new(terms(1000, Renewals::None));
         let guarded = levels.push(terms(2000, Renewals::None));
         levels.guard(guarded);
@@ -151,13 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn one_level_that_asks_for_renewal_is_enough_and_no_more_than_needed() {
+    fn one_renewed_level_is_enough() {
         let mut levels = Levels::new(terms(1000, Renewals::None));
         assert!(levels.are_fixed());
         let renewed = levels.push(terms(1000, Renewals::Unlimited));
         levels.push(terms(1000, Renewals::None));
         assert!(!levels.are_fixed());
-        // Guards may be dropped in any order: it is the named level that goes, and it goes once.
         assert_eq!(levels.pop(Some(renewed)), Some(2));
         assert!(levels.are_fixed());
         assert_eq!(levels.pop(Some(renewed)), None);
@@ -181,9 +186,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list: whatever levels come and go.
+        /// Compares the levels with a plain list.
         #[test]
-        fn levels_come_and_go(steps in prop::collection::vec((any::<bool>(), 1..100_000u64), 1..40)) {
+        fn levels_behave_like_a_list(steps in prop::collection::vec((any::<bool>(), 1..100_000u64), 1..40)) {
             let mut levels = Levels::new(terms(5000, Renewals::Unlimited));
             let mut model = vec![5000];
             for (push, millis) in steps {

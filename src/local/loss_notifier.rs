@@ -1,4 +1,4 @@
-//! How a holder hears that its lock is lost, without asking again and again.
+//! Notifies a holder that its lock was lost.
 
 use std::sync::OnceLock;
 
@@ -7,42 +7,46 @@ use parking_lot::Mutex;
 
 use crate::error::LostReason;
 
-/// Rings once. Made when somebody first listens: most holds end well and are never listened to.
+/// Sends at most one message. The channel is made for the first subscriber: most holds have none.
 #[derive(Debug, Default)]
-pub(super) struct LossNotifier(OnceLock<Parts>);
+pub(super) struct LossNotifier(OnceLock<Channel>);
 
-/// The sender is dropped with the message, and with the hold, so that nobody listens for ever.
+/// The sender is dropped after the message, or with the hold. A receiver then sees that the channel
+/// is disconnected, so it never blocks indefinitely.
 #[derive(Debug)]
-struct Parts {
+struct Channel {
     sender: Mutex<Option<Sender<LostReason>>>,
     receiver: Receiver<LostReason>,
 }
 
 impl LossNotifier {
-    /// Where the ring is heard. Whoever ends the hold before anybody listens rings in vain, so the
-    /// listener who finds it lost rings for itself.
-    pub(super) fn listen(
+    /// The channel that gets the message. `lost` tells whether the hold is lost already: if so, the
+    /// message is sent now, because a loss before the first subscription sent none.
+    pub(super) fn subscribe(
         &self,
         lost: impl FnOnce() -> Option<LostReason>,
     ) -> &Receiver<LostReason> {
-        let parts = self.0.get_or_init(|| {
+        let channel = self.0.get_or_init(|| {
             let (sender, receiver) = bounded(1);
-            Parts {
+            Channel {
                 sender: Mutex::new(Some(sender)),
                 receiver,
             }
         });
-        // Looked up only now: a loss from here on finds the loss_notifier.
+        // Checked after the channel exists: a loss from here on sends its message itself.
         if let Some(reason) = lost() {
-            self.ring(reason);
+            self.notify(reason);
         }
-        &parts.receiver
+        &channel.receiver
     }
 
-    pub(super) fn ring(&self, reason: LostReason) {
-        let sender = self.0.get().and_then(|parts| parts.sender.lock().take());
+    pub(super) fn notify(&self, reason: LostReason) {
+        let sender = self
+            .0
+            .get()
+            .and_then(|channel| channel.sender.lock().take());
         if let Some(sender) = sender {
-            // There is room for one, and no other is ever sent.
+            // Never full: the channel has room for one message, and this is the only one.
             let _ = sender.try_send(reason);
         }
     }
@@ -53,24 +57,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rings_once_whether_anybody_listens_before_or_after() {
+    fn it_notifies_once_before_or_after_the_subscription() {
         for early in [true, false] {
             let loss_notifier = LossNotifier::default();
             if early {
-                assert!(loss_notifier.listen(|| None).is_empty());
+                assert!(loss_notifier.subscribe(|| None).is_empty());
             }
-            loss_notifier.ring(LostReason::Deleted);
-            let heard = loss_notifier.listen(|| Some(LostReason::Deleted));
-            assert_eq!(heard.try_recv(), Ok(LostReason::Deleted));
-            assert!(heard.recv().is_err(), "disconnected, not silent");
+            loss_notifier.notify(LostReason::Deleted);
+            let receiver = loss_notifier.subscribe(|| Some(LostReason::Deleted));
+            assert_eq!(receiver.try_recv(), Ok(LostReason::Deleted));
+            assert!(receiver.recv().is_err(), "disconnected after one message");
         }
     }
 
     #[test]
-    fn it_is_disconnected_when_it_is_gone() {
+    fn the_channel_is_disconnected_when_the_notifier_is_dropped() {
         let loss_notifier = LossNotifier::default();
-        let heard = loss_notifier.listen(|| None).clone();
+        let receiver = loss_notifier.subscribe(|| None).clone();
         drop(loss_notifier);
-        assert!(heard.recv().is_err());
+        assert!(receiver.recv().is_err());
     }
 }

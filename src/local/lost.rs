@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::hold::Hold;
 use crate::base::owner::ThreadId;
 
-/// Up to this many lost holds are kept without a sweep.
+/// There is no sweep before the map has this many lost holds.
 const FEW: usize = 64;
 
-/// The lost holds of all locks, by thread and key. A thread that calls for a lock again finds its
-/// lost hold here.
+/// The lost holds of all locks, by thread and key. A thread that acquires or unlocks a lock finds
+/// its lost hold here.
 ///
-/// Only the thread of a hold can unlock it, so a hold is also removed after its thread has ended. A
-/// sweep finds those each time the number of holds has doubled. So the map has at most [`FEW`]
+/// Only the thread of a hold can unlock it, so the holds of threads that have ended are removed. A
+/// sweep looks for them each time the number of holds has doubled. So the map has at most [`FEW`]
 /// holds, or twice the largest number that running threads had at one time.
 #[derive(Debug, Default)]
 pub(super) struct LostHolds {
@@ -37,8 +37,8 @@ impl LostHolds {
         if hold.thread_has_ended() {
             return vec![hold];
         }
-        let place = (hold.thread(), Arc::clone(hold.key().key()));
-        let mut removed = Vec::from_iter(self.holds.insert(place, hold));
+        let key = (hold.thread(), Arc::clone(hold.key().key()));
+        let mut removed = Vec::from_iter(self.holds.insert(key, hold));
         if self.holds.len() > self.sweep_at.max(FEW) {
             let ended = self.holds.extract_if(|_, hold| hold.thread_has_ended());
             removed.extend(ended.map(|(_, hold)| hold));
@@ -47,12 +47,12 @@ impl LostHolds {
         removed
     }
 
-    /// Takes out a hold that its thread has unlocked.
+    /// Removes a hold that its thread has unlocked.
     pub(super) fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
-        let place = (hold.thread(), Arc::clone(hold.key().key()));
-        let is_it = |kept: &Arc<Hold>| kept.id() == hold.id();
-        self.holds.get(&place).is_some_and(is_it).then_some(())?;
-        self.holds.remove(&place)
+        let key = (hold.thread(), Arc::clone(hold.key().key()));
+        let is_same = |kept: &Arc<Hold>| kept.id() == hold.id();
+        self.holds.get(&key).is_some_and(is_same).then_some(())?;
+        self.holds.remove(&key)
     }
 
     #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
         ThreadId::numbered(number)
     }
 
-    /// A hold of a thread that has ended since.
+    /// A hold of a thread that has ended.
     fn abandoned(number: u64) -> Arc<Hold> {
         let take = move || hold(&Arc::default(), thread(number));
         std::thread::spawn(take).join().unwrap()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_of_threads_that_end_later_are_removed_before_there_are_many() {
+    fn holds_of_ended_threads_are_removed_before_there_are_many() {
         const RUNNING: usize = 100;
         let mut lost = LostHolds::default();
         for number in 0..RUNNING as u64 {
@@ -107,13 +107,13 @@ mod tests {
         let mut removed = 0;
         for number in 0..1000 {
             let (end, ends) = std::sync::mpsc::channel::<()>();
-            let (says, holds) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let running = std::thread::spawn(move || {
                 let number = RUNNING as u64 + number;
-                says.send(hold(&Arc::default(), thread(number))).unwrap();
+                sender.send(hold(&Arc::default(), thread(number))).unwrap();
                 ends.recv().unwrap_err();
             });
-            removed += lost.insert(holds.recv().unwrap()).len();
+            removed += lost.insert(receiver.recv().unwrap()).len();
             drop(end);
             running.join().unwrap();
             assert!(lost.holds.len() <= 2 * (RUNNING + 1));

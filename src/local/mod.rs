@@ -1,4 +1,4 @@
-//! What this process holds, and who waits for it at home.
+//! The locks that this process holds, and its threads that wait for them. No I/O.
 
 mod hold;
 mod lease_state;

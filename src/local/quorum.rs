@@ -1,4 +1,4 @@
-//! Holds that stand for one lock together, for as long as enough of them stand.
+//! Several holds that count as one lock while enough of them are held.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -9,69 +9,69 @@ use super::hold::Hold;
 use super::loss_notifier::LossNotifier;
 use crate::error::LostReason;
 
-/// Told of each loss by the hold that is lost; rings with the first that is one too many.
+/// Counts the losses of several holds, and notifies when fewer than needed are left.
 #[derive(Debug)]
 pub(crate) struct Quorum {
-    /// How many more may be lost.
-    spare: AtomicUsize,
+    /// How many more holds may be lost.
+    losses_left: AtomicUsize,
     loss_notifier: LossNotifier,
-    /// Those that end with it. They keep it.
-    bound: Vec<Weak<Hold>>,
+    /// The holds that end when too few are left. Each of them owns this quorum.
+    members: Vec<Weak<Hold>>,
 }
 
 impl Quorum {
-    /// Listens to `holds`, of which `needed` must stand.
-    pub(crate) fn of<'a>(
+    /// Observes `holds`, of which `needed` must be held.
+    pub(crate) fn observe<'a>(
         holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>,
         needed: usize,
     ) -> Arc<Self> {
         let quorum = Arc::new(Self {
-            spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
+            losses_left: AtomicUsize::new(holds.len().saturating_sub(needed)),
             loss_notifier: LossNotifier::default(),
-            bound: Vec::new(),
+            members: Vec::new(),
         });
-        // Before any loss, which rings in vain where nobody listens.
-        quorum.loss_notifier();
+        // Subscribes before any loss: a notification without a subscriber is dropped.
+        quorum.loss_receiver();
         for hold in holds {
-            hold.tell(&quorum);
+            hold.observe(&quorum);
         }
         quorum
     }
 
-    /// Binds `holds` together: when fewer than `needed` stand, the others are of no use, and keep the lock
-    /// from those who could have it.
-    pub(crate) fn bind(holds: &[Arc<Hold>], needed: usize) {
+    /// Makes `holds` a majority. When fewer than `needed` are left, all of them end: the rest would
+    /// only keep other clients from the lock.
+    pub(crate) fn join(holds: &[Arc<Hold>], needed: usize) {
         let quorum = Arc::new(Self {
-            spare: AtomicUsize::new(holds.len().saturating_sub(needed)),
+            losses_left: AtomicUsize::new(holds.len().saturating_sub(needed)),
             loss_notifier: LossNotifier::default(),
-            bound: holds.iter().map(Arc::downgrade).collect(),
+            members: holds.iter().map(Arc::downgrade).collect(),
         });
         for hold in holds {
-            hold.bind(&quorum);
+            hold.join(&quorum);
         }
     }
 
-    /// Where it is heard that too few stand.
-    pub(crate) fn loss_notifier(&self) -> &Receiver<LostReason> {
-        self.loss_notifier.listen(|| None)
+    /// A channel that gets one message when too few holds are left.
+    pub(crate) fn loss_receiver(&self) -> &Receiver<LostReason> {
+        self.loss_notifier.subscribe(|| None)
     }
 
-    /// Whether threads of this process wait for one of the bound holds.
+    /// True if threads of this process wait for one of the members.
     pub(super) fn is_awaited(&self) -> bool {
-        let mut bound = self.bound.iter().filter_map(Weak::upgrade);
-        bound.any(|hold| hold.has_waiters())
+        let mut members = self.members.iter().filter_map(Weak::upgrade);
+        members.any(|hold| hold.has_waiters())
     }
 
-    /// One of its holds is lost; each says so once.
+    /// Counts the loss of one hold. Each hold calls this once.
     pub(super) fn lost(&self, reason: LostReason) {
-        let less = |spare: usize| spare.checked_sub(1);
-        let spared = self
-            .spare
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        if spared.is_err() {
-            self.loss_notifier.ring(reason);
-            for hold in self.bound.iter().filter_map(Weak::upgrade) {
-                hold.forsake(reason);
+        let decrement = |losses_left: usize| losses_left.checked_sub(1);
+        let counted = self
+            .losses_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, decrement);
+        if counted.is_err() {
+            self.loss_notifier.notify(reason);
+            for hold in self.members.iter().filter_map(Weak::upgrade) {
+                hold.end_with_majority(reason);
             }
         }
     }
@@ -89,36 +89,36 @@ mod tests {
     }
 
     #[test]
-    fn it_rings_once_and_with_the_loss_that_is_one_too_many() {
+    fn it_notifies_once_when_too_few_holds_are_left() {
         let holds = holds();
-        let quorum = Quorum::of(holds.iter(), 2);
+        let quorum = Quorum::observe(holds.iter(), 2);
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.loss_notifier().is_empty(), "two stand");
+        assert!(quorum.loss_receiver().is_empty(), "two are left");
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.loss_notifier().is_empty(), "a hold is lost once");
+        assert!(quorum.loss_receiver().is_empty(), "a hold is lost once");
         holds[1].lose(LostReason::Taken);
-        assert_eq!(quorum.loss_notifier().try_recv(), Ok(LostReason::Taken));
+        assert_eq!(quorum.loss_receiver().try_recv(), Ok(LostReason::Taken));
         holds[2].lose(LostReason::Taken);
         assert!(
-            quorum.loss_notifier().recv().is_err(),
-            "disconnected, not silent"
+            quorum.loss_receiver().recv().is_err(),
+            "disconnected after one message"
         );
     }
 
     #[test]
-    fn what_is_bound_ends_together() {
+    fn the_holds_of_a_majority_end_together() {
         let holds = holds();
-        Quorum::bind(&holds, 2);
+        Quorum::join(&holds, 2);
         holds[2].lose(LostReason::Deleted);
         assert!(holds[0].check().is_ok() && holds[1].check().is_ok());
         holds[0].lose(LostReason::Deleted);
-        assert!(holds[1].check().is_err(), "it is of no use alone");
+        assert!(holds[1].check().is_err(), "it is no majority alone");
     }
 
     #[test]
     fn a_majority_is_awaited_if_any_of_its_parts_is() {
         let holds = holds();
-        Quorum::bind(&holds, 2);
+        Quorum::join(&holds, 2);
         assert!(!holds[1].is_awaited());
         assert!(holds[0].set_waiters(true));
         assert!(holds[1].is_awaited());
@@ -128,28 +128,28 @@ mod tests {
     }
 
     #[test]
-    fn losses_before_it_count() {
+    fn earlier_losses_count() {
         let holds = holds();
         holds[2].lose(LostReason::Deleted);
-        let all = Quorum::of(holds.iter(), 3);
-        assert_eq!(all.loss_notifier().try_recv(), Ok(LostReason::Deleted));
-        let most = Quorum::of(holds.iter(), 2);
-        assert!(most.loss_notifier().is_empty());
+        let all = Quorum::observe(holds.iter(), 3);
+        assert_eq!(all.loss_receiver().try_recv(), Ok(LostReason::Deleted));
+        let most = Quorum::observe(holds.iter(), 2);
+        assert!(most.loss_receiver().is_empty());
         holds[0].lose(LostReason::Expired);
-        assert_eq!(most.loss_notifier().try_recv(), Ok(LostReason::Expired));
+        assert_eq!(most.loss_receiver().try_recv(), Ok(LostReason::Expired));
     }
 
     #[test]
-    fn a_hold_may_be_a_part_of_several() {
+    fn several_quorums_may_observe_a_hold() {
         let holds = holds();
         let quorums = [
-            Quorum::of(holds[..2].iter(), 2),
-            Quorum::of(holds[1..].iter(), 2),
+            Quorum::observe(holds[..2].iter(), 2),
+            Quorum::observe(holds[1..].iter(), 2),
         ];
-        drop(Quorum::of(holds.iter(), 3));
+        drop(Quorum::observe(holds.iter(), 3));
         holds[1].lose(LostReason::Taken);
         for quorum in quorums {
-            assert_eq!(quorum.loss_notifier().try_recv(), Ok(LostReason::Taken));
+            assert_eq!(quorum.loss_receiver().try_recv(), Ok(LostReason::Taken));
         }
     }
 }

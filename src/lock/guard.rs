@@ -158,13 +158,13 @@ impl LockGuard {
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
         if let [only] = &self.parts[..] {
-            return only.hold.loss_notifier();
+            return only.hold.loss_receiver();
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
         let quorum = self
             .quorum
-            .get_or_init(|| Quorum::of(holds(), self.needed()));
-        quorum.loss_notifier()
+            .get_or_init(|| Quorum::observe(holds(), self.needed()));
+        quorum.loss_receiver()
     }
 
     /// What is left of the lease by the local clock: so long nobody else can have the lock, even if

@@ -214,7 +214,7 @@ impl<'a> Part<'a> {
     fn call_again(&mut self, terms: Terms) -> Call {
         self.owner = match &self.way {
             Way::First(_) => for_another_copy(&self.owner),
-            Way::Again(hold, _) => hold.count_again(&self.owner),
+            Way::Again(hold, _) => hold.retry_count(&self.owner),
         };
         self.call(terms)
     }

@@ -71,7 +71,7 @@ impl<'a> Leaving<'a> {
                 reason,
                 last,
                 clears: last
-                    && (hold.is_forsaken()
+                    && (hold.has_ended_with_majority()
                         || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)),
             },
         };
@@ -113,7 +113,7 @@ impl<'a> Leaving<'a> {
     /// call.
     pub(super) fn call_again(&self) -> Option<Call> {
         match &self.what {
-            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.count_again(begun))),
+            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.retry_count(begun))),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn recount(
 ) -> Result<Moment> {
     let begun = hold.begin_count();
     let request = |owner: &OwnerId| script::recount(hold.key(), owner, count, millis);
-    let anew = || Some(request(&hold.count_again(&begun)));
+    let anew = || Some(request(&hold.retry_count(&begun)));
     let redis = &core.redis;
     let result = redis.request_with_retry(hold.key(), &request(&begun), anew, budget);
     recounted(core, hold, result)
@@ -63,7 +63,7 @@ pub(super) fn recounted(
 /// As [`recount`], but leaves the levels as they are.
 fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<Moment> {
     loop {
-        let owner = hold.ask()?;
+        let owner = hold.begin_renewal()?;
         let request = script::renew(&[Renewal {
             key: hold.key().clone(),
             owner: owner.clone(),
@@ -71,7 +71,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
         }]);
         let result = core.redis.ask(hold.key(), &request, budget);
         if !lost_copies(&result).is_ambiguous() {
-            hold.answered();
+            hold.end_renewal();
         }
         let settled = match result {
             Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,
@@ -98,7 +98,7 @@ pub(super) fn confirm(core: &Core, hold: &Hold) {
 pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
     let asked: Vec<(&Held, OwnerId)> = parts
         .iter()
-        .filter_map(|part| Some((part, part.hold.ask().ok()?)))
+        .filter_map(|part| Some((part, part.hold.begin_renewal().ok()?)))
         .collect();
     let requests: Vec<Request<'_>> = asked
         .iter()
@@ -107,7 +107,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
     let answers = needed.ask(&requests, stands, |_| None, budget);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
         if !lost_copies(&answer).is_ambiguous() {
-            hold.answered();
+            hold.end_renewal();
         }
         match answer.map(|answer| verdict(core, hold, &answer, script::only_verdict)) {
             // Unless it was asked under a name that its own thread has changed meanwhile.
@@ -204,7 +204,10 @@ pub(super) fn extend_all(
     }
     let millis = |&(_, duration): &(&Held, Duration)| whole_millis("lease", duration);
     let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
-    let owners: Vec<Result<OwnerId>> = parts.iter().map(|(part, _)| part.hold.ask()).collect();
+    let owners: Vec<Result<OwnerId>> = parts
+        .iter()
+        .map(|(part, _)| part.hold.begin_renewal())
+        .collect();
     let asked = parts.iter().zip(&owners).zip(&millis);
     let requests: Vec<Request<'_>> = asked
         .filter_map(|(((part, _), owner), &millis)| {
@@ -221,7 +224,7 @@ pub(super) fn extend_all(
                 return Err(hold.not_held());
             };
             if !lost_copies(&answer).is_ambiguous() {
-                hold.answered();
+                hold.end_renewal();
             }
             let answer = match (answer, needed) {
                 (Ok(answer), _) => answer,

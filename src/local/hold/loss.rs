@@ -1,4 +1,4 @@
-//! How a hold is lost, and who is told.
+//! The loss of a hold, and the notifications about it.
 
 use std::sync::{Arc, Weak};
 
@@ -10,42 +10,43 @@ use crate::local::quorum::Quorum;
 use crate::observe::{LockEvent, tell};
 
 impl Hold {
-    /// Ends a hold that stands as lost, and tells everybody: the holder, the operator, and the
-    /// threads at home that wait for it. After the end of its lease it is lost by that, whatever
-    /// `reason` was found.
+    /// Ends the hold as lost, and notifies its holder, the operator, and the threads of this process
+    /// that wait for the lock. Does nothing if the hold has ended. After the end of the lease the
+    /// reason is always [`LostReason::Expired`].
     pub(crate) fn lose(&self, reason: LostReason) {
         self.lose_from(None, reason);
     }
 
-    /// As [`lose`](Self::lose), where it is the release that finds the lock gone.
+    /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
+    /// Notifies as [`lose`](Self::lose) does.
     pub(crate) fn lose_on_release(&self, reason: LostReason) {
         self.lose_from(Some(HoldEnd::Released), reason);
     }
 
     fn lose_from(&self, before: Option<HoldEnd>, found: LostReason) {
-        let (reason, quorums, bond) = {
+        let (reason, observers, majority) = {
             let mut state = self.state.lock();
             if state.end != before {
                 return;
             }
-            // After the lease, that the key is gone or another's is no more than what was to be expected.
+            // After the end of the lease it is normal that the key is gone or has another owner.
             let reason = if state.lease.expires().is_past() {
                 LostReason::Expired
             } else {
                 found
             };
             state.end = Some(HoldEnd::Lost(reason));
-            // Counted before anybody can see it.
+            // Counted before any thread can see the loss.
             self.observer.counters.count_loss();
-            let quorums = std::mem::take(&mut state.quorums);
-            (reason, quorums, state.bond.take())
+            let observers = std::mem::take(&mut state.observers);
+            (reason, observers, state.majority.take())
         };
-        self.loss_notifier.ring(reason);
-        if let Some(bond) = bond {
-            bond.lost(reason);
+        self.loss_notifier.notify(reason);
+        if let Some(majority) = majority {
+            majority.lost(reason);
         }
-        for quorum in quorums.iter().filter_map(Weak::upgrade) {
-            quorum.lost(reason);
+        for observer in observers.iter().filter_map(Weak::upgrade) {
+            observer.lost(reason);
         }
         if let Some(queue) = self.queue.upgrade() {
             queue.lost(self);
@@ -54,7 +55,7 @@ impl Hold {
             lock: self.key.shared_name(),
             reason,
         });
-        // Last of all: on a thread of the application these call its code, which may block.
+        // Last, because on a thread of the application these call its code, which may block.
         self.observer.counters.tell_loss(reason);
         if before.is_none() {
             self.observer.counters.held(self.held_for());
@@ -63,9 +64,9 @@ impl Hold {
         tell(move || tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
     }
 
-    /// Where the loss is told.
-    pub(crate) fn loss_notifier(&self) -> &Receiver<LostReason> {
-        self.loss_notifier.listen(|| {
+    /// A channel that gets one message when the hold is lost.
+    pub(crate) fn loss_receiver(&self) -> &Receiver<LostReason> {
+        self.loss_notifier.subscribe(|| {
             if !self.process.is_current() {
                 return None;
             }
@@ -76,33 +77,33 @@ impl Hold {
         })
     }
 
-    /// Has it end when `quorum` does.
-    pub(in crate::local) fn bind(&self, quorum: &Arc<Quorum>) {
+    /// Makes this hold a part of `majority`: it ends when too few parts are left.
+    pub(in crate::local) fn join(&self, majority: &Arc<Quorum>) {
         let mut state = self.state.lock();
         if let Some(HoldEnd::Lost(reason)) = state.end {
             drop(state);
-            quorum.lost(reason);
+            majority.lost(reason);
             return;
         }
-        state.bond = Some(Arc::clone(quorum));
+        state.majority = Some(Arc::clone(majority));
     }
 
-    /// Ends it, because too few of those that it is bound to stand.
-    pub(in crate::local) fn forsake(&self, reason: LostReason) {
+    /// Ends the hold because too few parts of its majority are left.
+    pub(in crate::local) fn end_with_majority(&self, reason: LostReason) {
         {
             let mut state = self.state.lock();
-            state.forsaken |= state.end.is_none();
+            state.ended_with_majority |= state.end.is_none();
         }
         self.lose(reason);
     }
 
-    /// Whether it was lost here while it may have stood in Redis.
-    pub(crate) fn is_forsaken(&self) -> bool {
-        self.state.lock().forsaken
+    /// True if the hold ended with its majority. Redis may still have the lock.
+    pub(crate) fn has_ended_with_majority(&self) -> bool {
+        self.state.lock().ended_with_majority
     }
 
-    /// Has `quorum` told of the loss of this hold, at once if it is lost already.
-    pub(in crate::local) fn tell(&self, quorum: &Arc<Quorum>) {
+    /// Notifies `quorum` when this hold is lost, at once if it is lost already.
+    pub(in crate::local) fn observe(&self, quorum: &Arc<Quorum>) {
         if !self.process.is_current() {
             return;
         }
@@ -112,7 +113,9 @@ impl Hold {
             quorum.lost(reason);
             return;
         }
-        state.quorums.retain(|told| told.strong_count() > 0);
-        state.quorums.push(Arc::downgrade(quorum));
+        state
+            .observers
+            .retain(|observer| observer.strong_count() > 0);
+        state.observers.push(Arc::downgrade(quorum));
     }
 }

@@ -1,4 +1,4 @@
-//! What a hold wants of the watchdog, and what it makes of the answers.
+//! What the watchdog does for a hold, and how the hold handles the replies.
 
 use super::Hold;
 use crate::base::clock::Moment;
@@ -31,7 +31,7 @@ impl Renew for Hold {
     }
 
     fn step(&self, now: Moment) -> Step {
-        let mut state = self.state_as_awaited();
+        let mut state = self.state_with_waiters();
         if state.end.is_some() {
             return Step::Over;
         }
@@ -49,7 +49,7 @@ impl Renew for Hold {
         let Action::Renew(millis) = action else {
             return Step::Wait;
         };
-        state.unconfirmed += 1;
+        state.pending_renewals += 1;
         Step::Renew(Renewal {
             key: self.key.clone(),
             owner: state.owner_ids.owner().clone(),
@@ -58,8 +58,8 @@ impl Renew for Hold {
     }
 
     fn renewed(&self, asked: Moment, done: &Renewal) {
-        self.answered();
-        // A hold that is over by now says so, and does not come back.
+        self.end_renewal();
+        // A hold that has ended meanwhile stays ended.
         if self.check().is_ok() {
             self.state.lock().lease.renewed(asked, done.millis);
         }
@@ -74,7 +74,7 @@ impl Renew for Hold {
     }
 
     fn lost(&self, reason: LostReason, asked: &Renewal) -> bool {
-        // Else it was not asked for under the name that it has now.
+        // False if the request had an owner id that the hold no longer has.
         let is_lost = asked.owner.covers(&self.owner());
         if is_lost {
             self.lose(reason);

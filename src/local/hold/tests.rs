@@ -5,7 +5,7 @@ use crate::watchdog::{Renew, Step};
 
 const LEASE: u64 = 3000;
 
-/// A hold of `thread`, renewed, that was just taken.
+/// A new hold of `thread` with a renewed lease.
 pub(in crate::local) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
     let terms = terms(LEASE, Renewals::Unlimited);
     let mut hold = new(queue, terms, Moment::now());
@@ -44,7 +44,7 @@ fn reason(hold: &Hold) -> Option<LostReason> {
 }
 
 #[test]
-fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
+fn a_lost_hold_stays_lost_after_a_late_renewal() {
     let (hold, asked) = taken(1, Renewals::Unlimited);
     while !hold.expires().is_past() {}
     assert_eq!(reason(&hold), Some(LostReason::Expired));
@@ -60,7 +60,7 @@ fn a_hold_that_was_told_lost_stays_lost_whatever_a_late_renewal_says() {
 }
 
 #[test]
-fn a_look_at_a_hold_whose_lease_has_run_out_does_not_end_it() {
+fn reading_an_expired_lease_does_not_end_the_hold() {
     let (hold, _) = taken(1, Renewals::Unlimited);
     while !hold.expires().is_past() {}
     assert!(matches!(hold.left(), Err(Error::Lost { .. })));
@@ -69,14 +69,14 @@ fn a_look_at_a_hold_whose_lease_has_run_out_does_not_end_it() {
 }
 
 #[test]
-fn a_loss_is_heard_by_those_who_listen_before_and_after() {
+fn a_subscriber_is_notified_of_a_loss_before_and_after_it() {
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
-    let early = hold.loss_notifier().clone();
+    let early = hold.loss_receiver().clone();
     hold.lose(LostReason::Deleted);
     assert_eq!(early.try_recv(), Ok(LostReason::Deleted));
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
     hold.lose(LostReason::Deleted);
-    assert_eq!(hold.loss_notifier().try_recv(), Ok(LostReason::Deleted));
+    assert_eq!(hold.loss_receiver().try_recv(), Ok(LostReason::Deleted));
 }
 
 #[test]
@@ -96,6 +96,7 @@ fn a_lost_hold_is_unlocked_level_by_level() {
     assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
     assert_eq!(hold.pop(None), Popped::Nothing);
 }
+
 #[test]
 fn no_level_is_added_to_a_hold_that_is_lost() {
     let (hold, asked) = taken(LEASE, Renewals::Unlimited);
@@ -116,7 +117,7 @@ fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
 }
 
 #[test]
-fn the_watchdog_renews_a_hold_ends_it_on_time_and_leaves_it_alone_then() {
+fn the_watchdog_renews_a_hold_and_ends_it_once_on_time() {
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
     assert!(matches!(hold.step(Moment::ZERO), Step::Wait));
     assert!(matches!(hold.step(hold.schedule().due), Step::Renew(_)));
@@ -126,7 +127,7 @@ fn the_watchdog_renews_a_hold_ends_it_on_time_and_leaves_it_alone_then() {
 }
 
 #[test]
-fn a_holder_whose_renewals_are_used_up_is_told() {
+fn a_hold_without_renewals_left_is_lost() {
     let (hold, _) = taken(LEASE, Renewals::Left(0));
     assert!(matches!(hold.step(hold.schedule().due), Step::Over));
     assert_eq!(reason(&hold), Some(LostReason::RenewalLimit));

@@ -175,7 +175,7 @@ impl Contest<'_> {
             }
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
-        Quorum::bind(&holds, self.lock.needed());
+        Quorum::join(&holds, self.lock.needed());
         if holds.iter().any(|hold| hold.is_awaited()) {
             // All parts of it are from now on.
             confirm_soon(&self.lock.locks);
