@@ -176,8 +176,8 @@ impl Hold {
         state.pending_renewals = state.pending_renewals.saturating_sub(1);
     }
 
-    /// True if Redis may still execute a renewal after the hold has ended. It would prolong the next
-    /// hold that has the same owner id.
+    /// True if Redis may still execute a renewal after the hold has ended. It would prolong the
+    /// next hold that has the same owner id.
     pub(crate) fn may_be_renewed_late(&self) -> bool {
         self.state.lock().pending_renewals > 0
     }
@@ -189,7 +189,7 @@ impl Hold {
 
     /// The owner id to write in another copy of the request that was begun for `begun`.
     pub(crate) fn retry_count(&self, begun: &OwnerId) -> OwnerId {
-        self.state.lock().owner_ids.again(begun)
+        self.state.lock().owner_ids.retry(begun)
     }
 
     /// Ends what [`begin_count`](Self::begin_count) began.
@@ -243,8 +243,8 @@ impl Hold {
         self.state.lock().lease.lease_ends()
     }
 
-    /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here as
-    /// lost: no late reply brings it back.
+    /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here
+    /// as lost: no late reply brings it back.
     pub(crate) fn check(&self) -> Result<()> {
         match self.left() {
             Err(Error::Lost { reason, .. }) if reason == LostReason::Expired => {
@@ -291,7 +291,8 @@ impl Hold {
         self.count_unchanged()
     }
 
-    /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run out.
+    /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
+    /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
         self.left().map_or(0, |_| self.levels())
     }

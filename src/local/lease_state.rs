@@ -1,4 +1,4 @@
-//! How long a hold stands, and when it wants something from Redis. Pure: the time is an argument.
+//! The lease of a hold, and when it is renewed or confirmed. No I/O; the time is an argument.
 
 use std::time::Duration;
 
@@ -7,35 +7,36 @@ use crate::base::clock::Moment;
 use crate::lease::{Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
-/// While threads of this process wait for a lock, Redis is asked this often whether its hold still
-/// stands. The answer tells the waiting threads when another client has freed the lock.
+/// While threads of this process wait for a lock, the watchdog confirms this often that Redis still
+/// has the hold. So the waiting threads learn soon that another client has deleted the lock.
 const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
 
+/// The levels of a hold, and its lease by the local clock.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     levels: Levels,
-    /// When Redis was last asked, of what it has answered, whether the hold stands.
+    /// When the last request was sent by whose reply Redis had the hold.
     confirmed: Moment,
-    /// When the hold is over here: before its lease may be over on the server.
+    /// When the hold ends in this process: before the lease can end on the server.
     expires: Moment,
-    /// When the lease is over for everybody else, if the server's clock agrees with ours.
+    /// When the lease ends on the server, if both clocks run at one speed.
     lease_ends: Moment,
     /// Threads of this process wait for the lock.
     is_awaited: bool,
 }
 
-/// What a hold wants of the watchdog.
+/// What the watchdog does for a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Wait,
-    /// A renewal for so many milliseconds; 0: no more than to know whether the hold stands.
+    /// Renew for this many milliseconds. With 0, only confirm that Redis has the hold.
     Renew(u64),
-    /// To be told that no renewal is left.
+    /// End the hold, because no level may be renewed any more.
     LimitReached,
 }
 
 impl LeaseState {
-    /// Of a lock that Redis granted to a request that was sent after `asked`.
+    /// The lease of a lock that Redis granted to a request that was sent after `asked`.
     pub(super) fn new(terms: Terms, asked: Moment) -> Self {
         let mut state = Self {
             levels: Levels::new(terms),
@@ -80,7 +81,7 @@ impl LeaseState {
         self.levels.pop(level)
     }
 
-    /// Redis granted `millis` more to a request that was sent after `asked`.
+    /// Records that Redis prolonged the lease to `millis` by a request that was sent after `asked`.
     pub(super) fn granted(&mut self, asked: Moment, millis: u64) {
         let lease = Duration::from_millis(millis);
         self.expires = self.expires.max(asked.after(lease - drift(lease)));
@@ -88,7 +89,8 @@ impl LeaseState {
         self.confirmed = self.confirmed.max(asked);
     }
 
-    /// As [`granted`](Self::granted), to a renewal; 0: Redis only confirmed that the hold stands.
+    /// Records the reply to a renewal that was sent after `asked`. With 0 `millis`, Redis only
+    /// confirmed that it has the hold.
     pub(super) fn renewed(&mut self, asked: Moment, millis: u64) {
         if millis > 0 {
             self.levels.renewed();
@@ -96,50 +98,54 @@ impl LeaseState {
         self.granted(asked, millis);
     }
 
-    /// When the watchdog is to look: before the last third of the lease begins, and no later than two
-    /// thirds of it after Redis was last asked. That a lease was extended by hand is no reason to
-    /// look away for longer. While threads wait for the hold, it is at most [`CONFIRM_AWAITED`]
-    /// after Redis was last asked.
+    /// When the watchdog next handles the hold. `due` is at the latest:
+    ///
+    /// * before the last third of a renewed lease begins;
+    /// * two thirds of a lease after the hold was last confirmed, also if the lease was extended;
+    /// * while threads wait for the lock, [`CONFIRM_AWAITED`] after the hold was last confirmed;
+    /// * at the end of the lease.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
         let confirm = self.confirm_by().unwrap_or(Moment::NEVER);
-        let look = self.look_again().min(confirm).min(self.expires);
+        let due = self.confirm_again().min(confirm).min(self.expires);
         let retry = slack(pace).max(Duration::from_millis(2));
         if self.levels.are_fixed() {
             return Schedule {
-                due: look,
+                due,
                 ends: self.expires,
                 lease: None,
                 retry,
             };
         }
         Schedule {
-            due: look.min(self.renew_by()),
+            due: due.min(self.renew_by()),
             ends: self.expires,
             lease: Some(pace),
             retry,
         }
     }
 
-    /// What a hold that stands wants at `now`, or so soon after that it may as well have it now.
+    /// What the watchdog does at `now` for a hold that has not ended. What is due within
+    /// [`slack`] is done now.
     pub(super) fn action_at(&self, now: Moment) -> Action {
         let soon = now.after(slack(self.levels.pace()));
         let latest_confirm = now.after(slack(CONFIRM_AWAITED));
         let confirms = self.confirm_by().is_some_and(|by| by <= latest_confirm);
         if self.levels.are_fixed() {
-            // Nothing renews it, but its holder is to know if it is gone.
-            let looks = self.look_again() <= soon && self.look_again() < self.expires;
-            return if looks || confirms {
+            // Never renewed, but confirmed once, so that the holder learns of a deleted lock.
+            let confirms_again =
+                self.confirm_again() <= soon && self.confirm_again() < self.expires;
+            return if confirms_again || confirms {
                 Action::Renew(0)
             } else {
                 Action::Wait
             };
         }
-        let due = self.look_again().min(self.renew_by()).min(self.expires);
+        let due = self.confirm_again().min(self.renew_by()).min(self.expires);
         if due > soon && !confirms {
             Action::Wait
         } else if self.renew_by() > soon {
-            // It is awaited, or was extended beyond its pace, and needs no renewal yet.
+            // Threads wait for it, or it was extended: no renewal is needed yet.
             Action::Renew(0)
         } else if self.levels.are_used_up() {
             Action::LimitReached
@@ -148,21 +154,22 @@ impl LeaseState {
         }
     }
 
-    /// Before the last third of the pace begins, which the drift shortens: a lease of the pace is renewed
-    /// no earlier for it.
+    /// Before the last third of the lease begins. The allowance for drift shortens that third, so
+    /// it does not make renewals earlier.
     fn renew_by(&self) -> Moment {
         let pace = self.levels.pace();
         let last_third = (pace / 3).saturating_sub(drift(pace));
         self.expires.before(last_third + slack(pace))
     }
 
-    /// When an awaited hold is to be confirmed.
+    /// When the hold is confirmed because threads wait for the lock.
     fn confirm_by(&self) -> Option<Moment> {
         self.is_awaited
             .then(|| self.confirmed.after(CONFIRM_AWAITED))
     }
 
-    fn look_again(&self) -> Moment {
+    /// When the hold is confirmed although nothing else is due.
+    fn confirm_again(&self) -> Moment {
         let pace = self.levels.pace();
         self.confirmed.after(pace / 3 * 2).before(slack(pace))
     }
@@ -212,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_lease_is_asked_after_once_and_never_extended() {
+    fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
         let mut state = taken(Renewals::None);
-        let look = state.schedule().due;
-        assert!(look <= at(LEASE * 2 / 3));
-        assert_eq!(state.action_at(look), Action::Renew(0));
-        state.renewed(look, 0);
+        let due = state.schedule().due;
+        assert!(due <= at(LEASE * 2 / 3));
+        assert_eq!(state.action_at(due), Action::Renew(0));
+        state.renewed(due, 0);
         assert_eq!(state.expires(), end(0, LEASE));
         assert_eq!(state.schedule().due, end(0, LEASE));
         assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_awaited_hold_is_renewed_and_ends_as_any_other() {
+    fn an_awaited_hold_is_renewed_and_ends_like_any_other() {
         let mut state = taken(Renewals::Unlimited);
         let due = state.schedule().due;
         state.set_awaited(true);
@@ -264,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_renewals_are_told_while_the_lease_still_runs() {
+    fn used_up_renewals_are_reported_before_the_lease_ends() {
         let mut state = taken(Renewals::Left(1));
         let first = state.schedule().due;
         assert_eq!(state.action_at(first), Action::Renew(LEASE));
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_renewal_moves_no_deadline_and_is_tried_again_before_it() {
+    fn a_failed_renewal_is_retried_before_the_lease_ends() {
         let state = taken(Renewals::Unlimited);
         let schedule = state.schedule();
         let again = |failed: Moment| schedule.not_before(failed.after(schedule.retry)).due;
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_was_extended_is_looked_at_as_often_as_before() {
+    fn an_extended_lease_is_confirmed_as_often_as_before() {
         let mut state = taken(Renewals::Unlimited);
         state.granted(at(0), HOUR);
         state.push(terms(HOUR, Renewals::None));
@@ -293,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_told_when_the_lease_nears_its_end_and_not_before() {
-        // Whoever asked for the longer lease, and in which order.
+    fn a_limit_is_reported_shortly_before_the_lease_ends() {
+        // In both orders of the longer and the limited lease.
         for (outer, inner) in [
             (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
             (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
@@ -312,11 +319,11 @@ mod tests {
     }
 
     #[test]
-    fn a_look_uses_up_no_renewal() {
+    fn a_confirmation_uses_up_no_renewal() {
         let mut state = taken(Renewals::Left(1));
         state.granted(at(0), HOUR);
-        for look in 1..10 {
-            let now = at(look * LEASE * 2 / 3);
+        for round in 1..10 {
+            let now = at(round * LEASE * 2 / 3);
             assert_eq!(state.action_at(now), Action::Renew(0));
             state.renewed(now, 0);
         }
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_inner_level_takes_nothing_from_a_renewed_one() {
+    fn a_short_inner_level_does_not_shorten_a_renewed_one() {
         let mut state = taken(Renewals::Unlimited);
         let before = state.schedule();
         state.granted(at(0), 10);
@@ -337,10 +344,9 @@ mod tests {
         assert_eq!(state.expires(), end(0, LEASE));
     }
 
-    /// And nothing else is any earlier for it: not the renewal, and not the end of what is to be taken
-    /// back.
+    /// The allowance for drift makes neither the renewal nor the end of the lease earlier.
     #[test]
-    fn a_hold_ends_here_before_its_lease_ends_elsewhere() {
+    fn a_hold_ends_before_its_lease_ends_on_the_server() {
         for millis in [1, 2, 10, LEASE, HOUR] {
             let mut state = LeaseState::new(terms(millis, Renewals::Unlimited), at(0));
             for asked in [0, millis / 2] {
@@ -355,10 +361,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever levels come and go and whatever is granted when: the watchdog looks before the
-        /// lease is over, within two thirds of the pace, and the end never moves back.
+        /// For all levels and grants: the watchdog handles the hold before the lease ends and
+        /// within two thirds of it, and the end never moves back.
         #[test]
-        fn the_watchdog_always_looks_in_time(
+        fn the_watchdog_is_always_due_in_time(
             steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
         ) {
             let mut state = taken(Renewals::Unlimited);

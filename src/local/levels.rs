@@ -188,7 +188,9 @@ mod tests {
     proptest! {
         /// Compares the levels with a plain list.
         #[test]
-        fn levels_behave_like_a_list(steps in prop::collection::vec((any::<bool>(), 1..100_000u64), 1..40)) {
+        fn levels_behave_like_a_list(
+            steps in prop::collection::vec((any::<bool>(), 1..100_000u64), 1..40),
+        ) {
             let mut levels = Levels::new(terms(5000, Renewals::Unlimited));
             let mut model = vec![5000];
             for (push, millis) in steps {

@@ -1,8 +1,8 @@
-//! Under which name a hold stands in Redis, and whether that is known. Pure.
+//! The owner ids under which Redis may have a hold, while a count has no reply. No I/O.
 //!
-//! Of two requests that write a count, nobody knows which comes last. So while an earlier one has had no
-//! answer, the next takes the hold to a name that the earlier does not know, and finds it under any of
-//! the names that it may have.
+//! Redis may execute two requests that write a count in any order. So while one has no reply, the
+//! next one moves the hold to a new owner id, which the earlier request does not contain. It finds
+//! the hold under any of the owner ids that it may have.
 
 use std::time::Duration;
 
@@ -15,24 +15,26 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct OwnerIds {
+    /// All owner ids that the hold may have in Redis, newest first.
     owner: OwnerId,
-    /// No request under the newest name may be under way.
+    /// Redis cannot execute a request to the newest owner id any more.
     is_newest_free: bool,
     /// The thread of the hold is writing a count.
     counting: bool,
-    /// When the watchdog is to write it, if the thread does not, and the pauses between its attempts.
+    /// When the watchdog writes the count if the thread does not, and the pauses between its
+    /// attempts.
     settle_at: Moment,
     pauses: Backoff,
-    /// The newest name is that of the watchdog's attempts.
+    /// The watchdog writes the count to the newest owner id.
     settling: bool,
 }
 
-/// What became of a count.
+/// The result of writing a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
     No,
-    /// One copy at least had no answer.
+    /// At least one copy of the request has no reply.
     Unknown,
 }
 
@@ -52,36 +54,38 @@ impl OwnerIds {
         &self.owner
     }
 
-    /// The owner under which the thread is to write a count.
+    /// The thread begins to write a count. Returns the owner id to write.
     pub(super) fn begin(&mut self) -> OwnerId {
         self.counting = true;
         self.settling = false;
         if self.owner.is_uncertain() {
-            self.take_free_name();
+            self.take_free_id();
         }
         self.owner.clone()
     }
 
-    /// Makes sure that a request may go under the newest name, and that it does.
-    fn take_free_name(&mut self) {
+    /// Makes sure that no request to the newest owner id may be executed later.
+    fn take_free_id(&mut self) {
         if !std::mem::take(&mut self.is_newest_free) {
             self.owner = self.owner.with_fresh_name();
         }
     }
 
-    /// The same for another copy of the request that was begun as `begun`, after one that had no answer.
-    /// All of them go to one name: whichever comes first writes, the others find it written.
-    pub(super) fn again(&mut self, begun: &OwnerId) -> OwnerId {
+    /// The owner id to write in another copy of the request that was begun for `begun`, after a
+    /// copy without a reply. All further copies have the same owner id: Redis executes one of them,
+    /// and the others find the count written.
+    pub(super) fn retry(&mut self, begun: &OwnerId) -> OwnerId {
         if !begun.is_uncertain() && self.owner == *begun {
             self.owner = self.owner.with_fresh_name();
         }
         self.owner.clone()
     }
 
+    /// Ends what [`begin`](Self::begin) began.
     pub(super) fn end(&mut self, written: Written) {
         self.counting = false;
         match written {
-            Written::Yes => self.found(),
+            Written::Yes => self.confirmed(),
             Written::Unknown if !self.owner.is_uncertain() => {
                 self.owner = self.owner.with_fresh_name();
                 self.is_newest_free = true;
@@ -91,34 +95,35 @@ impl OwnerIds {
         }
     }
 
-    /// It stands under the newest name.
-    fn found(&mut self) {
+    /// Redis has the hold under the newest owner id.
+    fn confirmed(&mut self) {
         *self = Self::new(self.owner.split().0);
     }
 
-    /// When the watchdog is to write the count, because nobody knows what Redis has, and the thread
-    /// does not write it.
+    /// When the watchdog writes the count: set if the count in Redis is unknown and the thread is
+    /// not writing it.
     pub(super) fn due(&self) -> Option<Moment> {
         let is_unsettled = self.owner.is_uncertain() && !self.counting;
         is_unsettled.then_some(self.settle_at)
     }
 
-    /// The owner under which it is to write it now. All its attempts go to one name, as the copies of
-    /// the thread's request do.
+    /// The owner id that the watchdog writes now, if the count is due. All its attempts have the
+    /// same owner id.
     pub(super) fn settle(&mut self, now: Moment) -> Option<OwnerId> {
         self.due().filter(|&due| due <= now)?;
         if !self.settling {
             self.settling = true;
-            self.take_free_name();
+            self.take_free_id();
         }
         self.settle_at = now.after(self.pauses.next());
         Some(self.owner.clone())
     }
 
-    /// It did. If the thread has begun another count meanwhile, that one settles it.
+    /// The watchdog wrote the count for `owner`. Does nothing if the thread has begun another count
+    /// meanwhile, because that one decides then.
     pub(super) fn settled(&mut self, owner: &OwnerId) {
         if self.owner == *owner {
-            self.found();
+            self.confirmed();
         }
     }
 }
@@ -134,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_answered_at_once_keeps_the_name() {
+    fn a_count_with_a_reply_keeps_the_owner_id() {
         let (mut owner_ids, owner) = owner_ids();
         assert_eq!(owner_ids.begin(), owner);
         owner_ids.end(Written::Yes);
@@ -143,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn all_further_copies_of_a_count_go_to_one_new_name() {
+    fn all_further_copies_of_a_count_have_one_new_owner_id() {
         let (mut owner_ids, owner) = owner_ids();
         let begun = owner_ids.begin();
-        let second = owner_ids.again(&begun);
+        let second = owner_ids.retry(&begun);
         assert_ne!(second.split().0, owner);
-        assert!(second.covers(&owner), "it may be there still");
-        assert_eq!(owner_ids.again(&begun), second);
-        // A renewal meanwhile asks for both names, and writes no count.
+        assert!(second.covers(&owner), "Redis may still have the first");
+        assert_eq!(owner_ids.retry(&begun), second);
+        // A renewal meanwhile names both owner ids, and writes no count.
         assert_eq!(*owner_ids.owner(), second);
         assert_eq!(owner_ids.settle(Moment::now()), None);
         owner_ids.end(Written::Yes);
@@ -158,20 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn after_a_count_without_an_answer_the_next_takes_the_hold_elsewhere() {
+    fn after_a_count_without_a_reply_the_next_moves_the_hold() {
         let (mut owner_ids, owner) = owner_ids();
         owner_ids.begin();
         owner_ids.end(Written::Unknown);
         assert_eq!(owner_ids.due(), Some(Moment::ZERO));
         let next = owner_ids.begin();
         assert!(next.covers(&owner) && next.split().0 != owner);
-        assert_eq!(owner_ids.again(&next), next, "it goes there already");
+        assert_eq!(
+            owner_ids.retry(&next),
+            next,
+            "it has a new owner id already"
+        );
         owner_ids.end(Written::No);
         assert!(owner_ids.due().is_some(), "still");
     }
 
     #[test]
-    fn the_watchdog_settles_what_the_thread_has_left() {
+    fn the_watchdog_writes_a_count_that_the_thread_left_unknown() {
         let (mut owner_ids, owner) = owner_ids();
         owner_ids.begin();
         owner_ids.end(Written::Unknown);
@@ -183,7 +192,7 @@ mod tests {
         assert_eq!(
             owner_ids.settle(again).unwrap(),
             asked,
-            "names do not pile up"
+            "no further owner id"
         );
         assert!(owner_ids.due().unwrap().since(again) > again.since(now));
         owner_ids.settled(&asked);
@@ -192,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_pile_up_while_counts_are_refused() {
+    fn owner_ids_do_not_accumulate_while_counts_are_refused() {
         let (mut owner_ids, _) = owner_ids();
         owner_ids.begin();
         owner_ids.end(Written::Unknown);
@@ -207,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_settles_what_it_counts_while_the_watchdog_does() {
+    fn the_count_of_the_thread_wins_over_that_of_the_watchdog() {
         let (mut owner_ids, _) = owner_ids();
         owner_ids.begin();
         owner_ids.end(Written::Unknown);

@@ -278,8 +278,8 @@ impl Locks {
     }
 
     /// Gives a free ticket to the first waiting thread, which inherits `unanswered`. Returns the
-    /// thread's unparker, for the caller to wake it outside the mutex. Removes the queue if no thread
-    /// waits.
+    /// thread's unparker, for the caller to wake it outside the mutex. Removes the queue if no
+    /// thread waits.
     fn pass_on(&mut self, key: &str, unanswered: Unanswered) -> Option<Unparker> {
         let queue = self.queues.get_mut(key)?;
         if queue.ticket.is_some() {
@@ -296,8 +296,8 @@ impl Locks {
 }
 
 impl LockQueue {
-    /// Records in the hold whether threads wait for it. Returns true if the first one has just begun
-    /// to wait.
+    /// Records in the hold whether threads wait for it. Returns true if the first one has just
+    /// begun to wait.
     fn note_waiters(&self) -> bool {
         let hold = self.ticket.as_ref().and_then(|ticket| ticket.hold.as_ref());
         hold.is_some_and(|hold| hold.set_waiters(!self.waiting.is_empty()))

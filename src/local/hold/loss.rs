@@ -10,9 +10,9 @@ use crate::local::quorum::Quorum;
 use crate::observe::{LockEvent, tell};
 
 impl Hold {
-    /// Ends the hold as lost, and notifies its holder, the operator, and the threads of this process
-    /// that wait for the lock. Does nothing if the hold has ended. After the end of the lease the
-    /// reason is always [`LostReason::Expired`].
+    /// Ends the hold as lost, and notifies its holder, the operator, and the threads of this
+    /// process that wait for the lock. Does nothing if the hold has ended. After the end of the
+    /// lease the reason is always [`LostReason::Expired`].
     pub(crate) fn lose(&self, reason: LostReason) {
         self.lose_from(None, reason);
     }
