@@ -240,7 +240,7 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn events(&self) -> Receiver<LockEvent> {
-        if !self.core.is_at_home() {
+        if !self.core.is_same_process() {
             return crossbeam_channel::never();
         }
         self.core.observer.events()

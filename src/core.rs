@@ -1,4 +1,4 @@
-//! Everything that a client owns, opened and torn down here.
+//! The parts of a client. This module starts them, and dropping the client stops them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::subscriber::Subscriber;
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
-/// Held by clients, handles and guards. The threads never hold it, nor does anything that they
-/// hold, so that the last drop ends and joins them.
+/// The state that clients, lock handles and guards share. The client's threads have no reference to
+/// it, directly or indirectly, so that the last drop stops and joins them.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: Uuid,
@@ -31,7 +31,7 @@ pub(crate) struct Core {
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
     pub(crate) observer: Arc<Observer>,
-    /// Dropped last: the other threads report until they end.
+    /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
 }
 
@@ -75,37 +75,38 @@ impl Core {
         })
     }
 
-    /// Fails in a process that was forked from the client's. Asked before anything else is touched.
+    /// Fails in a process that was forked from the client's process. Called first, because in such
+    /// a process a mutex may stay locked indefinitely.
     pub(crate) fn check_process(&self, lock: &str) -> Result<()> {
-        if self.is_at_home() {
+        if self.is_same_process() {
             return Ok(());
         }
         Err(Error::Forked { lock: lock.into() })
     }
 
-    /// Whether this is the process that made the client.
-    pub(crate) fn is_at_home(&self) -> bool {
+    /// True in the process that made the client, false in one that was forked from it.
+    pub(crate) fn is_same_process(&self) -> bool {
         self.process.is_current()
     }
 
-    /// For `lock`: it waits for other holders without end, but not for a server that is silent.
+    /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
     pub(crate) fn budget_to_lock(&self) -> CallBudget {
         CallBudget::with_unlimited_wait(self.command_timeout * 10)
     }
 
-    /// For `unlock`: long enough to outlast a lost reply or two.
+    /// For `unlock`: three command timeouts, enough for two lost replies.
     pub(crate) fn budget_to_unlock(&self) -> CallBudget {
         CallBudget::for_reply(self.command_timeout * 3)
     }
 
-    /// For calls that ask once.
+    /// For calls that send one request: one command timeout.
     pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
         CallBudget::for_reply(self.command_timeout)
     }
 
-    /// What this client adds to a lease that it waits for, so that many processes do not all come
-    /// in the same millisecond.
-    pub(crate) fn stagger(&self) -> Duration {
+    /// How long this client waits after the end of another owner's lease, so that waiting clients
+    /// do not all send a request in the same millisecond.
+    pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
     }
 }

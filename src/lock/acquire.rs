@@ -74,7 +74,7 @@ pub(super) fn take(
             Found::Taken(hold) => {
                 return Ok(Some(begin(core, ticket, hold, budget)));
             }
-            Found::Held(left) => left + core.stagger(),
+            Found::Held(left) => left + core.wait_jitter(),
             Found::Unreplicated(unwanted, confirmed) => {
                 let briefly = budget.for_cleanup(core.command_timeout);
                 give_back(core, vec![unwanted], &briefly);

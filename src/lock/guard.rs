@@ -256,8 +256,8 @@ impl fmt::Debug for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        let is_at_home = |part: &Held| part.core.is_at_home();
-        if self.unlocked || !self.parts.iter().all(is_at_home) {
+        let is_same_process = |part: &Held| part.core.is_same_process();
+        if self.unlocked || !self.parts.iter().all(is_same_process) {
             return;
         }
         if let Err(error) = self.finish(Core::budget_for_a_reply) {

@@ -122,7 +122,7 @@ impl Handle {
 
     /// What this thread holds, lost or not, and has not unlocked.
     pub(super) fn hold(&self) -> Option<Arc<Hold>> {
-        if !self.core.is_at_home() {
+        if !self.core.is_same_process() {
             return None;
         }
         self.core.queue.hold_of(self.key.key(), ThreadId::current())
@@ -146,7 +146,7 @@ impl Handle {
     /// The server that has the lock, as far as is known.
     pub(super) fn node(&self) -> Arc<str> {
         let redis = &self.core.redis;
-        if self.core.is_at_home() {
+        if self.core.is_same_process() {
             redis.name(&self.key)
         } else {
             // After a fork, a mutex that another thread of the parent held is never released here.

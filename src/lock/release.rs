@@ -49,7 +49,7 @@ enum What {
 
 impl<'a> Leaving<'a> {
     pub(super) fn begin(core: &'a Core, hold: &'a Hold, level: Option<LevelId>) -> Result<Self> {
-        if !core.is_at_home() {
+        if !core.is_same_process() {
             return Err(hold.not_held());
         }
         // A lease that has run out makes the hold a lost one, whatever Redis still has of it.

@@ -177,7 +177,7 @@ impl<'a> Contest<'a> {
         self.listen();
         let core = &self.lock.locks[0].core;
         let nap = if self.hears_a_majority() {
-            left + core.stagger()
+            left + core.wait_jitter()
         } else {
             left.min(POLL)
         };
