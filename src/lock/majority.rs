@@ -6,9 +6,9 @@ use std::time::Duration;
 use redis::Value;
 
 use super::LockGuard;
-use super::contest::Contest;
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
+use super::majority_acquire::MajorityAcquire;
 use super::standing;
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
@@ -68,7 +68,7 @@ impl Take for Majority {
         if self.holds().next().is_some() {
             return self.reenter(&terms, budget).map(Some);
         }
-        Contest::new(self, &terms, budget).enter()
+        MajorityAcquire::new(self, &terms, budget).enter()
     }
 }
 

@@ -1,18 +1,18 @@
 //! The face of every lock, and what stands behind it.
 
 mod acquire;
+mod acquire_batch;
 #[cfg(feature = "cli")]
 mod command;
-mod contest;
 mod debug;
 mod fenced;
 mod guard;
 mod handle;
 mod held;
 mod majority;
+mod majority_acquire;
 mod methods;
 mod multi;
-mod pipeline;
 mod redlock;
 mod reentrant;
 mod release;

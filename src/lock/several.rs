@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire_batch::{Missing, attempt};
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
-use super::pipeline::{Missing, attempt};
 use super::{LockGuard, standing};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;

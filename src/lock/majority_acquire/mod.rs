@@ -1,7 +1,7 @@
 //! The way to a majority: ask all servers at once, keep what a majority grants, else give all of it back, and
 //! wait for whoever has it.
 
-mod attempt;
+mod round;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const POLL: Duration = Duration::from_millis(250);
 const LONGEST_POLL: Duration = Duration::from_secs(2);
 
 /// One thread's way to one lock.
-pub(super) struct Contest<'a> {
+pub(super) struct MajorityAcquire<'a> {
     lock: &'a Majority,
     terms: &'a [Terms],
     budget: &'a CallBudget,
@@ -66,7 +66,7 @@ enum Found {
     Silence(Error),
 }
 
-impl<'a> Contest<'a> {
+impl<'a> MajorityAcquire<'a> {
     pub(super) fn new(lock: &'a Majority, terms: &'a [Terms], budget: &'a CallBudget) -> Self {
         Self {
             lock,

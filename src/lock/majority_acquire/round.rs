@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{Contest, Found, POLL};
+use super::{Found, MajorityAcquire, POLL};
 use crate::base::clock::Moment;
 use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ struct Said {
     failures: Vec<Error>,
 }
 
-impl Contest<'_> {
+impl MajorityAcquire<'_> {
     /// Asks, and keeps or gives back what is granted.
     pub(super) fn attempt(&mut self) -> Result<Found> {
         let said = self.ask();
