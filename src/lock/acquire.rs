@@ -1,4 +1,4 @@
-//! The one way to a lock: the queue at home, a try, a wait for whoever holds it, another try.
+//! Acquires one lock: enters the local queue, sends a request, waits for a release, tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::handle::{Handle, Kind};
 use super::held::Held;
 use super::standing;
-use super::ticket::{silence, wait_in_line};
+use super::ticket::{check_reply_deadline, wait_for_ticket};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -19,15 +19,15 @@ use crate::local::{Grant, Hold, QueueEntry, Ticket};
 use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
 use crate::script::{self, Attempt, Call};
 
-/// Between tries where no message can tell of a release.
+/// Pauses between requests while no subscription can announce a release.
 const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
-/// How many of the copies of a request that had no reply the next one looks for. A lock that an older
-/// one took runs out with its lease.
-const OLDER_NAMES: usize = 7;
+/// A request looks for a grant to at most this many earlier copies without a reply. A lock that an
+/// even older copy acquired ends with its lease.
+const MAX_OLDER_IDS: usize = 7;
 
-/// Takes a lock, or a further level of it; `None` if the budget ends before.
+/// Acquires a lock, or a further level of it; `None` if the budget ends first.
 pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
     let Handle { core, key, kind } = handle;
     core.check_process(key.name())?;
@@ -40,57 +40,60 @@ pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Res
         QueueEntry::Front(ticket) => ticket,
         QueueEntry::Queued => {
             let parts = std::slice::from_ref(handle);
-            match wait_in_line(handle, parts, budget, Moment::now())? {
+            match wait_for_ticket(handle, parts, budget, Moment::now())? {
                 Some(ticket) => ticket,
                 None => return Ok(None),
             }
         }
     };
-    take(handle, ticket, terms, budget)
+    acquire_with_ticket(handle, ticket, terms, budget)
 }
 
-/// Asks Redis for the lock, again and again. Whatever way this ends without the lock, `ticket` is
-/// dropped and goes to the next thread at home.
-pub(super) fn take(
+/// Requests the lock from Redis until it is granted or the budget ends. If this returns without the
+/// lock, it drops `ticket`, so that the next waiting thread of this process gets it.
+pub(super) fn acquire_with_ticket(
     handle: &Handle,
     ticket: Ticket,
     terms: Terms,
     budget: &CallBudget,
 ) -> Result<Option<Held>> {
     let Handle { core, key, .. } = handle;
-    // Listening before the try, where that costs nothing, saves another try after it.
+    // With a subscription before the first request, no second request is needed after subscribing.
     let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
     let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
     loop {
         let unanswered = Some(ticket.begin_request());
         budget.set_unanswered_since(unanswered);
-        silence(core, key, unanswered, budget)?;
-        let found = attempt(handle, terms, budget);
-        // A refusal says nothing of who has the lock: those who come next ask for themselves.
-        if matches!(found, Ok(Found::Taken(_) | Found::Held(_))) {
+        check_reply_deadline(core, key, unanswered, budget)?;
+        let outcome = acquire_once(handle, terms, budget);
+        // An error says nothing about who holds the lock: the next thread sends its own request.
+        if matches!(
+            outcome,
+            Ok(AcquireOutcome::Acquired(_) | AcquireOutcome::HeldByOther(_))
+        ) {
             ticket.replied();
         }
-        let left = match found? {
-            Found::Taken(hold) => {
-                return Ok(Some(begin(core, ticket, hold, budget)));
+        let left = match outcome? {
+            AcquireOutcome::Acquired(hold) => {
+                return Ok(Some(start_hold(core, ticket, hold, budget)));
             }
-            Found::Held(left) => left + core.wait_jitter(),
-            Found::Unreplicated(unwanted, confirmed) => {
+            AcquireOutcome::HeldByOther(left) => left + core.wait_jitter(),
+            AcquireOutcome::Unreplicated(unused, confirmed) => {
                 let briefly = budget.for_cleanup(core.command_timeout);
-                give_back(core, vec![unwanted], &briefly);
+                release_unused(core, vec![unused], &briefly);
                 if budget.is_wait_over() || budget.reply_deadline().is_past() {
                     return Err(core.redis.too_few_replicas(key, confirmed));
                 }
                 ticket.unreplicated(confirmed);
-                // Nobody else has it, so there is nothing to listen for; its own release would wake it.
+                // No other client holds the lock, and the release above would wake a listener.
                 listener = None;
                 budget.wait(polls.next().min(budget.reply_deadline().left()));
                 budget.check_interrupt(key.name())?;
                 continue;
             }
-            Found::TooLate => {
+            AcquireOutcome::TooLate => {
                 if budget.is_wait_over() || budget.reply_deadline().is_past() {
-                    return Err(too_late(core, key, budget));
+                    return Err(too_late_error(core, key, budget));
                 }
                 Duration::ZERO
             }
@@ -103,14 +106,14 @@ pub(super) fn take(
             core.subscriber
                 .listen(key, budget.unparker(), budget.wait_left())
         });
-        // Without a subscription, as until the first one is confirmed, only a poll tells of a release.
+        // Without a confirmed subscription, only the next request notices a release.
         let poll = polls.next();
-        let nap = if listener.is_live() {
+        let pause = if listener.is_live() {
             left
         } else {
             left.min(poll)
         };
-        if budget.wait(nap) {
+        if budget.wait(pause) {
             core.observer.counters.wakeups_by_message.add(1);
         } else {
             core.observer.counters.wakeups_by_timeout.add(1);
@@ -119,13 +122,14 @@ pub(super) fn take(
     }
 }
 
-pub(super) fn too_late(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
-    let cause = "every answer came after the end of the lease that it granted";
+/// The error of a call whose grants all arrived after the end of their lease.
+pub(super) fn too_late_error(core: &Core, key: &LockKey, budget: &CallBudget) -> Error {
+    let cause = "every reply arrived after the lease that it granted had ended";
     core.redis.unavailable(key, budget, cause.into())
 }
 
-/// A hold begins: its thread keeps the ticket, and it is watched.
-pub(super) fn begin(
+/// Registers a new hold: its thread keeps the ticket, and the watchdog renews the lease.
+pub(super) fn start_hold(
     core: &Arc<Core>,
     ticket: Ticket,
     hold: Arc<Hold>,
@@ -142,28 +146,29 @@ pub(super) fn begin(
     }
 }
 
-/// What one try found.
-pub(super) enum Found {
-    Taken(Arc<Hold>),
-    /// Somebody else holds it, for so long at least.
-    Held(Duration),
-    /// It was granted, for a lease that was over when the answer came.
+/// The result of one request for the lock.
+pub(super) enum AcquireOutcome {
+    Acquired(Arc<Hold>),
+    /// Another owner holds the lock, with this much of its lease left.
+    HeldByOther(Duration),
+    /// Redis granted the lock, but the lease had ended when the reply arrived.
     TooLate,
-    /// It was granted, and is to be given back: only this many replicas have it.
-    Unreplicated(Unwanted, u32),
+    /// Redis granted the lock, but only this many replicas confirmed it, which is too few. The
+    /// caller releases it.
+    Unreplicated(UnusedGrant, u32),
 }
 
-/// A lock that was granted and no thread is to hold.
-pub(super) struct Unwanted {
+/// A grant that no thread uses. It has to be released.
+pub(super) struct UnusedGrant {
     key: LockKey,
     owner: OwnerId,
     terms: Terms,
-    /// Copies of the request that may still take it.
+    /// Copies of the request that Redis may still execute.
     lost_copies: LostCopies,
 }
 
-impl Unwanted {
-    /// A grant that became no hold.
+impl UnusedGrant {
+    /// The grant of a hold that was never registered.
     pub(super) fn new(hold: &Hold, terms: Terms) -> Self {
         Self {
             key: hold.key().clone(),
@@ -174,106 +179,109 @@ impl Unwanted {
     }
 }
 
-/// One try, to a clear answer.
-fn attempt(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Found> {
+/// Sends one request for the lock, with further copies until there is a reply.
+fn acquire_once(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<AcquireOutcome> {
     let Handle { core, key, .. } = handle;
     let mut owner = OwnerId::current(&core.id);
-    let first = request(handle, &owner, terms);
-    let again = || {
-        owner = for_another_copy(&owner);
-        Some(request(handle, &owner, terms))
+    let first = acquire_call(handle, &owner, terms);
+    let next_copy = || {
+        owner = owner_of_next_copy(&owner);
+        Some(acquire_call(handle, &owner, terms))
     };
-    let answer = core.redis.request_with_retry(key, &first, again, budget);
-    found(handle, owner, terms, answer)
+    let result = core
+        .redis
+        .request_with_retry(key, &first, next_copy, budget);
+    outcome_of(handle, owner, terms, result)
 }
 
-pub(super) fn request(handle: &Handle, owner: &OwnerId, terms: Terms) -> Call {
+/// The script call that acquires the lock for `owner`.
+pub(super) fn acquire_call(handle: &Handle, owner: &OwnerId, terms: Terms) -> Call {
     match handle.kind {
         Kind::Plain => script::acquire(&handle.key, owner, terms.millis),
         Kind::Fenced => script::acquire_fenced(&handle.key, owner, terms.millis),
     }
 }
 
-/// The owner for another copy of a request. Each copy has its own name: a late copy could otherwise
-/// take the lock again, after it was lost, under the name of the old hold.
-pub(super) fn for_another_copy(owner: &OwnerId) -> OwnerId {
-    owner.newest(OLDER_NAMES).with_fresh_name()
+/// The owner id for another copy of a request. Each copy has its own: otherwise a late copy could
+/// acquire the lock again after the hold was lost, with the owner id of that hold.
+pub(super) fn owner_of_next_copy(owner: &OwnerId) -> OwnerId {
+    owner.newest(MAX_OLDER_IDS).with_fresh_name()
 }
 
-/// What the answer to a request means that was last sent for this owner.
-pub(super) fn found(
+/// Evaluates the reply to a request whose last copy was sent for `owner`.
+pub(super) fn outcome_of(
     handle: &Handle,
     owner: OwnerId,
     terms: Terms,
-    answer: Result<Reply, NoReply>,
-) -> Result<Found> {
+    result: Result<Reply, NoReply>,
+) -> Result<AcquireOutcome> {
     let Handle { core, key, kind } = handle;
-    let answer = match answer {
-        Ok(answer) => answer,
+    let reply = match result {
+        Ok(reply) => reply,
         Err(no_reply) => {
-            take_back(core, key, owner, terms, no_reply.lost_copies);
+            undo_lost_copies(core, key, owner, terms, no_reply.lost_copies);
             return Err(no_reply.error);
         }
     };
-    let found = match kind {
-        Kind::Plain => script::attempt(&answer.reply),
-        Kind::Fenced => script::attempt_fenced(&answer.reply),
+    let attempt = match kind {
+        Kind::Plain => script::attempt(&reply.reply),
+        Kind::Fenced => script::attempt_fenced(&reply.reply),
     };
-    let found = match found {
-        Ok(found) => found,
-        // The lock may have been granted, but the reply does not say so.
+    let attempt = match attempt {
+        Ok(attempt) => attempt,
+        // Redis may have granted the lock, although the reply is not the expected one.
         Err(error) => {
             owner::retire();
-            answer.lost_copies.compensate(&script::release(key, &owner));
-            withdraw(core, key, owner, terms);
+            reply.lost_copies.compensate(&script::release(key, &owner));
+            release_orphan(core, key, owner, terms);
             return Err(core.redis.refusal(key, error));
         }
     };
-    match found {
+    match attempt {
         Attempt::Held(millis) => {
-            take_back(core, key, owner, terms, answer.lost_copies);
-            // What never expires can still be deleted without a word.
-            Ok(Found::Held(
+            undo_lost_copies(core, key, owner, terms, reply.lost_copies);
+            // A lock without an expiry can be deleted without a message.
+            Ok(AcquireOutcome::HeldByOther(
                 millis.map_or(LONGEST_POLL, Duration::from_millis),
             ))
         }
         Attempt::Taken(token) => {
-            if let Some(confirmed) = answer.unreplicated {
+            if let Some(confirmed) = reply.unreplicated {
                 core.observer.counters.unreplicated.add(1);
-                let unwanted = Unwanted {
+                let unused = UnusedGrant {
                     key: key.clone(),
                     owner,
                     terms,
-                    lost_copies: answer.lost_copies,
+                    lost_copies: reply.lost_copies,
                 };
-                return Ok(Found::Unreplicated(unwanted, confirmed));
+                return Ok(AcquireOutcome::Unreplicated(unused, confirmed));
             }
             let (owner, older) = owner.split();
             if let Some(older) = older {
-                answer.lost_copies.compensate(&script::release(key, &older));
+                reply.lost_copies.compensate(&script::release(key, &older));
             }
             let grant = Grant {
                 owner,
-                asked: answer.asked,
+                asked: reply.asked,
                 terms,
                 token,
             };
             let observer = Arc::clone(&core.observer);
             let hold = Hold::new(key.clone(), grant, &core.queue, observer);
             if !hold.expires().is_past() {
-                return Ok(Found::Taken(Arc::new(hold)));
+                return Ok(AcquireOutcome::Acquired(Arc::new(hold)));
             }
-            // The answer took longer than the lease: nobody can say whether the lock is still held.
+            // The reply took longer than the lease, so the lock may have expired in Redis.
             owner::retire();
-            withdraw(core, key, hold.owner(), terms);
-            Ok(Found::TooLate)
+            release_orphan(core, key, hold.owner(), terms);
+            Ok(AcquireOutcome::TooLate)
         }
     }
 }
 
-/// Takes back the copies of an acquire that got no clear answer, so that no lock is left without a
-/// holder. `owner` is no more.
-pub(super) fn take_back(
+/// Undoes the copies of an acquire request that got no reply, so that none of them leaves a lock
+/// without a holder. `owner` must not be used again.
+pub(super) fn undo_lost_copies(
     core: &Core,
     key: &LockKey,
     owner: OwnerId,
@@ -282,44 +290,44 @@ pub(super) fn take_back(
 ) {
     if lost_copies.is_ambiguous() {
         lost_copies.compensate(&script::release(key, &owner));
-        withdraw(core, key, owner, terms);
+        release_orphan(core, key, owner, terms);
     }
 }
 
-/// Gives these locks back. What gets no answer in time is released in the background.
-pub(super) fn give_back(core: &Core, unwanted: Vec<Unwanted>, budget: &CallBudget) {
-    let requests: Vec<Request<'_>> = unwanted
+/// Releases these grants. What gets no reply in time is released in the background.
+pub(super) fn release_unused(core: &Core, unused: Vec<UnusedGrant>, budget: &CallBudget) {
+    let requests: Vec<Request<'_>> = unused
         .iter()
-        .map(|unwanted| Request {
+        .map(|grant| Request {
             client: &core.redis,
-            lock: &unwanted.key,
-            call: script::release(&unwanted.key, &unwanted.owner),
+            lock: &grant.key,
+            call: script::release(&grant.key, &grant.owner),
         })
         .collect();
-    let answers = request_batch(&requests, |_| None, budget.reply_deadline(), budget);
+    let results = request_batch(&requests, |_| None, budget.reply_deadline(), budget);
     drop(requests);
-    for (unwanted, answer) in unwanted.into_iter().zip(answers) {
-        let Unwanted {
+    for (grant, result) in unused.into_iter().zip(results) {
+        let UnusedGrant {
             key,
             owner,
             terms,
             lost_copies,
-        } = unwanted;
-        if answer.is_err() {
+        } = grant;
+        if result.is_err() {
             owner::retire();
-            withdraw(core, &key, owner.clone(), terms);
+            release_orphan(core, &key, owner.clone(), terms);
         }
-        take_back(core, &key, owner, terms, lost_copies);
+        undo_lost_copies(core, &key, owner, terms, lost_copies);
     }
 }
 
-/// Releases in the background what `owner`, who is no more, may hold.
-pub(super) fn withdraw(core: &Core, key: &LockKey, owner: OwnerId, terms: Terms) {
+/// Releases in the background what `owner` may hold. `owner` must not be used again.
+pub(super) fn release_orphan(core: &Core, key: &LockKey, owner: OwnerId, terms: Terms) {
     let lease = Duration::from_millis(terms.millis);
     core.watchdog.release_orphan(key.clone(), owner, lease);
 }
 
-/// A further level of a hold that this thread has.
+/// Acquires a further level of this thread's hold.
 fn reenter(
     core: &Arc<Core>,
     hold: Arc<Hold>,
@@ -332,9 +340,8 @@ fn reenter(
         return Err(Error::Config {
             field: "name",
             value: format!("{:?}", hold.key().name()),
-            rule:
-                "this thread holds it by a lock without a token; use one kind of lock for one name"
-                    .into(),
+            rule: "this thread holds it as a lock without a token; use one kind of lock per name"
+                .into(),
         });
     }
     let count = hold.count() + 1;
@@ -342,7 +349,7 @@ fn reenter(
     add_level(core, hold, terms, written)
 }
 
-/// Adds the level if its count was written. `written` is when that was asked for.
+/// Adds a level if Redis has the new count. `written` is the moment before that request was sent.
 pub(super) fn add_level(
     core: &Arc<Core>,
     hold: Arc<Hold>,
@@ -350,7 +357,7 @@ pub(super) fn add_level(
     written: Result<Moment>,
 ) -> Result<Held> {
     let level = written.and_then(|asked| hold.push(terms, asked));
-    // For the lease that was granted, or the count that is in doubt.
+    // The lease was prolonged, or the count in Redis is unknown: both change the schedule.
     core.watchdog.reschedule(hold.id());
     let level = level?;
     core.observer.counters.reentries.add(1);

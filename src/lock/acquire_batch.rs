@@ -1,10 +1,10 @@
-//! One attempt at several locks of one client: all are asked for together.
+//! Requests several locks of one client together, once.
 
 use std::sync::Arc;
 
 use super::acquire::{
-    Found, Unwanted, acquire, add_level, begin, for_another_copy, found, give_back, request, take,
-    too_late,
+    AcquireOutcome, UnusedGrant, acquire, acquire_call, acquire_with_ticket, add_level, outcome_of,
+    owner_of_next_copy, release_unused, start_hold, too_late_error,
 };
 use super::handle::Handle;
 use super::held::{Held, Needed, release_all};
@@ -19,23 +19,23 @@ use crate::local::{Hold, QueueEntry, Ticket};
 use crate::request::{NoReply, Reply, Request, request_batch};
 use crate::script::{self, Call};
 
-/// What one attempt brought.
-pub(super) struct Attempted {
-    /// The first of the locks, in their order.
+/// The result of requesting several locks together.
+pub(super) struct BatchOutcome {
+    /// The granted locks before the first one that was not granted.
     pub(super) held: Vec<Held>,
     /// The first lock that was not granted; `None` if all were granted or the wait ended.
-    pub(super) missing: Option<Missing>,
+    pub(super) not_granted: Option<NotGranted>,
 }
 
-/// A lock that was not granted. It is to be asked for alone.
-pub(super) struct Missing {
-    /// The thread's ticket, unless it holds the lock and asked for a further level.
+/// A lock that was not granted. The caller requests it alone.
+pub(super) struct NotGranted {
+    /// The thread's ticket; `None` if the thread holds the lock and requested a further level.
     ticket: Option<Ticket>,
-    /// There was no answer.
+    /// The request got no reply.
     pub(super) is_unanswered: bool,
 }
 
-impl Missing {
+impl NotGranted {
     fn new(ticket: Option<Ticket>) -> Self {
         Self {
             ticket,
@@ -43,95 +43,100 @@ impl Missing {
         }
     }
 
-    /// Asks for the lock, and waits for it, behind other threads of this process, too.
-    pub(super) fn take(
+    /// Requests the lock and waits for it.
+    pub(super) fn acquire(
         self,
         lock: &Handle,
         lease: Lease,
         budget: &CallBudget,
-    ) -> Result<Attempted> {
+    ) -> Result<BatchOutcome> {
         let held = match self.ticket {
-            Some(ticket) => take(lock, ticket, lease.terms(lock.core.watchdog_lease)?, budget)?,
+            Some(ticket) => {
+                acquire_with_ticket(lock, ticket, lease.terms(lock.core.watchdog_lease)?, budget)?
+            }
             None => acquire(lock, lease, budget)?,
         };
-        Ok(Attempted {
+        Ok(BatchOutcome {
             held: held.into_iter().collect(),
-            missing: None,
+            not_granted: None,
         })
     }
 }
 
-/// Takes the first of these locks, in their order, up to the first one that is not granted. What
-/// was granted behind that one is given back. If the attempt fails, all is given back.
-pub(super) fn attempt(locks: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Attempted> {
+/// Acquires the locks before the first one that is not granted. What was granted after that one is
+/// released. After an error, all is released.
+pub(super) fn acquire_batch(
+    locks: &[&Handle],
+    lease: Lease,
+    budget: &CallBudget,
+) -> Result<BatchOutcome> {
     let Handle { core, key, .. } = locks[0];
     core.check_process(key.name())?;
     budget.check_interrupt(key.name())?;
     let terms = lease.terms(core.watchdog_lease)?;
-    let mut parts = line_up(locks)?;
+    let mut parts = enter_queues(locks)?;
     if parts.len() < 2 {
-        let ticket = parts.pop().and_then(|part| part.way.ticket());
-        let missing = Missing::new(ticket);
-        return missing.take(locks[0], lease, budget);
+        let ticket = parts.pop().and_then(|part| part.request.ticket());
+        return NotGranted::new(ticket).acquire(locks[0], lease, budget);
     }
     let since = parts.iter_mut().filter_map(Part::begin).min();
     budget.set_unanswered_since(Some(since.unwrap_or_else(Moment::now)));
-    let requests: Vec<Request<'_>> = parts.iter().map(|part| part.question(terms)).collect();
-    let again = |place: usize| Some(parts[place].call_again(terms));
-    // Time for two copies of a request. Granted locks are not renewed before this ends, and those
-    // behind a refused lock stay taken until then.
+    let requests: Vec<Request<'_>> = parts.iter().map(|part| part.request(terms)).collect();
+    let next_copy = |index: usize| Some(parts[index].next_call(terms));
+    // Time for two copies of a request. Until then granted locks are not renewed, and locks after
+    // one that was not granted are kept from other clients.
     let briefly = Moment::now().after(core.command_timeout * 2);
     let reply_deadline = budget.reply_deadline().min(briefly);
-    let answers = request_batch(&requests, again, reply_deadline, budget);
-    let (mut kept, mut back, mut stopped) = (Vec::new(), Back::default(), None);
-    for (part, answer) in parts.into_iter().zip(answers) {
-        match part.came_to(terms, answer, budget) {
+    let results = request_batch(&requests, next_copy, reply_deadline, budget);
+    let (mut kept, mut to_release, mut stopped) = (Vec::new(), ToRelease::default(), None);
+    for (part, result) in parts.into_iter().zip(results) {
+        match part.evaluate(terms, result, budget) {
             Ok(granted) if stopped.is_none() => kept.push(granted),
-            Ok(granted) => back.add(granted, terms),
-            Err(refusal) => {
-                back.unwanted.extend(refusal.unwanted);
+            Ok(granted) => to_release.add(granted, terms),
+            Err(failed) => {
+                to_release.unused.extend(failed.unused);
                 if stopped.is_none() {
-                    stopped = Some((refusal.missing, refusal.error));
+                    stopped = Some((failed.not_granted, failed.error));
                 } else {
-                    back.turns.extend(refusal.missing.ticket);
+                    to_release.tickets.extend(failed.not_granted.ticket);
                 }
             }
         }
     }
-    let missing = match stopped {
-        Some((missing, Some(error))) => {
-            back.turns.extend(missing.ticket);
+    let not_granted = match stopped {
+        Some((not_granted, Some(error))) => {
+            to_release.tickets.extend(not_granted.ticket);
             kept.into_iter()
-                .for_each(|granted| back.add(granted, terms));
-            back.undo(core, budget);
+                .for_each(|granted| to_release.add(granted, terms));
+            to_release.undo(core, budget);
             return Err(error);
         }
-        Some((missing, None)) => Some(missing),
+        Some((not_granted, None)) => Some(not_granted),
         None => None,
     };
     let held = |granted| match granted {
-        Granted::Lock(ticket, hold) => begin(core, ticket, hold, budget),
+        Granted::Lock(ticket, hold) => start_hold(core, ticket, hold, budget),
         Granted::Level(held) => held,
     };
     let held = kept.into_iter().map(held).collect();
-    back.undo(core, budget);
-    Ok(Attempted { held, missing })
+    to_release.undo(core, budget);
+    Ok(BatchOutcome { held, not_granted })
 }
 
-/// A lock that is asked for.
+/// One of the locks that are requested together.
 struct Part<'a> {
     lock: &'a Handle,
-    way: Way,
-    /// The owner in the newest copy of the request.
+    request: PartRequest,
+    /// The owner id in the newest copy of the request.
     owner: OwnerId,
 }
 
-/// How this thread comes to a lock.
-enum Way {
-    /// No thread of this process has it.
-    First(Ticket),
-    /// This thread holds it, and will have this many levels.
-    Again(Arc<Hold>, u32),
+/// What is requested for a lock.
+enum PartRequest {
+    /// The lock itself: no thread of this process holds it.
+    Acquire(Ticket),
+    /// A further level of this thread's hold, which then has this many levels.
+    Recount(Arc<Hold>, u32),
 }
 
 enum Granted {
@@ -139,42 +144,42 @@ enum Granted {
     Level(Held),
 }
 
-/// A lock that was not granted.
-struct Refusal {
-    missing: Missing,
-    /// What was granted, but is of no use.
-    unwanted: Option<Unwanted>,
-    /// Why it is not asked for again.
+/// A lock that was not granted, and why.
+struct FailedPart {
+    not_granted: NotGranted,
+    /// Set if too few replicas confirmed the grant.
+    unused: Option<UnusedGrant>,
+    /// Set if the lock is not requested again.
     error: Option<Error>,
 }
 
-impl Way {
+impl PartRequest {
     fn ticket(self) -> Option<Ticket> {
         match self {
-            Self::First(ticket) => Some(ticket),
-            Self::Again(..) => None,
+            Self::Acquire(ticket) => Some(ticket),
+            Self::Recount(..) => None,
         }
     }
 }
 
-/// The locks that this thread can ask for now, up to the first one that another thread of this
-/// process has or asks for.
-fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
+/// The locks that this thread can request now: those before the first one that another thread of
+/// this process holds or requests.
+fn enter_queues<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
     let thread = ThreadId::current();
     let mut parts = Vec::with_capacity(locks.len());
     for &lock in locks {
-        let way = match lock.core.queue.enter(lock.key.key(), thread) {
-            QueueEntry::Front(ticket) => Way::First(ticket),
+        let request = match lock.core.queue.enter(lock.key.key(), thread) {
+            QueueEntry::Front(ticket) => PartRequest::Acquire(ticket),
             QueueEntry::Held(hold) => {
                 hold.check()?;
                 let levels = hold.count() + 1;
-                Way::Again(hold, levels)
+                PartRequest::Recount(hold, levels)
             }
             QueueEntry::Queued => break,
         };
         parts.push(Part {
             lock,
-            way,
+            request,
             owner: OwnerId::current(&lock.core.id),
         });
     }
@@ -182,18 +187,18 @@ fn line_up<'a>(locks: &[&'a Handle]) -> Result<Vec<Part<'a>>> {
 }
 
 impl<'a> Part<'a> {
-    /// Begins to ask. Since when threads of this process have asked for the lock without an answer.
+    /// Begins the request. Returns since when this process has had no reply about the lock.
     fn begin(&mut self) -> Option<Moment> {
-        match &self.way {
-            Way::First(ticket) => Some(ticket.begin_request()),
-            Way::Again(hold, _) => {
+        match &self.request {
+            PartRequest::Acquire(ticket) => Some(ticket.begin_request()),
+            PartRequest::Recount(hold, _) => {
                 self.owner = hold.begin_count();
                 None
             }
         }
     }
 
-    fn question(&self, terms: Terms) -> Request<'a> {
+    fn request(&self, terms: Terms) -> Request<'a> {
         Request {
             client: &self.lock.core.redis,
             lock: &self.lock.key,
@@ -202,78 +207,80 @@ impl<'a> Part<'a> {
     }
 
     fn call(&self, terms: Terms) -> Call {
-        match self.way {
-            Way::First(_) => request(self.lock, &self.owner, terms),
-            Way::Again(_, levels) => {
+        match self.request {
+            PartRequest::Acquire(_) => acquire_call(self.lock, &self.owner, terms),
+            PartRequest::Recount(_, levels) => {
                 script::recount(&self.lock.key, &self.owner, levels, terms.millis)
             }
         }
     }
 
-    /// The call in another copy of the request, while an earlier one may be under way.
-    fn call_again(&mut self, terms: Terms) -> Call {
-        self.owner = match &self.way {
-            Way::First(_) => for_another_copy(&self.owner),
-            Way::Again(hold, _) => hold.retry_count(&self.owner),
+    /// The call in another copy of the request, while Redis may still execute an earlier one.
+    fn next_call(&mut self, terms: Terms) -> Call {
+        self.owner = match &self.request {
+            PartRequest::Acquire(_) => owner_of_next_copy(&self.owner),
+            PartRequest::Recount(hold, _) => hold.retry_count(&self.owner),
         };
         self.call(terms)
     }
 
-    fn came_to(
+    /// Evaluates the reply.
+    fn evaluate(
         self,
         terms: Terms,
-        answer: Result<Reply, NoReply>,
+        result: Result<Reply, NoReply>,
         budget: &CallBudget,
-    ) -> Result<Granted, Box<Refusal>> {
+    ) -> Result<Granted, Box<FailedPart>> {
         let Handle { core, key, .. } = self.lock;
         let is_over = budget.is_wait_over();
-        let ticket = match self.way {
-            Way::First(ticket) => ticket,
-            Way::Again(hold, _) => {
-                let written = recounted(core, &hold, answer);
+        let ticket = match self.request {
+            PartRequest::Acquire(ticket) => ticket,
+            PartRequest::Recount(hold, _) => {
+                let written = recounted(core, &hold, result);
                 let level = add_level(core, hold, terms, written);
                 return level
                     .map(Granted::Level)
-                    .map_err(|error| Box::new(Refusal::of(None).failed(error, is_over)));
+                    .map_err(|error| Box::new(FailedPart::new(None).with_error(error, is_over)));
             }
         };
-        let refusal = match found(self.lock, self.owner, terms, answer) {
-            Ok(Found::Taken(hold)) => return Ok(Granted::Lock(ticket, hold)),
-            Ok(Found::Held(_)) => {
+        let failed = match outcome_of(self.lock, self.owner, terms, result) {
+            Ok(AcquireOutcome::Acquired(hold)) => return Ok(Granted::Lock(ticket, hold)),
+            Ok(AcquireOutcome::HeldByOther(_)) => {
                 ticket.replied();
-                Refusal::of(Some(ticket))
+                FailedPart::new(Some(ticket))
             }
-            Ok(Found::TooLate) => Refusal {
-                error: is_over.then(|| too_late(core, key, budget)),
-                ..Refusal::of(Some(ticket))
+            Ok(AcquireOutcome::TooLate) => FailedPart {
+                error: is_over.then(|| too_late_error(core, key, budget)),
+                ..FailedPart::new(Some(ticket))
             },
-            Ok(Found::Unreplicated(unwanted, confirmed)) => {
+            Ok(AcquireOutcome::Unreplicated(unused, confirmed)) => {
                 ticket.unreplicated(confirmed);
-                Refusal {
-                    unwanted: Some(unwanted),
+                FailedPart {
+                    unused: Some(unused),
                     error: is_over.then(|| core.redis.too_few_replicas(key, confirmed)),
-                    ..Refusal::of(Some(ticket))
+                    ..FailedPart::new(Some(ticket))
                 }
             }
-            Err(error) => Refusal::of(Some(ticket)).failed(error, is_over),
+            Err(error) => FailedPart::new(Some(ticket)).with_error(error, is_over),
         };
-        Err(Box::new(refusal))
+        Err(Box::new(failed))
     }
 }
 
-impl Refusal {
-    fn of(ticket: Option<Ticket>) -> Self {
+impl FailedPart {
+    fn new(ticket: Option<Ticket>) -> Self {
         Self {
-            missing: Missing::new(ticket),
-            unwanted: None,
+            not_granted: NotGranted::new(ticket),
+            unused: None,
             error: None,
         }
     }
 
-    /// Records an error. Without a reply, the lock is asked for again while there is time.
-    fn failed(mut self, error: Error, is_over: bool) -> Self {
+    /// Records an error. After a request without a reply, the lock is requested again while there
+    /// is time.
+    fn with_error(mut self, error: Error, is_over: bool) -> Self {
         if matches!(error, Error::Unavailable { .. }) && !is_over {
-            self.missing.is_unanswered = true;
+            self.not_granted.is_unanswered = true;
         } else {
             self.error = Some(error);
         }
@@ -281,34 +288,34 @@ impl Refusal {
     }
 }
 
-/// What is to be given back.
+/// What has to be released.
 #[derive(Default)]
-struct Back {
-    unwanted: Vec<Unwanted>,
+struct ToRelease {
+    unused: Vec<UnusedGrant>,
     levels: Vec<Held>,
-    /// Other threads of this process get them when all is given back.
-    turns: Vec<Ticket>,
+    /// Dropped after the release, so that other threads of this process get them then.
+    tickets: Vec<Ticket>,
 }
 
-impl Back {
+impl ToRelease {
     fn add(&mut self, granted: Granted, terms: Terms) {
         match granted {
             Granted::Lock(ticket, hold) => {
-                self.unwanted.push(Unwanted::new(&hold, terms));
-                self.turns.push(ticket);
+                self.unused.push(UnusedGrant::new(&hold, terms));
+                self.tickets.push(ticket);
             }
             Granted::Level(held) => self.levels.push(held),
         }
     }
 
-    /// Gives it back in the rest of the call, or in the background.
+    /// Releases all in the rest of the call's time. What gets no reply is released in the
+    /// background.
     fn undo(self, core: &Core, budget: &CallBudget) {
         let rest = budget.remaining(core.command_timeout);
-        if !self.unwanted.is_empty() {
-            give_back(core, self.unwanted, &rest);
+        if !self.unused.is_empty() {
+            release_unused(core, self.unused, &rest);
         }
         if !self.levels.is_empty() {
-            // A release without a reply goes on in the background.
             let _ = release_all(&self.levels, Needed::All, &rest);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire_batch::{Missing, attempt};
+use super::acquire_batch::{NotGranted, acquire_batch};
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::{LockGuard, standing};
@@ -135,12 +135,12 @@ impl Several {
     fn take_in(&self, order: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Round> {
         let mut taken = Taken::new(budget);
         let mut in_time = Moment::NEVER;
-        let mut missing: Option<Missing> = None;
+        let mut not_granted: Option<NotGranted> = None;
         while let Some(&lock) = order.get(taken.held.len()) {
             let at = taken.held.len();
-            if missing
+            if not_granted
                 .as_ref()
-                .is_none_or(|missing| !missing.is_unanswered)
+                .is_none_or(|not_granted| !not_granted.is_unanswered)
             {
                 // What the last one met says nothing about this one.
                 budget.set_unanswered_since(None);
@@ -149,9 +149,9 @@ impl Several {
             let hurried =
                 (until < Moment::NEVER).then(|| budget.capped_at(until, lock.core.command_timeout));
             let limit = hurried.as_ref().unwrap_or(budget);
-            let attempted = match missing.take() {
-                Some(missing) => missing.take(lock, lease, limit),
-                None => attempt(of_one_client(&order[at..]), lease, limit),
+            let attempted = match not_granted.take() {
+                Some(not_granted) => not_granted.acquire(lock, lease, limit),
+                None => acquire_batch(of_one_client(&order[at..]), lease, limit),
             };
             let attempted = match attempted {
                 // The whole call may have more time for an answer than one who holds others has.
@@ -164,7 +164,7 @@ impl Several {
             };
             // A lock that is refused behind granted ones is asked for once more, even without a
             // wait: another call may have it and give it back, because it lacks one of these.
-            let ends = attempted.missing.is_none() || limit.is_wait_over();
+            let ends = attempted.not_granted.is_none() || limit.is_wait_over();
             if attempted.held.is_empty() && ends {
                 return Ok(Round::Refused(at));
             }
@@ -172,7 +172,7 @@ impl Several {
                 in_time = in_time.min(half_time(&held, lease));
                 taken.held.push(held);
             }
-            missing = attempted.missing;
+            not_granted = attempted.not_granted;
         }
         if !taken.renew(lease)? {
             return Ok(Round::Lost);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::held::Held;
 use super::majority::Majority;
-use super::ticket::{silence, wait_in_line};
+use super::ticket::{check_reply_deadline, wait_for_ticket};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -86,7 +86,7 @@ impl<'a> MajorityAcquire<'a> {
         let thread = ThreadId::current();
         self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
             QueueEntry::Front(ticket) => Some(ticket),
-            _ => wait_in_line(first, &self.lock.locks, self.budget, Moment::now())?,
+            _ => wait_for_ticket(first, &self.lock.locks, self.budget, Moment::now())?,
         };
         if self.turns[0].is_none() {
             return Ok(None);
@@ -107,7 +107,7 @@ impl<'a> MajorityAcquire<'a> {
         loop {
             let unanswered = self.turns[0].as_ref().map(Ticket::begin_request);
             budget.set_unanswered_since(unanswered);
-            silence(&first.core, &first.key, unanswered, budget)?;
+            check_reply_deadline(&first.core, &first.key, unanswered, budget)?;
             let end = *reply_deadline.get_or_insert_with(|| budget.reply_deadline());
             let asked = Moment::now();
             let found = self.attempt()?;
@@ -144,7 +144,7 @@ impl<'a> MajorityAcquire<'a> {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
                     let briefly = budget.capped_at(Moment::now().after(POLL), time);
-                    let ticket = wait_in_line(lock, &self.lock.locks, &briefly, Moment::ZERO);
+                    let ticket = wait_for_ticket(lock, &self.lock.locks, &briefly, Moment::ZERO);
                     self.turns[at] = match ticket {
                         // Silence at one server is for the others to make up for.
                         Err(Error::Unavailable { .. }) => None,

@@ -11,7 +11,7 @@ use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
 use crate::lease::drift;
 use crate::local::{Grant, Hold, QueueEntry, Quorum};
-use crate::lock::acquire::{begin, take_back, withdraw};
+use crate::lock::acquire::{release_orphan, start_hold, undo_lost_copies};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::ticket::confirm_soon;
@@ -118,7 +118,7 @@ impl MajorityAcquire<'_> {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(NoReply { error, lost_copies }) => {
-                    take_back(&lock.core, &lock.key, owner, terms, lost_copies);
+                    undo_lost_copies(&lock.core, &lock.key, owner, terms, lost_copies);
                     said.failures.push(error);
                     continue;
                 }
@@ -140,7 +140,7 @@ impl MajorityAcquire<'_> {
                 // This server may have granted the lock, but the reply does not say so.
                 Err(error) => {
                     owner::retire();
-                    withdraw(&lock.core, &lock.key, owner, terms);
+                    release_orphan(&lock.core, &lock.key, owner, terms);
                     let refusal = lock.core.redis.refusal(&lock.key, error);
                     said.failures.push(refusal);
                 }
@@ -171,7 +171,7 @@ impl MajorityAcquire<'_> {
             let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
             // It has the ticket, or would not have asked.
             if let Some(ticket) = self.turns[at].take() {
-                held.push(begin(core, ticket, hold, self.budget));
+                held.push(start_hold(core, ticket, hold, self.budget));
             }
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
@@ -203,7 +203,7 @@ impl MajorityAcquire<'_> {
             if answer.is_err() {
                 let lock = &self.lock.locks[at];
                 owner::retire();
-                withdraw(&lock.core, &lock.key, grant.owner, grant.terms);
+                release_orphan(&lock.core, &lock.key, grant.owner, grant.terms);
             }
         }
     }
