@@ -68,7 +68,7 @@ impl Take for Majority {
         if self.holds().next().is_some() {
             return self.reenter(&terms, budget).map(Some);
         }
-        MajorityAcquire::new(self, &terms, budget).enter()
+        MajorityAcquire::new(self, &terms, budget).run()
     }
 }
 

@@ -1,5 +1,8 @@
-//! The way to a majority: ask all servers at once, keep what a majority grants, else give all of it back, and
-//! wait for whoever has it.
+//! Acquires a lock on a majority of several servers.
+//!
+//! Each round requests the lock from all servers at once. If a majority grants it, the lock is
+//! acquired. Otherwise the round releases what was granted, and waits until other owners release
+//! the lock.
 
 mod round;
 
@@ -18,52 +21,53 @@ use crate::lease::Terms;
 use crate::local::{QueueEntry, Ticket};
 use crate::subscriber::Listener;
 
-/// Between attempts while Redis does not answer; none before the second.
+/// Pauses between rounds in which too few servers reply. There is none before the second round.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
-/// Between attempts of which each got a part of the servers: short, and by chance, so that one of those who
-/// share them comes before the others.
-const FIRST_STEP_BACK: Duration = Duration::from_millis(4);
-const LONGEST_STEP_BACK: Duration = Duration::from_millis(50);
+/// Random pauses after a round in which several clients got some servers each, so that one of them
+/// is first in the next round.
+const FIRST_BACKOFF: Duration = Duration::from_millis(4);
+const LONGEST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// So many attempts in a row take whoever is found for one who tries as well; the next one for a holder.
-const STEPS_BACK: u32 = 4;
+/// For this many rounds in a row, another owner counts as a client that tries, too. After that it
+/// counts as a holder.
+const MAX_BACKOFFS: u32 = 4;
 
-/// Between tries where no message can tell of a release.
+/// Pauses between rounds while no subscription can announce a release.
 const POLL: Duration = Duration::from_millis(250);
 const LONGEST_POLL: Duration = Duration::from_secs(2);
 
-/// One thread's way to one lock.
+/// One call that acquires a lock on a majority of the servers.
 pub(super) struct MajorityAcquire<'a> {
     lock: &'a Majority,
     terms: &'a [Terms],
     budget: &'a CallBudget,
-    /// At each server, whether this thread speaks for its process there.
-    turns: Vec<Option<Ticket>>,
+    /// This thread's ticket for each server. Without it, the thread sends no request there.
+    tickets: Vec<Option<Ticket>>,
     listeners: Vec<Option<Listener>>,
-    /// Where others held it at the last attempt.
-    elsewhere: Vec<usize>,
-    /// What was had although others hold a majority. Whoever is found there passes by, as this thread did,
-    /// and all who wait would wake one another if they listened there.
-    spare: BTreeSet<usize>,
+    /// The servers where other owners held the lock in the last round.
+    held_at: Vec<usize>,
+    /// The servers that granted the lock to this thread while another owner held a majority. This
+    /// thread does not listen there: clients that wait would wake each other with their releases.
+    minority_grants: BTreeSet<usize>,
 }
 
-/// What one attempt found.
-enum Found {
-    Taken(Vec<Held>),
-    /// Some servers were had, which others need as well.
-    Shared,
-    /// Another thread of this process has this server's part.
-    Behind(usize),
-    /// Others have it, for so long at least.
-    Held {
+/// The result of one round.
+enum MajorityOutcome {
+    Acquired(Vec<Held>),
+    /// No owner has a majority: several clients got some servers each.
+    Split,
+    /// Another thread of this process has the ticket for this server.
+    Queued(usize),
+    /// Other owners hold a majority, for at least the time `left`.
+    HeldByOthers {
         left: Duration,
-        /// Some servers were had all the same, now or before.
-        shared: bool,
+        /// Some servers granted the lock to this thread, in this round or before.
+        split: bool,
     },
-    /// Too few answered.
-    Silence(Error),
+    /// Too few servers replied.
+    Unanswered(Error),
 }
 
 impl<'a> MajorityAcquire<'a> {
@@ -72,60 +76,61 @@ impl<'a> MajorityAcquire<'a> {
             lock,
             terms,
             budget,
-            turns: lock.locks.iter().map(|_| None).collect(),
+            tickets: lock.locks.iter().map(|_| None).collect(),
             listeners: lock.locks.iter().map(|_| None).collect(),
-            elsewhere: Vec::new(),
-            spare: BTreeSet::new(),
+            held_at: Vec::new(),
+            minority_grants: BTreeSet::new(),
         }
     }
 
-    /// Takes the lock; `None` if the budget ends before. Whatever way this ends without the lock, the
-    /// turns go to those who wait for them.
-    pub(super) fn enter(mut self) -> Result<Option<Vec<Held>>> {
+    /// Acquires the lock; `None` if the budget ends first. If this returns without the lock, the
+    /// tickets go to the next waiting threads of this process.
+    pub(super) fn run(mut self) -> Result<Option<Vec<Held>>> {
         let first = &self.lock.locks[0];
         let thread = ThreadId::current();
-        self.turns[0] = match first.core.queue.enter(first.key.key(), thread) {
+        self.tickets[0] = match first.core.queue.enter(first.key.key(), thread) {
             QueueEntry::Front(ticket) => Some(ticket),
             _ => wait_for_ticket(first, &self.lock.locks, self.budget, Moment::now())?,
         };
-        if self.turns[0].is_none() {
+        if self.tickets[0].is_none() {
             return Ok(None);
         }
-        self.compete()
+        self.acquire()
     }
 
-    fn compete(&mut self) -> Result<Option<Vec<Held>>> {
+    fn acquire(&mut self) -> Result<Option<Vec<Held>>> {
         let budget = self.budget;
         let first = &self.lock.locks[0];
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
         let mut polls = Backoff::new(POLL * 2, LONGEST_POLL);
-        let mut steps_back = 0;
-        // Of all attempts that nobody answers together.
+        let mut backoffs = 0;
+        // For all rounds in a row without enough replies.
         let mut reply_deadline = None;
-        // While several have a part each, nobody holds it: also who waits for nobody is to learn who does.
+        // While the servers are split, no client holds the lock. So also a call without a wait
+        // tries until one client has it.
         let decided_by = budget.call_deadline();
         loop {
-            let unanswered = self.turns[0].as_ref().map(Ticket::begin_request);
+            let unanswered = self.tickets[0].as_ref().map(Ticket::begin_request);
             budget.set_unanswered_since(unanswered);
             check_reply_deadline(&first.core, &first.key, unanswered, budget)?;
             let end = *reply_deadline.get_or_insert_with(|| budget.reply_deadline());
             let asked = Moment::now();
-            let found = self.attempt()?;
+            let outcome = self.request_majority()?;
             let took = Moment::now().since(asked);
-            if !matches!(found, Found::Silence(_)) {
-                self.turns.iter().flatten().for_each(Ticket::replied);
+            if !matches!(outcome, MajorityOutcome::Unanswered(_)) {
+                self.tickets.iter().flatten().for_each(Ticket::replied);
                 reply_deadline = None;
             }
-            self.turns[1..].fill_with(|| None);
-            let is_undecided = match found {
-                Found::Shared => true,
-                Found::Held { shared, .. } => shared && steps_back < STEPS_BACK,
+            self.tickets[1..].fill_with(|| None);
+            let is_undecided = match outcome {
+                MajorityOutcome::Split => true,
+                MajorityOutcome::HeldByOthers { split, .. } => split && backoffs < MAX_BACKOFFS,
                 _ => false,
             };
-            match found {
-                Found::Taken(held) => return Ok(Some(held)),
-                Found::Silence(error) => {
-                    // What a minority granted was given back, which would end the pause where that is heard.
+            match outcome {
+                MajorityOutcome::Acquired(held) => return Ok(Some(held)),
+                MajorityOutcome::Unanswered(error) => {
+                    // This round's own releases would wake the listeners, and end the pause.
                     self.listeners.fill_with(|| None);
                     budget.park(pauses.next().min(end.left()));
                     if end.is_past() && !budget.is_interrupted() {
@@ -136,35 +141,35 @@ impl<'a> MajorityAcquire<'a> {
                     return Ok(None);
                 }
                 _ if is_undecided => {
-                    self.step_back(step_back(steps_back, took), decided_by);
-                    steps_back += 1;
+                    self.back_off(backoff_time(backoffs, took), decided_by);
+                    backoffs += 1;
                 }
-                // In the order of the servers, as all threads do, so that no two wait for each other.
-                Found::Behind(at) => {
+                // All threads wait in the order of the servers, so that no two wait for each other.
+                MajorityOutcome::Queued(at) => {
                     let lock = &self.lock.locks[at];
                     let time = lock.core.command_timeout;
                     let briefly = budget.capped_at(Moment::now().after(POLL), time);
                     let ticket = wait_for_ticket(lock, &self.lock.locks, &briefly, Moment::ZERO);
-                    self.turns[at] = match ticket {
-                        // Silence at one server is for the others to make up for.
+                    self.tickets[at] = match ticket {
+                        // If one server does not reply, the others may still be a majority.
                         Err(Error::Unavailable { .. }) => None,
                         ticket => ticket?,
                     };
                 }
-                Found::Shared => {}
-                Found::Held { left, shared } => {
-                    let left = if shared {
-                        // Perhaps they do.
+                MajorityOutcome::Split => {}
+                MajorityOutcome::HeldByOthers { left, split } => {
+                    let left = if split {
+                        // The other owners may be clients that try, too.
                         left.min(jitter(polls.next()))
                     } else {
                         polls.reset();
-                        steps_back = 0;
+                        backoffs = 0;
                         left
                     };
                     self.await_release(left);
-                    if shared {
-                        // Those who share it are woken by one another.
-                        self.step_back(step_back(0, Duration::ZERO), decided_by);
+                    if split {
+                        // One release may have woken several clients.
+                        self.back_off(backoff_time(0, Duration::ZERO), decided_by);
                     }
                 }
             }
@@ -172,42 +177,42 @@ impl<'a> MajorityAcquire<'a> {
         }
     }
 
-    /// Sleeps until whoever holds it gives it back, for what is left of the lease at most.
+    /// Sleeps until a message announces a release, at most for what is `left` of the lease.
     fn await_release(&mut self, left: Duration) {
         self.listen();
         let core = &self.lock.locks[0].core;
-        let nap = if self.hears_a_majority() {
+        let pause = if self.listens_to_majority() {
             left + core.wait_jitter()
         } else {
             left.min(POLL)
         };
         let counters = &core.observer.counters;
-        if self.budget.wait(nap) {
+        if self.budget.wait(pause) {
             counters.wakeups_by_message.add(1);
         } else {
             counters.wakeups_by_timeout.add(1);
         }
     }
 
-    /// Sleeps so long whatever messages come: those of what was just given back are among them.
-    fn step_back(&self, nap: Duration, decided_by: Moment) {
+    /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
+    fn back_off(&self, pause: Duration, decided_by: Moment) {
         let budget = self.budget;
         let left = if budget.is_wait_over() {
             decided_by.left()
         } else {
             budget.wait_left()
         };
-        let end = Moment::now().after(nap.min(left));
+        let end = Moment::now().after(pause.min(left));
         while !end.is_past() && !budget.is_interrupted() {
             budget.park(end.left());
         }
     }
 
-    /// Listens wherever others hold it. Where it was had, nobody but those who try is to be heard.
+    /// Listens at the servers where other owners hold the lock, and stops listening at the others.
     fn listen(&mut self) {
         for (at, lock) in self.lock.locks.iter().enumerate() {
             let (subscriber, listener) = (&lock.core.subscriber, &mut self.listeners[at]);
-            let is_wanted = self.elsewhere.contains(&at) && !lock.core.redis.is_suspect();
+            let is_wanted = self.held_at.contains(&at) && !lock.core.redis.is_suspect();
             let is_of_use = |l: &Listener| is_wanted && subscriber.is_in_place(l, &lock.key);
             if !listener.as_ref().is_some_and(is_of_use) {
                 *listener = None;
@@ -219,8 +224,9 @@ impl<'a> MajorityAcquire<'a> {
         }
     }
 
-    /// Whoever gives the lock back is heard: two majorities have a server in common.
-    fn hears_a_majority(&self) -> bool {
+    /// True if a release cannot be missed: the listened servers are a majority, and two majorities
+    /// have a server in common.
+    fn listens_to_majority(&self) -> bool {
         let live = self
             .listeners
             .iter()
@@ -230,11 +236,11 @@ impl<'a> MajorityAcquire<'a> {
     }
 }
 
-/// How long to step back after so many attempts in a row that got a part. Who does so for less than an attempt
-/// takes meets the others again.
-fn step_back(before: u32, took: Duration) -> Duration {
-    let longest = LONGEST_STEP_BACK.max(took * 8);
-    let doubled = FIRST_STEP_BACK.max(took) * (1 << before.min(STEPS_BACK));
+/// The pause after `before` earlier pauses in a row, when the last round took `took`. A pause
+/// shorter than a round would lead to the same collision again.
+fn backoff_time(before: u32, took: Duration) -> Duration {
+    let longest = LONGEST_BACKOFF.max(took * 8);
+    let doubled = FIRST_BACKOFF.max(took) * (1 << before.min(MAX_BACKOFFS));
     jitter(doubled.min(longest))
 }
 
@@ -243,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_back_grow_with_each_attempt_and_with_its_length_alone() {
+    fn pauses_grow_with_the_rounds_and_with_their_length() {
         let ms = Duration::from_millis;
         for (before, took, about) in [
             (0, ms(0), ms(4)),
@@ -254,10 +260,10 @@ mod tests {
             (3, ms(300), ms(2400)),
             (9, ms(300), ms(2400)),
         ] {
-            let found = step_back(before, took);
+            let pause = backoff_time(before, took);
             assert!(
-                found >= about / 2 && found <= about * 3 / 2,
-                "{found:?} for {about:?}"
+                pause >= about / 2 && pause <= about * 3 / 2,
+                "{pause:?} for {about:?}"
             );
         }
     }

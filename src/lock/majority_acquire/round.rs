@@ -1,11 +1,11 @@
-//! One attempt at all servers at once.
+//! One round: requests the lock from all servers at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
-use super::{Found, MajorityAcquire, POLL};
+use super::{MajorityAcquire, MajorityOutcome, POLL};
 use crate::base::clock::Moment;
 use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
@@ -18,84 +18,84 @@ use crate::lock::ticket::confirm_soon;
 use crate::request::{Enough, NoReply, Request, broadcast};
 use crate::script::{self, Attempt};
 
-/// What all servers said.
+/// The replies of all servers.
 #[derive(Default)]
-struct Said {
+struct Replies {
     granted: Vec<(usize, Grant)>,
-    /// For how long others hold it, and where.
+    /// The servers where other owners hold the lock, with what is left of their leases.
     held: Vec<(Duration, usize)>,
-    /// The first server whose part another thread of this process has.
-    behind: Option<usize>,
+    /// The first server for which another thread of this process has the ticket.
+    queued_at: Option<usize>,
     failures: Vec<Error>,
 }
 
 impl MajorityAcquire<'_> {
-    /// Asks, and keeps or gives back what is granted.
-    pub(super) fn attempt(&mut self) -> Result<Found> {
-        let said = self.ask();
+    /// Requests the lock. Keeps what a majority grants, and releases what a minority grants.
+    pub(super) fn request_majority(&mut self) -> Result<MajorityOutcome> {
+        let replies = self.request_all();
         let (needed, servers) = (self.lock.needed(), self.lock.locks.len());
         let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
-        if said.failures.iter().filter(refusals).count() + needed > servers {
-            self.undo(said.granted);
-            return Err(joined(self.lock.name(), said.failures, self.budget));
+        if replies.failures.iter().filter(refusals).count() + needed > servers {
+            self.undo(replies.granted);
+            return Err(joined(self.lock.name(), replies.failures, self.budget));
         }
-        let answered = said.granted.len() + said.held.len();
-        if said.granted.len() >= needed {
-            return Ok(self.keep(said.granted));
+        let replied = replies.granted.len() + replies.held.len();
+        if replies.granted.len() >= needed {
+            return Ok(self.keep(replies.granted));
         }
-        let had: Vec<usize> = said.granted.iter().map(|&(at, _)| at).collect();
-        self.undo(said.granted);
-        if answered < needed {
-            return Ok(Found::Silence(joined(
+        let granted: Vec<usize> = replies.granted.iter().map(|&(at, _)| at).collect();
+        self.undo(replies.granted);
+        if replied < needed {
+            return Ok(MajorityOutcome::Unanswered(joined(
                 self.lock.name(),
-                said.failures,
+                replies.failures,
                 self.budget,
             )));
         }
-        if let Some(at) = said.behind {
-            return Ok(Found::Behind(at));
+        if let Some(at) = replies.queued_at {
+            return Ok(MajorityOutcome::Queued(at));
         }
-        if !had.is_empty() && said.held.len() < needed {
-            return Ok(Found::Shared);
+        if !granted.is_empty() && replies.held.len() < needed {
+            return Ok(MajorityOutcome::Split);
         }
-        let (mut held, passing): (Vec<_>, Vec<_>) = said
+        let (mut held, held_by_competitors): (Vec<_>, Vec<_>) = replies
             .held
             .into_iter()
-            .partition(|(_, at)| !self.spare.contains(at));
+            .partition(|(_, at)| !self.minority_grants.contains(at));
         if held.len() < needed {
-            // A majority that was made up since.
-            held.extend(passing);
-            self.spare.clear();
+            // Another owner has acquired a majority since.
+            held.extend(held_by_competitors);
+            self.minority_grants.clear();
         }
-        self.spare.extend(had);
+        self.minority_grants.extend(granted);
         held.sort_unstable();
-        let missing = needed - self.spare.len();
-        self.elsewhere = held.iter().map(|&(_, at)| at).collect();
-        Ok(Found::Held {
+        let missing = needed - self.minority_grants.len();
+        self.held_at = held.iter().map(|&(_, at)| at).collect();
+        Ok(MajorityOutcome::HeldByOthers {
             left: held.get(missing - 1).map_or(POLL, |&(left, _)| left),
-            shared: !self.spare.is_empty(),
+            split: !self.minority_grants.is_empty(),
         })
     }
 
-    fn ask(&mut self) -> Said {
+    fn request_all(&mut self) -> Replies {
         let thread = ThreadId::current();
-        let mut said = Said::default();
-        let mut asked = Vec::with_capacity(self.turns.len());
+        let mut replies = Replies::default();
+        let mut requested = Vec::with_capacity(self.tickets.len());
         for (at, lock) in self.lock.locks.iter().enumerate() {
-            if self.turns[at].is_none() {
+            if self.tickets[at].is_none() {
                 match lock.core.queue.enter(lock.key.key(), thread) {
-                    QueueEntry::Front(ticket) => self.turns[at] = Some(ticket),
-                    // Another thread of this process has the server by a lock over other servers.
+                    QueueEntry::Front(ticket) => self.tickets[at] = Some(ticket),
+                    // Another thread of this process uses the server for a lock on other servers.
                     _ => {
-                        said.held.push((POLL, at));
-                        said.behind.get_or_insert(at);
+                        replies.held.push((POLL, at));
+                        replies.queued_at.get_or_insert(at);
                         continue;
                     }
                 }
             }
-            asked.push((at, OwnerId::current(&lock.core.id)));
+            requested.push((at, OwnerId::current(&lock.core.id)));
         }
-        let question = |(at, owner): &(usize, OwnerId)| {
+        let request = |(at, owner): &(usize, OwnerId)| {
             let lock = &self.lock.locks[*at];
             Request {
                 client: &lock.core.redis,
@@ -103,89 +103,89 @@ impl MajorityAcquire<'_> {
                 call: script::acquire(&lock.key, owner, self.terms[*at].millis),
             }
         };
-        if asked.len() < self.lock.needed() {
-            return said;
+        if requested.len() < self.lock.needed() {
+            return replies;
         }
-        let requests: Vec<Request<'_>> = asked.iter().map(question).collect();
+        let requests: Vec<Request<'_>> = requested.iter().map(request).collect();
         let enough = Enough {
             needed: self.lock.needed(),
             is_good: |reply| matches!(reply, Value::Nil),
         };
-        let answers = broadcast(&requests, enough, self.budget);
-        for ((at, owner), answer) in asked.into_iter().zip(answers) {
+        let results = broadcast(&requests, enough, self.budget);
+        for ((at, owner), result) in requested.into_iter().zip(results) {
             let lock = &self.lock.locks[at];
             let terms = self.terms[at];
-            let answer = match answer {
-                Ok(answer) => answer,
+            let reply = match result {
+                Ok(reply) => reply,
                 Err(NoReply { error, lost_copies }) => {
                     undo_lost_copies(&lock.core, &lock.key, owner, terms, lost_copies);
-                    said.failures.push(error);
+                    replies.failures.push(error);
                     continue;
                 }
             };
-            match script::attempt(&answer.reply) {
-                Ok(Attempt::Taken(token)) => said.granted.push((
+            match script::attempt(&reply.reply) {
+                Ok(Attempt::Taken(token)) => replies.granted.push((
                     at,
                     Grant {
                         owner,
-                        asked: answer.asked,
+                        asked: reply.asked,
                         terms,
                         token,
                     },
                 )),
                 Ok(Attempt::Held(millis)) => {
                     let left = millis.map_or(POLL, Duration::from_millis);
-                    said.held.push((left, at));
+                    replies.held.push((left, at));
                 }
-                // This server may have granted the lock, but the reply does not say so.
+                // Redis may have granted the lock, although the reply is not the expected one.
                 Err(error) => {
                     owner::retire();
                     release_orphan(&lock.core, &lock.key, owner, terms);
                     let refusal = lock.core.redis.refusal(&lock.key, error);
-                    said.failures.push(refusal);
+                    replies.failures.push(refusal);
                 }
             }
         }
-        said
+        replies
     }
 
-    /// Holds what was granted, if that is a majority still.
-    fn keep(&mut self, granted: Vec<(usize, Grant)>) -> Found {
+    /// Turns the grants into holds, if a majority of their leases has not ended yet.
+    fn keep(&mut self, granted: Vec<(usize, Grant)>) -> MajorityOutcome {
         let now = Moment::now();
         let lives = |(_, grant): &&(usize, Grant)| {
             let lease = Duration::from_millis(grant.terms.millis);
             now < grant.asked.after(lease - drift(lease))
         };
         if granted.iter().filter(lives).count() < self.lock.needed() {
-            let cause = "the answers came after the end of the leases that they granted";
+            let cause = "the replies arrived after the leases that they granted had ended";
             let first = &self.lock.locks[0];
             let redis = &first.core.redis;
             let error = redis.unavailable(&first.key, self.budget, cause.into());
             self.undo(granted);
-            return Found::Silence(error);
+            return MajorityOutcome::Unanswered(error);
         }
         let mut held = Vec::with_capacity(granted.len());
         for (at, grant) in granted {
             let Handle { core, key, .. } = &self.lock.locks[at];
             let observer = Arc::clone(&core.observer);
             let hold = Arc::new(Hold::new(key.clone(), grant, &core.queue, observer));
-            // It has the ticket, or would not have asked.
-            if let Some(ticket) = self.turns[at].take() {
+            // Always set: without a ticket there was no request.
+            if let Some(ticket) = self.tickets[at].take() {
                 held.push(start_hold(core, ticket, hold, self.budget));
             }
         }
         let holds: Vec<Arc<Hold>> = held.iter().map(|held| Arc::clone(&held.hold)).collect();
         Quorum::join(&holds, self.lock.needed());
         if holds.iter().any(|hold| hold.is_awaited()) {
-            // All parts of it are from now on.
+            // Threads wait for one part, so the watchdogs confirm all of them more often.
             confirm_soon(&self.lock.locks);
         }
-        Found::Taken(held)
+        MajorityOutcome::Acquired(held)
     }
 
-    /// Gives back what a minority granted, here or in the background.
+    /// Releases what a minority granted. What gets no reply is released in the background.
     fn undo(&self, granted: Vec<(usize, Grant)>) {
-        let question = |(at, grant): &(usize, Grant)| {
+        let request = |(at, grant): &(usize, Grant)| {
             let lock = &self.lock.locks[*at];
             Request {
                 client: &lock.core.redis,
@@ -193,14 +193,14 @@ impl MajorityAcquire<'_> {
                 call: script::release(&lock.key, &grant.owner),
             }
         };
-        let requests: Vec<Request<'_>> = granted.iter().map(question).collect();
+        let requests: Vec<Request<'_>> = granted.iter().map(request).collect();
         let enough = Enough {
             needed: requests.len(),
             is_good: |_| true,
         };
-        let answers = broadcast(&requests, enough, self.budget);
-        for ((at, grant), answer) in granted.into_iter().zip(answers) {
-            if answer.is_err() {
+        let results = broadcast(&requests, enough, self.budget);
+        for ((at, grant), result) in granted.into_iter().zip(results) {
+            if result.is_err() {
                 let lock = &self.lock.locks[at];
                 owner::retire();
                 release_orphan(&lock.core, &lock.key, grant.owner, grant.terms);
