@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::debug::{Short, State};
-use super::held::{Held, Needed, release_all, slowest, together};
+use super::held::{Held, Needed, combine, release_all, slowest};
 use super::standing;
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
@@ -121,7 +121,7 @@ impl LockGuard {
     /// [`Error::Lost`], and [`Error::NotHeld`] in a forked child.
     pub fn check(&self) -> Result<()> {
         let checks = self.parts.iter().map(|part| part.hold.check());
-        together(checks, self.needed())
+        combine(checks, self.needed())
     }
 
     /// Whether [`check`](Self::check) knows the lock to be lost.
@@ -232,7 +232,7 @@ impl LockGuard {
     /// Adds to `shown` whether the lock is held, and for how long.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
         let standing = |part: &Held| part.hold.left().map(drop);
-        let state = together(self.parts.iter().map(standing), self.needed());
+        let state = combine(self.parts.iter().map(standing), self.needed());
         shown
             .field("state", &State(&state))
             .field("remaining", &format_args!("{:.1?}", self.left()));

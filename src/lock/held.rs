@@ -1,10 +1,10 @@
-//! What a call that took a lock has, and what comes of asking several of these together.
+//! The parts of an acquired lock, and how several parts are requested and released together.
 
 use std::sync::Arc;
 
 use redis::Value;
 
-use super::release::{self, Leaving};
+use super::release::{self, Release};
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::local::{Hold, LevelId};
 use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
 use crate::script::{self, Call, Verdict};
 
-/// A level of a hold, and what it takes to give it back. Dropping it gives nothing back.
+/// One part of an acquired lock: a level of a hold. Dropping it releases nothing.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) core: Arc<Core>,
@@ -20,20 +20,20 @@ pub(super) struct Held {
     pub(super) level: LevelId,
 }
 
-/// What is given back: the level that is named, or the newest without a guard.
+/// A level to release: the one with this id, or the newest one without a guard.
 pub(super) type Level<'a> = (&'a Arc<Core>, &'a Hold, Option<LevelId>);
 
-/// How many of the parts of a lock are needed, and so how they are asked.
+/// How many parts of a lock are needed, which decides how requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Needed {
-    /// All: each is asked until there is an answer.
+    /// All parts. Each request is retried until there is a reply.
     All,
-    /// This many of several servers: each is asked once, at the speed of those that answer.
+    /// This many of the servers. Each gets one request, and the call ends when enough have replied.
     Majority(usize),
 }
 
 impl Needed {
-    /// How many of `parts`.
+    /// The number of needed parts, of `parts` in all.
     pub(super) fn of(self, parts: usize) -> usize {
         match self {
             Self::All => parts,
@@ -41,22 +41,22 @@ impl Needed {
         }
     }
 
-    /// Asks all parts. Requests to one server are sent together.
-    pub(super) fn ask(
+    /// Sends a request for each part. Requests to one server are sent together.
+    pub(super) fn request(
         self,
         requests: &[Request<'_>],
         is_good: fn(&Value) -> bool,
-        again: impl FnMut(usize) -> Option<Call>,
+        next_call: impl FnMut(usize) -> Option<Call>,
         budget: &CallBudget,
     ) -> Vec<Result<Reply, NoReply>> {
         match self {
-            Self::All => request_batch(requests, again, budget.reply_deadline(), budget),
+            Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
             Self::Majority(needed) => broadcast(requests, Enough { needed, is_good }, budget),
         }
     }
 }
 
-/// Gives all of these parts back.
+/// Releases these parts.
 pub(super) fn release_all(held: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
     let levels = held
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn release_all(held: &[Held], needed: Needed, budget: &CallBudget) ->
     release_levels(levels, needed, budget)
 }
 
-/// Gives up a level of each of these holds, the last one first. A release without a reply goes on
+/// Releases a level of each of these holds, the last one first. A release without a reply goes on
 /// in the background.
 pub(super) fn release_levels<'a>(
     levels: impl ExactSizeIterator<Item = Level<'a>>,
@@ -75,75 +75,77 @@ pub(super) fn release_levels<'a>(
     if let (Needed::All, &[(core, hold, level)]) = (needed, &levels[..]) {
         return release::release(core, hold, level, budget);
     }
-    // In reverse order: other clients and threads wait for the first name, and find the others free
-    // when they get it.
+    // In reverse order, because other clients and threads wait for the first name. When they get
+    // it, the others are free.
     levels.reverse();
-    let leaving: Vec<Result<Leaving<'_>>> = levels
+    let releases: Vec<Result<Release<'_>>> = levels
         .into_iter()
-        .map(|(core, hold, level)| Leaving::begin(core, hold, level))
+        .map(|(core, hold, level)| Release::begin(core, hold, level))
         .collect();
-    let told: Vec<(&Leaving<'_>, Request<'_>)> = leaving
+    let requested: Vec<(&Release<'_>, Request<'_>)> = releases
         .iter()
         .flatten()
-        .filter_map(|leaving| {
-            let question = Request {
-                client: &leaving.core().redis,
-                lock: leaving.key(),
-                call: leaving.call()?,
+        .filter_map(|release| {
+            let request = Request {
+                client: &release.core().redis,
+                lock: release.key(),
+                call: release.call()?,
             };
-            Some((leaving, question))
+            Some((release, request))
         })
         .collect();
-    let (told, requests): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+    let (requested, requests): (Vec<_>, Vec<_>) = requested.into_iter().unzip();
     let is_good = |reply: &Value| matches!(script::verdict(reply), Ok(Verdict::Done));
-    let again = |place: usize| told[place].call_again();
-    let mut answers = needed.ask(&requests, is_good, again, budget).into_iter();
-    let mut good = answers
+    let next_call = |index: usize| requested[index].next_call();
+    let mut replies = needed
+        .request(&requests, is_good, next_call, budget)
+        .into_iter();
+    let mut good = replies
         .as_slice()
         .iter()
-        .filter(|answer| answer.is_ok())
+        .filter(|reply| reply.is_ok())
         .count();
-    let answered: Vec<Result<_>> = leaving
+    let replied: Vec<Result<_>> = releases
         .into_iter()
-        .map(|leaving| {
-            let leaving = leaving?;
-            let answer = leaving.call().and_then(|_| answers.next());
-            let mut answer = answer.map(|answer| leaving.judge(answer?, budget));
-            // A connection that was cut while it was idle says nothing of its server.
+        .map(|release| {
+            let release = release?;
+            let reply = release.has_call().then(|| replies.next()).flatten();
+            let mut reply = reply.map(|reply| release.check_reply(reply?, budget));
+            // The server may have closed this connection while it was idle: that is no failure.
             if let Needed::Majority(needed) = needed
                 && good < needed
-                && !leaving.core().redis.is_suspect()
-                && matches!(&answer, Some(Err(_)))
+                && !release.core().redis.is_suspect()
+                && matches!(&reply, Some(Err(_)))
             {
-                answer = leaving.ask_again(answer, budget);
-                good += usize::from(matches!(&answer, Some(Ok(_))));
+                reply = release.send_again(reply, budget);
+                good += usize::from(matches!(&reply, Some(Ok(_))));
             }
-            Ok((leaving, answer))
+            Ok((release, reply))
         })
         .collect();
-    let results: Vec<Result<()>> = answered
+    let results: Vec<Result<()>> = replied
         .into_iter()
-        .map(|answered| answered.and_then(|(leaving, answer)| leaving.finish(answer)))
+        .map(|replied| replied.and_then(|(release, reply)| release.finish(reply)))
         .collect();
     let needed = needed.of(results.len());
-    together(results.into_iter().rev(), needed)
+    combine(results.into_iter().rev(), needed)
 }
 
-/// Good if `needed` of the results are. Else the first error: a loss if too many are lost for `needed` to
-/// stand, and otherwise what kept the others from it. All results are waited for.
-pub(super) fn together(
+/// Combines the results of all parts. `Ok` if at least `needed` are. Otherwise the first error: a
+/// loss if the losses alone leave too few parts, else another error before a loss.
+pub(super) fn combine(
     results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,
 ) -> Result<()> {
-    let spare = results.len().saturating_sub(needed);
+    let failures_allowed = results.len().saturating_sub(needed);
     let errors: Vec<Error> = results.filter_map(Result::err).collect();
-    if errors.len() <= spare {
+    if errors.len() <= failures_allowed {
         return Ok(());
     }
     let (losses, others): (Vec<Error>, Vec<Error>) = errors
         .into_iter()
         .partition(|error| matches!(error, Error::Lost { .. }));
-    let is_lost = losses.len() > spare;
+    let is_lost = losses.len() > failures_allowed;
     let (first, second) = if is_lost {
         (losses, others)
     } else {
@@ -155,7 +157,7 @@ pub(super) fn together(
     }
 }
 
-/// The client with the longest time-outs, by which those of a call to several are measured.
+/// The client with the longest command timeout. It sets the deadlines of a call to several clients.
 pub(super) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<&'a Arc<Core>> {
     cores.max_by_key(|core| core.command_timeout)
 }

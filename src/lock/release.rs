@@ -1,4 +1,4 @@
-//! The one way out: a level less, or the release of the lock and of the ticket at home.
+//! Unlocks one level: writes the new count, or releases the lock in Redis and its ticket here.
 
 use std::time::Duration;
 
@@ -14,60 +14,62 @@ use crate::observe::{LockEvent, tell};
 use crate::request::{NoReply, Reply};
 use crate::script::{self, Call, Verdict};
 
-/// Gives up one level: the one that is named, or the newest without a guard.
+/// Unlocks `level`, or the newest level without a guard.
 pub(super) fn release(
     core: &Core,
     hold: &Hold,
     level: Option<LevelId>,
     budget: &CallBudget,
 ) -> Result<()> {
-    let leaving = Leaving::begin(core, hold, level)?;
-    let result = leaving.ask(budget);
-    leaving.finish(result)
+    let release = Release::begin(core, hold, level)?;
+    let result = release.send(budget);
+    release.finish(result)
 }
 
-/// A level that is given up here, of which Redis is to be told.
+/// The release of a level that this process no longer counts. The request to Redis follows.
 #[derive(Debug)]
-pub(super) struct Leaving<'a> {
+pub(super) struct Release<'a> {
     core: &'a Core,
     hold: &'a Hold,
-    what: What,
+    kind: ReleaseKind,
 }
 
 #[derive(Debug)]
-enum What {
-    /// So many levels stay, to be written under this owner.
+enum ReleaseKind {
+    /// This many levels are left. The count is written to this owner id.
     Inner(u32, OwnerId),
+    /// The lock is released.
     Last,
+    /// The hold was lost before.
     Lost {
         reason: LostReason,
         last: bool,
-        /// The lock may still be in Redis, and is released so that no client waits for it.
+        /// Redis may still have the lock, so it is released: otherwise other clients would wait.
         clears: bool,
     },
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> Release<'a> {
     pub(super) fn begin(core: &'a Core, hold: &'a Hold, level: Option<LevelId>) -> Result<Self> {
         if !core.is_same_process() {
             return Err(hold.not_held());
         }
-        // A lease that has run out makes the hold a lost one, whatever Redis still has of it.
+        // Ends a hold whose lease has run out as lost, even if Redis still has the lock.
         let _ = hold.check();
         let popped = hold.pop(level);
         if hold.may_be_renewed_late() {
             owner::retire();
         }
-        let what = match popped {
+        let kind = match popped {
             Popped::Nothing => return Err(hold.not_held()),
-            Popped::Inner(count) => What::Inner(count, hold.begin_count()),
+            Popped::Inner(count) => ReleaseKind::Inner(count, hold.begin_count()),
             Popped::Last => {
-                // First of all nothing renews it any more, whatever becomes of the release.
+                // First, so that no renewal follows the release.
                 core.watchdog.forget(hold.id());
-                What::Last
+                ReleaseKind::Last
             }
-            // Decided once: another thread can change what the hold says.
-            Popped::Lost { reason, last } => What::Lost {
+            // Decided once, because another thread can change the state of the hold.
+            Popped::Lost { reason, last } => ReleaseKind::Lost {
                 reason,
                 last,
                 clears: last
@@ -75,7 +77,7 @@ impl<'a> Leaving<'a> {
                         || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)),
             },
         };
-        Ok(Self { core, hold, what })
+        Ok(Self { core, hold, kind })
     }
 
     pub(super) fn core(&self) -> &'a Core {
@@ -86,18 +88,23 @@ impl<'a> Leaving<'a> {
         self.hold.key()
     }
 
-    /// What Redis is told.
+    /// True if there is a request to send.
+    pub(super) fn has_call(&self) -> bool {
+        !matches!(self.kind, ReleaseKind::Lost { clears: false, .. })
+    }
+
+    /// The request to send, if any.
     pub(super) fn call(&self) -> Option<Call> {
-        match &self.what {
-            What::Inner(count, owner) => Some(self.recount(*count, owner)),
-            What::Last => Some(match self.hold.stays() {
+        match &self.kind {
+            ReleaseKind::Inner(count, owner) => Some(self.recount(*count, owner)),
+            ReleaseKind::Last => Some(match self.hold.stays() {
                 Some((millis, name)) => {
                     script::leave(self.key(), &self.hold.owner(), millis, &name)
                 }
                 None => self.release(),
             }),
-            What::Lost { clears: true, .. } => Some(self.release()),
-            What::Lost { .. } => None,
+            ReleaseKind::Lost { clears: true, .. } => Some(self.release()),
+            ReleaseKind::Lost { .. } => None,
         }
     }
 
@@ -109,42 +116,46 @@ impl<'a> Leaving<'a> {
         script::release(self.key(), &self.hold.owner())
     }
 
-    /// What Redis is told while an earlier copy of the call may be under way, if that is another
-    /// call.
-    pub(super) fn call_again(&self) -> Option<Call> {
-        match &self.what {
-            What::Inner(count, begun) => Some(self.recount(*count, &self.hold.retry_count(begun))),
+    /// The call in another copy of the request, if it differs from the first.
+    pub(super) fn next_call(&self) -> Option<Call> {
+        match &self.kind {
+            ReleaseKind::Inner(count, begun) => {
+                Some(self.recount(*count, &self.hold.retry_count(begun)))
+            }
             _ => None,
         }
     }
 
-    /// Tells it until there is an answer.
-    pub(super) fn ask(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
+    /// Sends the request, with further copies until there is a reply.
+    pub(super) fn send(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
         let call = self.call()?;
         let redis = &self.core.redis;
-        let answer = redis.request_with_retry(self.key(), &call, || self.call_again(), budget);
-        Some(answer.and_then(|answer| self.judge(answer, budget)))
+        let reply = redis.request_with_retry(self.key(), &call, || self.next_call(), budget);
+        Some(reply.and_then(|reply| self.check_reply(reply, budget)))
     }
 
-    /// An answer says nothing of what earlier copies did at another server.
-    pub(super) fn judge(&self, answer: Reply, budget: &CallBudget) -> Result<Reply, NoReply> {
-        let is_gone = matches!(script::verdict(&answer.reply), Ok(Verdict::Lost(_)));
-        if matches!(self.what, What::Last) && is_gone && answer.lost_copies.reached_another_server()
+    /// Fails if the reply does not tell whether an earlier copy, sent to another server, released
+    /// the lock.
+    pub(super) fn check_reply(&self, reply: Reply, budget: &CallBudget) -> Result<Reply, NoReply> {
+        let is_gone = matches!(script::verdict(&reply.reply), Ok(Verdict::Lost(_)));
+        if matches!(self.kind, ReleaseKind::Last)
+            && is_gone
+            && reply.lost_copies.reached_another_server()
         {
-            // An earlier copy has released it, or it was lost before that.
-            let cause = "its server was replaced meanwhile, and the new one does not know the hold";
+            // Either an earlier copy has released the lock, or the lock was lost before.
+            let cause = "a failover during the release: the new server does not have the lock";
             let redis = &self.core.redis;
             let error = redis.unavailable(self.key(), budget, cause.into());
             return Err(NoReply {
                 error,
-                lost_copies: answer.lost_copies,
+                lost_copies: reply.lost_copies,
             });
         }
-        Ok(answer)
+        Ok(reply)
     }
 
-    /// Tells it once more, after a copy of which `before` came.
-    pub(super) fn ask_again(
+    /// Sends the request again if `before` is no reply.
+    pub(super) fn send_again(
         &self,
         before: Option<Result<Reply, NoReply>>,
         budget: &CallBudget,
@@ -152,14 +163,14 @@ impl<'a> Leaving<'a> {
         let Some(Err(before)) = before else {
             return before;
         };
-        if matches!(self.what, What::Inner(..)) {
-            // No two copies of a count have one name: the watchdog writes it under another.
+        if matches!(self.kind, ReleaseKind::Inner(..)) {
+            // Another copy needs another owner id. The watchdog writes the count to one.
             return Some(Err(before));
         }
-        Some(match self.ask(budget)? {
-            Ok(mut answer) => {
-                answer.lost_copies.add(before.lost_copies);
-                Ok(answer)
+        Some(match self.send(budget)? {
+            Ok(mut reply) => {
+                reply.lost_copies.add(before.lost_copies);
+                Ok(reply)
             }
             Err(mut no_reply) => {
                 no_reply.lost_copies.add(before.lost_copies);
@@ -168,21 +179,21 @@ impl<'a> Leaving<'a> {
         })
     }
 
-    /// Ends it with what Redis answered, if it was asked.
+    /// Ends the release with the reply; `None` if there was no request.
     pub(super) fn finish(self, result: Option<Result<Reply, NoReply>>) -> Result<()> {
-        let Self { core, hold, what } = self;
-        match what {
-            What::Inner(..) => {
+        let Self { core, hold, kind } = self;
+        match kind {
+            ReleaseKind::Inner(..) => {
                 let result = result.map(|result| standing::recounted(core, hold, result));
                 if !matches!(result, Some(Ok(_))) {
-                    // The level is over all the same, and Redis is to know it.
+                    // The level is unlocked all the same. The watchdog writes the count.
                     hold.end_count(Written::Unknown);
                 }
                 core.watchdog.reschedule(hold.id());
                 result.map_or(Ok(()), |result| result.map(drop))
             }
-            What::Last => {
-                let result = result.map_or(Ok(()), |result| given_back(core, hold, result));
+            ReleaseKind::Last => {
+                let result = result.map_or(Ok(()), |result| released(core, hold, result));
                 core.queue.close(hold);
                 if result.is_ok() {
                     core.observer.counters.releases.add(1);
@@ -190,10 +201,10 @@ impl<'a> Leaving<'a> {
                 core.observer.counters.held(hold.held_for());
                 result
             }
-            What::Lost { reason, last, .. } => {
-                // Without an answer the lease ends it.
-                if let Some(Ok(answer)) = result {
-                    cleared_away(core, hold, &answer);
+            ReleaseKind::Lost { reason, last, .. } => {
+                // After a request without a reply, the lock ends with its lease.
+                if let Some(Ok(reply)) = result {
+                    report_late_release(core, hold, &reply);
                 }
                 if last {
                     core.queue.close(hold);
@@ -204,31 +215,31 @@ impl<'a> Leaving<'a> {
     }
 }
 
-/// What came of the release in Redis.
-fn given_back(core: &Core, hold: &Hold, result: Result<Reply, NoReply>) -> Result<()> {
-    let answer = match result {
-        Ok(answer) => answer,
-        Err(no_reply) => return Err(not_given_back(core, hold, no_reply.error)),
+/// Evaluates the reply to the release of the last level.
+fn released(core: &Core, hold: &Hold, result: Result<Reply, NoReply>) -> Result<()> {
+    let reply = match result {
+        Ok(reply) => reply,
+        Err(no_reply) => return Err(release_failed(core, hold, no_reply.error)),
     };
-    let verdict = script::verdict(&answer.reply);
+    let verdict = script::verdict(&reply.reply);
     match verdict.map_err(|error| core.redis.refusal(hold.key(), error))? {
-        // Not ours any more: an earlier copy of this very request has released it.
-        Verdict::Lost(_) if answer.lost_copies.is_ambiguous() => {}
-        Verdict::Lost(reason) => return Err(lost(hold, reason)),
+        // An earlier copy of this request has released the lock.
+        Verdict::Lost(_) if reply.lost_copies.is_ambiguous() => {}
+        Verdict::Lost(reason) => return Err(lost_on_release(hold, reason)),
         Verdict::Done => {}
     }
     Ok(())
 }
 
-/// What remains to be done after a release without a clear answer.
-fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
+/// Hands a release without a reply to the background. Returns the error of the call.
+fn release_failed(core: &Core, hold: &Hold, error: Error) -> Error {
     if matches!(error, Error::WrongType { .. }) {
-        return lost(hold, LostReason::Taken);
+        return lost_on_release(hold, LostReason::Taken);
     }
-    // It goes on in the background, under a name that nobody uses any more.
+    // The owner id must not be used again while a release of it is under way.
     owner::retire();
     if hold.stays().is_some() {
-        // It is not to be free yet. What is left of its lease ends it.
+        // The lock must stay in Redis for a while. It ends with the rest of its lease.
         return error;
     }
     let key = hold.key().clone();
@@ -237,16 +248,16 @@ fn not_given_back(core: &Core, hold: &Hold, error: Error) -> Error {
     error
 }
 
-/// Redis says that the lock was gone before this release of it.
-fn lost(hold: &Hold, reason: LostReason) -> Error {
+/// Ends a hold as lost because the lock was gone before its release.
+fn lost_on_release(hold: &Hold, reason: LostReason) -> Error {
     hold.lose_on_release(reason);
     standing::loss(hold, reason)
 }
 
-/// Tells the operator of a lost hold that still stood in Redis, and had to be released.
-fn cleared_away(core: &Core, hold: &Hold, answer: &Reply) {
+/// Reports a lost hold whose lock was still in Redis and had to be released.
+fn report_late_release(core: &Core, hold: &Hold, reply: &Reply) {
     let late_by = Moment::now().since(hold.expires());
-    if matches!(script::verdict(&answer.reply), Ok(Verdict::Done)) && late_by > Duration::ZERO {
+    if matches!(script::verdict(&reply.reply), Ok(Verdict::Done)) && late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {
             lock: hold.key().shared_name(),
             late_by,
@@ -256,7 +267,7 @@ fn cleared_away(core: &Core, hold: &Hold, answer: &Reply) {
             tracing::info!(
                 lock = &*lock,
                 ?late_by,
-                "a lock was released after its lease"
+                "a lock was released after the end of its lease"
             );
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::held::{Held, Needed, together};
+use super::held::{Held, Needed, combine};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -104,7 +104,7 @@ pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
         .iter()
         .map(|(part, owner)| renewal(part, owner, 0))
         .collect();
-    let answers = needed.ask(&requests, stands, |_| None, budget);
+    let answers = needed.request(&requests, stands, |_| None, budget);
     for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
         if !lost_copies(&answer).is_ambiguous() {
             hold.end_renewal();
@@ -214,7 +214,7 @@ pub(super) fn extend_all(
             Some(renewal(part, owner.as_ref().ok()?, millis))
         })
         .collect();
-    let answers = needed.ask(&requests, stands, |_| None, budget);
+    let answers = needed.request(&requests, stands, |_| None, budget);
     let mut answers = answers.into_iter();
     let finish =
         |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<OwnerId>), u64)| {
@@ -248,7 +248,7 @@ pub(super) fn extend_all(
         };
     let results: Vec<Result<()>> = parts.iter().zip(owners).zip(millis).map(finish).collect();
     let needed = needed.of(results.len());
-    together(results.into_iter(), needed)
+    combine(results.into_iter(), needed)
 }
 
 /// Who holds a lock, as Redis knows it.
