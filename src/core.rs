@@ -41,7 +41,7 @@ impl Core {
         let topology = Arc::new(Topology::new(&config)?);
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
-        let batch_client = BatchClient::new(Arc::clone(&topology), Arc::clone(&observer));
+        let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
         let no_thread = |error: std::io::Error| Error::Config {
             field: "threads",
             value: error.to_string(),

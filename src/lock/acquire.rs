@@ -188,9 +188,7 @@ fn acquire_once(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Ac
         owner = owner_of_next_copy(&owner);
         Some(acquire_call(handle, &owner, terms))
     };
-    let result = core
-        .redis
-        .request_with_retry(key, &first, next_copy, budget);
+    let result = core.redis.request_with_retry(key, first, next_copy, budget);
     outcome_of(handle, owner, terms, result)
 }
 

@@ -51,7 +51,9 @@ impl Needed {
     ) -> Vec<Result<Reply, NoReply>> {
         match self {
             Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
-            Self::Majority(needed) => broadcast(requests, Enough { needed, is_good }, budget),
+            Self::Majority(needed) => {
+                broadcast(requests, Enough { needed, is_good }, next_call, budget)
+            }
         }
     }
 }
@@ -100,26 +102,12 @@ pub(super) fn release_levels<'a>(
     let mut replies = needed
         .request(&requests, is_good, next_call, budget)
         .into_iter();
-    let mut good = replies
-        .as_slice()
-        .iter()
-        .filter(|reply| reply.is_ok())
-        .count();
     let replied: Vec<Result<_>> = releases
         .into_iter()
         .map(|release| {
             let release = release?;
             let reply = release.has_call().then(|| replies.next()).flatten();
-            let mut reply = reply.map(|reply| release.check_reply(reply?, budget));
-            // The server may have closed this connection while it was idle: that is no failure.
-            if let Needed::Majority(needed) = needed
-                && good < needed
-                && !release.core().redis.is_suspect()
-                && matches!(&reply, Some(Err(_)))
-            {
-                reply = release.send_again(reply, budget);
-                good += usize::from(matches!(&reply, Some(Ok(_))));
-            }
+            let reply = reply.map(|reply| release.check_reply(reply?, budget));
             Ok((release, reply))
         })
         .collect();

@@ -11,6 +11,7 @@ use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::majority_acquire::MajorityAcquire;
 use super::standing;
 use crate::base::call_budget::CallBudget;
+use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
@@ -114,43 +115,39 @@ impl Majority {
         if standing.len() < self.needed() {
             return Err(self.lost(lost.iter().chain(&standing).map(|(_, hold)| hold)));
         }
-        let question = |(at, hold): &(usize, Arc<Hold>)| {
-            let lock = &self.locks[*at];
-            let (owner, count) = (hold.begin_count(), hold.count() + 1);
+        let begun: Vec<OwnerId> = standing
+            .iter()
+            .map(|(_, hold)| hold.begin_count())
+            .collect();
+        let recount = |(at, hold): &(usize, Arc<Hold>), owner: &OwnerId| {
+            let (key, count) = (&self.locks[*at].key, hold.count() + 1);
+            script::recount(key, owner, count, terms[*at].millis)
+        };
+        let request = |(part, owner): (&(usize, Arc<Hold>), &OwnerId)| {
+            let lock = &self.locks[part.0];
             Request {
                 client: &lock.core.redis,
                 lock: &lock.key,
-                call: script::recount(&lock.key, &owner, count, terms[*at].millis),
+                call: recount(part, owner),
             }
         };
-        let requests: Vec<Request<'_>> = standing.iter().map(question).collect();
-        let answers = broadcast(&requests, self.enough(is_done), budget);
+        let requests: Vec<Request<'_>> = standing.iter().zip(&begun).map(request).collect();
+        let next_call = |index: usize| {
+            let part = &standing[index];
+            Some(recount(part, &part.1.retry_count(&begun[index])))
+        };
+        let replies = broadcast(&requests, self.enough(is_done), next_call, budget);
         let (mut held, mut confirmed, mut failure) = (Vec::new(), 0, None);
-        for ((at, hold), answer) in standing.iter().zip(answers) {
+        for ((at, hold), reply) in standing.iter().zip(replies) {
             let core = &self.locks[*at].core;
-            let is_answered = answer.is_ok();
-            let level = match standing::recounted(core, hold, answer) {
+            let is_reply = reply.is_ok();
+            let level = match standing::recounted(core, hold, reply) {
                 Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
-                Err(error) if is_answered => Err(error),
+                Err(error) if is_reply => Err(error),
                 Err(error) => {
+                    failure.get_or_insert(error);
                     hold.end_count(Written::Unknown);
-                    let again = if core.redis.is_suspect() {
-                        Err(error)
-                    } else {
-                        // A connection that was cut while it was idle says nothing of its server. But one
-                        // that is dead must not cost more than a moment.
-                        let (count, millis) = (hold.count() + 1, terms[*at].millis);
-                        let briefly = budget.for_cleanup(core.command_timeout);
-                        standing::recount(core, hold, count, millis, &briefly)
-                    };
-                    match again {
-                        Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
-                        Err(error) => {
-                            failure.get_or_insert(error);
-                            hold.end_count(Written::Unknown);
-                            hold.push_unanswered(terms[*at])
-                        }
-                    }
+                    hold.push_unanswered(terms[*at])
                 }
             };
             core.watchdog.reschedule(hold.id());
@@ -248,12 +245,7 @@ impl Majority {
             })
             .collect();
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        let ask = || broadcast(&requests, self.enough(|_| true), &budget);
-        let mut answers = ask();
-        if answers.iter().filter(|answer| answer.is_ok()).count() < self.needed() {
-            // Connections that were cut while they were idle say nothing of their servers.
-            answers = ask();
-        }
+        let answers = broadcast(&requests, self.enough(|_| true), |_| None, &budget);
         for (lock, answer) in self.locks.iter().zip(answers) {
             let found = answer
                 .map_err(|no_reply| no_reply.error)

@@ -130,7 +130,7 @@ impl<'a> Release<'a> {
     pub(super) fn send(&self, budget: &CallBudget) -> Option<Result<Reply, NoReply>> {
         let call = self.call()?;
         let redis = &self.core.redis;
-        let reply = redis.request_with_retry(self.key(), &call, || self.next_call(), budget);
+        let reply = redis.request_with_retry(self.key(), call, || self.next_call(), budget);
         Some(reply.and_then(|reply| self.check_reply(reply, budget)))
     }
 
@@ -152,31 +152,6 @@ impl<'a> Release<'a> {
             });
         }
         Ok(reply)
-    }
-
-    /// Sends the request again if `before` is no reply.
-    pub(super) fn send_again(
-        &self,
-        before: Option<Result<Reply, NoReply>>,
-        budget: &CallBudget,
-    ) -> Option<Result<Reply, NoReply>> {
-        let Some(Err(before)) = before else {
-            return before;
-        };
-        if matches!(self.kind, ReleaseKind::Inner(..)) {
-            // Another copy needs another owner id. The watchdog writes the count to one.
-            return Some(Err(before));
-        }
-        Some(match self.send(budget)? {
-            Ok(mut reply) => {
-                reply.lost_copies.add(before.lost_copies);
-                Ok(reply)
-            }
-            Err(mut no_reply) => {
-                no_reply.lost_copies.add(before.lost_copies);
-                Err(no_reply)
-            }
-        })
     }
 
     /// Ends the release with the reply; `None` if there was no request.

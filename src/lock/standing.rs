@@ -29,7 +29,7 @@ pub(super) fn recount(
     let request = |owner: &OwnerId| script::recount(hold.key(), owner, count, millis);
     let anew = || Some(request(&hold.retry_count(&begun)));
     let redis = &core.redis;
-    let result = redis.request_with_retry(hold.key(), &request(&begun), anew, budget);
+    let result = redis.request_with_retry(hold.key(), request(&begun), anew, budget);
     recounted(core, hold, result)
 }
 
@@ -69,7 +69,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
             owner: owner.clone(),
             millis,
         }]);
-        let result = core.redis.ask(hold.key(), &request, budget);
+        let result = core.redis.request(hold.key(), request, budget);
         if !lost_copies(&result).is_ambiguous() {
             hold.end_renewal();
         }
@@ -226,15 +226,7 @@ pub(super) fn extend_all(
             if !lost_copies(&answer).is_ambiguous() {
                 hold.end_renewal();
             }
-            let answer = match (answer, needed) {
-                (Ok(answer), _) => answer,
-                // A connection that was cut while it was idle says nothing of its server.
-                (Err(_), Needed::Majority(_)) if !core.redis.is_suspect() => {
-                    let briefly = budget.for_cleanup(core.command_timeout);
-                    return extend(core, hold, duration, &briefly);
-                }
-                (Err(no_reply), _) => return Err(failure(core, hold, no_reply.error)),
-            };
+            let answer = answer.map_err(|no_reply| failure(core, hold, no_reply.error))?;
             match verdict(core, hold, &answer, script::only_verdict)? {
                 Ok(asked) => {
                     hold.extended(asked, millis)?;
@@ -253,14 +245,14 @@ pub(super) fn extend_all(
 
 /// Who holds a lock, as Redis knows it.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let reply = ask_once(core, key, &script::inspect(key), &core.budget_for_a_reply())?;
+    let reply = ask_once(core, key, script::inspect(key), &core.budget_for_a_reply())?;
     script::inspected(reply).map_err(|error| core.redis.refusal(key, error))
 }
 
 /// Deletes a hold, whose ever it is; whether there was one.
 pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
-    let reply = ask_once(core, key, &script::force_unlock(key), &budget)?;
+    let reply = ask_once(core, key, script::force_unlock(key), &budget)?;
     let forced = script::forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
     if let (true, Some(hold)) = (forced, core.queue.current_hold(key.key())) {
         // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
@@ -270,10 +262,10 @@ pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
     Ok(forced)
 }
 
-fn ask_once(core: &Core, key: &LockKey, request: &Call, budget: &CallBudget) -> Result<Value> {
+fn ask_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
-    match core.redis.ask(key, request, budget) {
+    match core.redis.request(key, request, budget) {
         Ok(answer) => Ok(answer.reply),
         Err(no_reply) => Err(no_reply.error),
     }

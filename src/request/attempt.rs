@@ -1,245 +1,311 @@
-//! One attempt at an answer: on one connection, to the server that has the lock.
+//! One attempt at the requests of a call: everything is sent before the first reply is read.
+//!
+//! This is the only place where requests about locks are sent and their replies received, for one
+//! request, for several, and for those of the watchdog. [`Exchange`] does the work on one
+//! connection.
 
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::RedisClient;
-use super::reply::LostCopies;
-use crate::base::call_budget::GRACE;
+use super::client::RedisClient;
+use super::reply::Unanswered;
+use super::state::{Enough, Failure, RequestState};
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::error::{Cause, Error};
-use crate::script::Call;
-use crate::topology::{Redirect, RouteError};
-use crate::transport::connection::{Broken, Connection};
-use crate::transport::pool::Slot;
+use crate::transport::connection::Connection;
+use crate::transport::exchange::{Exchange, Received};
 use crate::transport::retry_action::RetryAction;
-use crate::transport::server::Server;
 
-/// Servers that one attempt is sent on to. More are for a later one: a cluster that has not settled where
-/// a slot is must not be asked without a pause.
-pub(super) const REDIRECTIONS: usize = 5;
+/// Servers that one attempt is redirected to. A cluster that has not settled where a slot is must
+/// not be asked without a pause.
+const REDIRECTIONS: u32 = 5;
 
-/// What a hint may take that nobody waits for.
-const HINT_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// How long a caller that cannot open a connection waits until another caller puts one back.
-const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// What one attempt brought.
-#[derive(Debug)]
-pub(super) struct Replied {
-    pub(super) reply: Value,
-    /// Before it was asked for.
-    pub(super) asked: Moment,
-    pub(super) unreplicated: Option<u32>,
+/// Whose connections are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Caller,
+    Watchdog,
 }
 
-/// Why one attempt gave no answer.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    NoSlot,
-    NoServer(Cause),
-    Redis(RedisError),
-    /// Asking again is in vain.
-    Final(Error),
+/// One attempt at all requests that have no outcome yet.
+pub(super) struct Attempt<'r, 'q> {
+    pub(super) requests: &'r mut [RequestState<'q>],
+    /// `None`: every reply counts, so each is waited for.
+    pub(super) enough: Option<Enough>,
+    pub(super) purpose: Purpose,
+    began: Moment,
+    pub(super) until: Moment,
 }
 
-impl Failure {
-    pub(super) fn route_error(lock: &LockKey, route_error: RouteError) -> Self {
-        match route_error {
-            RouteError::Yet(cause) => Self::NoServer(cause),
-            RouteError::Refused { node, cause, hint } => Self::Final(Error::Redis {
-                lock: lock.name().into(),
-                node: node.as_ref().into(),
-                cause,
-                hint,
-            }),
-            RouteError::Ever(error) => Self::Final(error),
+impl<'r, 'q> Attempt<'r, 'q> {
+    pub(super) fn new(
+        requests: &'r mut [RequestState<'q>],
+        enough: Option<Enough>,
+        purpose: Purpose,
+        until: Moment,
+    ) -> Self {
+        Self {
+            requests,
+            enough,
+            purpose,
+            began: Moment::now(),
+            until,
         }
     }
-}
 
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
-    }
-}
-
-impl RedisClient {
-    /// One attempt, on one connection to the server that has the lock.
-    pub(super) fn attempt(
-        &self,
-        lock: &LockKey,
-        call: &Call,
-        reply_by: Moment,
-        lost_copies: &mut LostCopies,
-    ) -> Result<Replied, Failure> {
-        let time = self.connect_timeout.min(reply_by.left());
-        let server = self.topology.server(lock, time);
-        let mut to = Redirect {
-            server: server.map_err(|route_error| Failure::route_error(lock, route_error))?,
-            asking: false,
-        };
-        let mut sent_on_by: Option<Arc<Server>> = None;
-        for _ in 0..REDIRECTIONS {
-            let error = match self.attempt_at(&to, call, reply_by, lost_copies) {
-                Err(Failure::Redis(error)) if RetryAction::on(&error) == RetryAction::Redirect => {
-                    error
-                }
-                result => {
-                    if let (Ok(replied), Some(from)) = (&result, &sent_on_by)
-                        && to.asking
-                        && call.has_released(&replied.reply)
-                    {
-                        self.announce_at(from, lock, reply_by);
-                    }
-                    return result;
-                }
-            };
-            to = match self.topology.redirect(lock, &to.server, &error) {
-                Some(redirect) => {
-                    sent_on_by = Some(to.server);
-                    redirect
-                }
-                // Of a cluster that was taken for one server.
-                None => return Err(Failure::Final(self.refusal(lock, error))),
-            };
-        }
-        Err(Failure::NoServer(
-            "the servers of the cluster refer to one another".into(),
-        ))
-    }
-
-    fn attempt_at(
-        &self,
-        to: &Redirect,
-        call: &Call,
-        reply_by: Moment,
-        lost_copies: &mut LostCopies,
-    ) -> Result<Replied, Failure> {
-        let (mut slot, mut connection) =
-            self.checkout(&to.server, reply_by, call.is_repeatable())?;
-        let asked = Moment::now();
-        let time = || self.command_timeout.min(reply_by.left());
-        let result = connection.run(call, to.asking, time);
-        let established = connection.is_established();
-        let error = match result {
-            Ok(reply) => {
-                to.server.answered();
-                let replicated = match self.min_replicas {
-                    Some(wanted) if call.has_taken(&reply) => {
-                        self.replicate(&mut connection, wanted, reply_by)
-                    }
-                    _ => Ok(None),
+    /// Sends all requests that have no outcome, and receives their replies, until each has one, or
+    /// enough have one and the others had their time, or the time is over.
+    pub(super) fn run(&mut self) {
+        let groups = self.groups();
+        let mut open = self.send(groups, 0);
+        let mut taken = Vec::new();
+        let mut settled = None;
+        while !open.is_empty() {
+            let deadline = self.deadline(&open, &mut settled);
+            let now = Moment::now();
+            let waited = open.iter().map(|exchange| exchange.reply_by.min(deadline));
+            let wait = waited.min().unwrap_or(now);
+            let connections = open.iter().map(|exchange| &exchange.connection);
+            // If the system cannot wait, every connection is tried until the deadline.
+            let readable = Connection::wait_readable(connections, wait)
+                .unwrap_or_else(|_| vec![true; open.len()]);
+            for (mut exchange, readable) in std::mem::take(&mut open).into_iter().zip(readable) {
+                let broken = if readable {
+                    self.receive(&mut exchange)
+                } else {
+                    None
                 };
-                match replicated {
-                    Ok(unreplicated) => {
-                        slot.put(connection);
-                        lost_copies.goes_to(&to.server);
-                        return Ok(Replied {
-                            reply,
-                            asked,
-                            unreplicated,
-                        });
-                    }
-                    // Taken it is, but whether that is worth anything nobody knows.
-                    Err(error) => {
-                        lost_copies.lost(&to.server, None);
-                        error
-                    }
+                // A deadline counts only if it had passed before the wait: what arrived in time is
+                // read, however late this thread gets to it.
+                let is_late = exchange.reply_by.min(deadline) <= now;
+                match broken {
+                    Some(error) => self.broke(exchange, &error),
+                    None if !exchange.is_done() && is_late => self.timed_out(exchange),
+                    None if !exchange.is_done() => open.push(exchange),
+                    None if !exchange.taken.is_empty() => taken.push(exchange),
+                    None if exchange.is_sound => exchange.slot.put(exchange.connection),
+                    None => {}
                 }
             }
-            Err(Broken::Receiving(error)) if RetryAction::is_reply(&error) => {
-                if RetryAction::on(&error).keeps_connection() {
-                    slot.put(connection);
-                }
-                error
-            }
-            Err(Broken::Receiving(error)) => {
-                let unanswered = Some(connection).filter(|connection| !connection.is_answered());
-                lost_copies.lost(&to.server, unanswered.map(Into::into));
-                error
-            }
-            // What follows half a request would be taken for the rest of it.
-            Err(Broken::Sending(error) | Broken::OutOfStep(error)) => {
-                lost_copies.lost(&to.server, None);
-                error
-            }
-        };
-        to.server.failed(&error, established);
-        Err(Failure::Redis(error))
-    }
-
-    /// How many replicas have what was just written, if they are too few.
-    pub(super) fn replicate(
-        &self,
-        connection: &mut Connection,
-        (wanted, budget): (u32, Duration),
-        reply_by: Moment,
-    ) -> RedisResult<Option<u32>> {
-        let left = reply_by.left();
-        let budget = budget.min(left);
-        // The reply to a WAIT that ends with the time of the call is on its way then.
-        let reply = self.command_timeout.min((left - budget).max(GRACE));
-        let confirmed = connection.replicate(wanted, budget, reply)?;
-        Ok((confirmed < wanted).then_some(confirmed))
-    }
-
-    /// Announces a release at the server from which the lock is migrating, because waiting threads
-    /// may still listen there.
-    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, reply_by: Moment) {
-        let time = HINT_TIMEOUT.min(reply_by.left());
-        let command = from.node.publish().command();
-        let _ = self.publish(from, command, lock.channel(), "0", time);
-    }
-
-    /// Publishes a hint by this command at the server, once and within `time`.
-    pub(crate) fn publish(
-        &self,
-        server: &Server,
-        command: &str,
-        channel: &str,
-        text: &str,
-        time: Duration,
-    ) -> Result<(), Failure> {
-        let reply_by = Moment::now().after(time);
-        let (mut slot, mut connection) = self.checkout(server, reply_by, true)?;
-        let hint = redis::cmd(command)
-            .arg(channel)
-            .arg(text)
-            .get_packed_command();
-        connection.set_time_limit(self.command_timeout.min(reply_by.left()));
-        connection.send(&hint).and_then(|()| connection.receive())?;
-        slot.put(connection);
-        Ok(())
-    }
-
-    /// A connection, and the slot to put it back into. A repeatable request takes an open
-    /// connection if there is one: if that is cut, the request is sent again. Any other request
-    /// opens a connection, and takes an open one only if that fails.
-    fn checkout<'a>(
-        &self,
-        server: &'a Server,
-        reply_by: Moment,
-        repeatable: bool,
-    ) -> Result<(Slot<'a>, Connection), Failure> {
-        let mut slot = server
-            .pool
-            .slot(self.pool_timeout.min(reply_by.left()))
-            .map_err(|_| Failure::NoSlot)?;
-        if repeatable && let Some(connection) = slot.take() {
-            return Ok((slot, connection));
+            self.redirect(&mut open);
         }
-        // Until the new connection is put back, an open one stays in the slot.
-        let opened = server.node.open(self.connect_timeout.min(reply_by.left()));
-        let connection = opened.or_else(|error| {
-            server.failed(&error, false);
-            let time = RETURN_TIMEOUT.min(reply_by.left());
-            slot.another(time).ok_or(error)
-        })?;
-        Ok((slot, connection))
+        taken.into_iter().for_each(|taken| self.replicate(taken));
+    }
+
+    pub(super) fn client(&self, place: usize) -> &'q RedisClient {
+        self.requests[place].request.client
+    }
+
+    /// How many good replies are needed.
+    pub(super) fn needed(&self) -> usize {
+        self.enough
+            .map_or(self.requests.len(), |enough| enough.needed)
+    }
+
+    /// When late replies are not waited for any longer. Once it is settled whether enough replies
+    /// are good, the others have as much time again, or as long as they usually take.
+    fn deadline(&self, open: &[Exchange], settled: &mut Option<Moment>) -> Moment {
+        if settled.is_none() && self.is_settled() {
+            *settled = Some(Moment::now());
+        }
+        let Some(settled) = *settled else {
+            return Moment::NEVER;
+        };
+        let graces = open.iter().filter_map(|exchange| {
+            let place = exchange.pending.front()?.place;
+            let unknown = self.client(place).command_timeout / 4;
+            Some(exchange.server.health.grace(unknown))
+        });
+        let grace = graces.max().unwrap_or_default();
+        settled.after(settled.since(self.began).max(grace))
+    }
+
+    /// Whether it is known by now if enough replies are good.
+    fn is_settled(&self) -> bool {
+        let Some(Enough { needed, is_good }) = self.enough else {
+            return false;
+        };
+        let (mut good, mut bad) = (0, 0);
+        for outcome in self.requests.iter().filter_map(|r| r.outcome.as_ref()) {
+            match outcome {
+                Ok((reply, _)) if is_good(reply) => good += 1,
+                _ => bad += 1,
+            }
+        }
+        good >= needed || bad + needed > self.requests.len()
+    }
+
+    /// Receives the replies of one server that have arrived. The error is what broke the
+    /// connection.
+    fn receive(&mut self, exchange: &mut Exchange) -> Option<RedisError> {
+        while !exchange.is_done() {
+            let reply_by = match exchange.pending.front() {
+                Some(first) => self.reply_by(first.place),
+                None => exchange.reply_by,
+            };
+            match exchange.receive(|place| self.requests[place].call(), reply_by) {
+                Received::Reply(place, reply) => self.replied(exchange, place, reply),
+                Received::Nothing => break,
+                Received::Broken(error) => return Some(error),
+            }
+        }
+        None
+    }
+
+    fn replied(&mut self, exchange: &mut Exchange, place: usize, reply: RedisResult<Value>) {
+        let sent_at = exchange.sent_at;
+        let replicas = self.client(place).min_replicas.is_some();
+        let server = &exchange.server;
+        server.health.replied(Moment::now().since(sent_at));
+        let request = &mut self.requests[place];
+        match reply {
+            Ok(reply) => {
+                if self.enough.is_none() && replicas && request.call().has_taken(&reply) {
+                    exchange.taken.push(place);
+                }
+                request.lost_copies.reached(server);
+                request.outcome = Some(Ok((reply, sent_at)));
+            }
+            Err(error) => self.refused(exchange, place, error),
+        }
+    }
+
+    /// An error reply: the request is not executed, and not under way any more.
+    fn refused(&mut self, exchange: &mut Exchange, place: usize, error: RedisError) {
+        let action = RetryAction::on(&error);
+        exchange.is_sound &= action.keeps_connection();
+        if action == RetryAction::Crowded {
+            // The server refused the connection, so it executes none of these requests.
+            for pending in exchange.pending.drain(..) {
+                self.fail(pending.place, Failure::Redis(error.clone()));
+            }
+        }
+        let server = &exchange.server;
+        server.failed(&error, true);
+        let request = self.requests[place].request;
+        let redirect = match action {
+            RetryAction::Redirect => {
+                let topology = &request.client.topology;
+                topology.redirect(request.lock, server, &error)
+            }
+            _ => None,
+        };
+        self.fail(place, Failure::Redis(error));
+        let request = &mut self.requests[place];
+        request.redirect = redirect;
+        request.redirected_by = Some(Arc::clone(server));
+    }
+
+    /// Sends redirected requests at once, so that a server that does not reply delays only its own
+    /// requests. A request waits if an exchange with its new server is under way.
+    fn redirect(&mut self, open: &mut Vec<Exchange>) {
+        let mut redirected = Vec::new();
+        for place in 0..self.requests.len() {
+            let request = &self.requests[place];
+            let (Some(Err(_)), Some(to)) = (&request.outcome, request.redirect.clone()) else {
+                continue;
+            };
+            let is_busy = |exchange: &Exchange| exchange.server.name() == to.server.name();
+            if open.iter().any(is_busy) || self.until.is_past() {
+                continue;
+            }
+            let request = &mut self.requests[place];
+            request.redirections += 1;
+            if request.redirections == REDIRECTIONS {
+                let cause = "too many MOVED or ASK redirects";
+                self.fail(place, Failure::NoServer(cause.into()));
+            } else {
+                request.outcome = None;
+                redirected.push((place, to.server));
+            }
+        }
+        if !redirected.is_empty() {
+            let groups = redirected
+                .into_iter()
+                .fold(Vec::new(), |mut groups, (place, server)| {
+                    self.add(&mut groups, place, server);
+                    groups
+                });
+            let under_way = open.iter().map(|exchange| exchange.pending.len()).sum();
+            let sent = self.send(groups, under_way);
+            open.extend(sent);
+        }
+    }
+
+    /// No reply will arrive on a connection that broke.
+    pub(super) fn broke(&mut self, exchange: Exchange, error: &RedisError) {
+        // A connection that was cut while it was idle says nothing of its server.
+        let is_stale = exchange.is_reused && !error.is_timeout();
+        let server = &exchange.server;
+        server.failed(error, exchange.connection.is_established());
+        if !is_stale {
+            server.health.unanswered();
+        }
+        self.no_reply(exchange, error, is_stale);
+    }
+
+    /// The time for these replies is over.
+    fn timed_out(&mut self, exchange: Exchange) {
+        let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        exchange.server.health.unanswered();
+        // A server that is late where others were faster may be as good as they are.
+        if self.enough.is_none() {
+            exchange.server.failed(&error, true);
+        }
+        self.no_reply(exchange, &error, false);
+    }
+
+    /// Notes for each request without a reply that it may still be executed.
+    fn no_reply(&mut self, exchange: Exchange, error: &RedisError, is_stale: bool) {
+        // What follows a part of a request would be taken for the rest of it.
+        let connection = (!exchange.is_torn).then(|| Unanswered::from(exchange.connection));
+        for pending in exchange.pending {
+            let request = &mut self.requests[pending.place];
+            request
+                .lost_copies
+                .lost(&exchange.server, connection.clone());
+            request.is_stale = is_stale;
+            self.fail(pending.place, Failure::Redis(error.clone()));
+        }
+        for unknown in exchange.unknown {
+            self.fail(unknown.place, Failure::Redis(error.clone()));
+        }
+        // It is unknown whether the replicas have these.
+        for place in exchange.taken {
+            let request = &mut self.requests[place];
+            request.lost_copies.lost(&exchange.server, None);
+            self.fail(place, Failure::Redis(error.clone()));
+        }
+    }
+
+    /// Waits until enough replicas have the locks that were taken on this connection.
+    fn replicate(&mut self, mut exchange: Exchange) {
+        let Some(&first) = exchange.taken.first() else {
+            return;
+        };
+        match self
+            .client(first)
+            .replicate(&mut exchange.connection, self.until)
+        {
+            Ok(unreplicated) => {
+                for &place in &exchange.taken {
+                    self.requests[place].unreplicated = unreplicated;
+                }
+                if exchange.is_sound {
+                    exchange.slot.put(exchange.connection);
+                }
+            }
+            Err(error) => {
+                exchange.server.failed(&error, true);
+                self.no_reply(exchange, &error, false);
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, place: usize, failure: Failure) {
+        let request = &mut self.requests[place];
+        request.redirect = None;
+        request.outcome = Some(Err(failure));
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of a question to Redis.
+//! What a request brings: a reply or none, and the copies that may still be executed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,41 +13,41 @@ use crate::script::Call;
 use crate::transport::connection::Connection;
 use crate::transport::server::Server;
 
-/// Requests without a reply whose client are kept; of more, only the last.
+/// The number of connections that are kept because a request on them has no reply.
 const KEPT: usize = 3;
 
-/// What a request may take that nobody waits for: the system's buffer has room for it, or has not.
-const FOLLOW_UP: Duration = Duration::from_millis(10);
+/// The longest time to send a compensation. The system's buffer has room for it, or it is not sent.
+const COMPENSATION_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// A clear answer.
+/// A clear reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) reply: Value,
-    /// Before the request was sent that this answers: leases count from here.
+    /// The moment before the request was sent. Leases count from here.
     pub(crate) asked: Moment,
-    /// So many replicas have the lock, which are too few.
+    /// The number of replicas that have the lock, if they are too few.
     pub(crate) unreplicated: Option<u32>,
     /// Earlier copies of the request.
     pub(crate) lost_copies: LostCopies,
 }
 
-/// No clear answer, for the reason that `error` tells.
+/// No clear reply, for the reason in `error`.
 #[derive(Debug)]
 pub(crate) struct NoReply {
     pub(crate) error: Error,
     pub(crate) lost_copies: LostCopies,
 }
 
-/// Copies of a request that were sent and got no clear answer.
+/// Copies of a request that were sent and got no clear reply.
 #[derive(Debug, Default)]
 pub(crate) struct LostCopies {
-    /// How many. Each may be done already, or be done later.
+    /// Their number. Each may have been executed, or may be executed later.
     pub(super) copies: u32,
-    /// Where a whole copy went out and nothing came back: the copy may be done at any time.
+    /// The connections on which whole copies were sent.
     unanswered: Vec<Unanswered>,
     /// The server that the first was sent to.
     server: Option<Arc<Server>>,
-    elsewhere: bool,
+    reached_another_server: bool,
 }
 
 /// A connection on which requests were sent that have no reply. These requests share it. `None`
@@ -62,12 +62,12 @@ impl From<Connection> for Unanswered {
 }
 
 impl Unanswered {
-    /// Sends `call` behind the requests. After a failure nothing is sent any more: the server would
-    /// take it for the rest of what was sent in part.
+    /// Sends `call` after the requests. After a failure nothing more is sent: the server would take
+    /// it for the rest of what was sent in part.
     fn compensate(&self, call: &Call) {
         let mut open = self.0.borrow_mut();
         let sent = open.as_mut().map(|connection| {
-            connection.set_time_limit(FOLLOW_UP);
+            connection.set_deadline(Moment::now().after(COMPENSATION_TIMEOUT));
             connection.send(&call.by_source(connection.publish()))
         });
         if matches!(sent, Some(Err(_))) {
@@ -77,7 +77,7 @@ impl Unanswered {
 }
 
 impl From<Error> for NoReply {
-    /// Of a request that was never sent.
+    /// For a request that was never sent.
     fn from(error: Error) -> Self {
         Self {
             error,
@@ -86,50 +86,44 @@ impl From<Error> for NoReply {
     }
 }
 
-/// The copies in vain, whatever came of the question.
+/// The lost copies of a request, with or without a reply.
 pub(crate) fn lost_copies(result: &Result<Reply, NoReply>) -> &LostCopies {
     match result {
-        Ok(answer) => &answer.lost_copies,
+        Ok(reply) => &reply.lost_copies,
         Err(no_reply) => &no_reply.lost_copies,
     }
 }
 
 impl LostCopies {
-    /// There is one.
+    /// Whether there is a lost copy.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.copies > 0
     }
 
-    /// One went to another server than the one that answered, as before a failover. What it did may be
-    /// unknown there; and what is unknown there, it need not have done.
+    /// Whether a copy was sent to another server than the one that replied, as before a failover.
+    /// What that copy did may be unknown to the server that replied.
     pub(crate) fn reached_another_server(&self) -> bool {
-        self.elsewhere
+        self.reached_another_server
     }
 
-    /// Where a copy went, answered or not.
-    pub(super) fn goes_to(&mut self, server: &Server) {
+    /// Records the server that a copy was sent to, with or without a reply.
+    pub(super) fn reached(&mut self, server: &Server) {
         let first = self.server.as_ref();
-        self.elsewhere |= first.is_some_and(|first| first.name() != server.name());
+        self.reached_another_server |= first.is_some_and(|first| first.name() != server.name());
     }
 
-    /// Takes the copies of an earlier request to these.
-    pub(crate) fn add(&mut self, earlier: Self) {
-        self.copies += earlier.copies;
-        self.unanswered.extend(earlier.unanswered);
-        self.elsewhere |= earlier.elsewhere;
-    }
-
-    /// Sends `call` behind every unanswered copy. A server that has not read the copy yet does it
-    /// when it reads on, however much later, and does this right after it.
+    /// Sends `call` after every lost copy, on the same connection. A server that executes the copy
+    /// late executes `call` right after it.
     pub(crate) fn compensate(self, call: &Call) {
         for unanswered in self.unanswered {
             unanswered.compensate(call);
         }
     }
 
+    /// Records a copy that got no clear reply, and the connection if all of it was sent.
     pub(super) fn lost(&mut self, server: &Arc<Server>, unanswered: Option<Unanswered>) {
         self.copies += 1;
-        self.goes_to(server);
+        self.reached(server);
         self.server.get_or_insert_with(|| Arc::clone(server));
         self.unanswered.extend(unanswered);
         if self.unanswered.len() > KEPT {

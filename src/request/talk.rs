@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::{RedisClient, timeout_cause};
+use super::client::RedisClient;
+use super::state::timeout_cause;
+use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::Hint;
 use crate::script::Publish;
@@ -80,18 +82,21 @@ impl Talk {
 
     /// The reply; an error reply is an error.
     pub(crate) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.connection.set_time_limit(self.budget);
+        self.connection
+            .set_deadline(Moment::now().after(self.budget));
         self.connection.send(&command.get_packed_command())?;
         self.connection.receive()
     }
 
     /// The replies, one for each command. Error replies are among them.
     pub(crate) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<RedisResult<Value>>> {
-        self.connection.set_time_limit(self.budget);
+        self.connection
+            .set_deadline(Moment::now().after(self.budget));
         self.connection.send(&commands.get_packed_pipeline())?;
         let mut replies = Vec::with_capacity(commands.len());
         for _ in 0..commands.len() {
-            self.connection.set_time_limit(self.budget);
+            self.connection
+                .set_deadline(Moment::now().after(self.budget));
             match self.connection.receive() {
                 Err(error) if !RetryAction::is_reply(&error) => return Err(error),
                 reply => replies.push(reply),

@@ -151,7 +151,7 @@ impl SubscriberThread {
             if !self.about_to_read() {
                 continue;
             }
-            connection.set_time_limit(TICK);
+            connection.set_deadline(Moment::now().after(TICK));
             let message = connection.receive();
             self.shared.state.lock().reading = false;
             match message {
@@ -244,7 +244,7 @@ impl SubscriberThread {
         command: &str,
         argument: &str,
     ) -> RedisResult<()> {
-        connection.set_time_limit(self.context.command_timeout);
+        connection.set_deadline(Moment::now().after(self.context.command_timeout));
         let mut request = redis::cmd(command);
         if !argument.is_empty() {
             request.arg(argument);

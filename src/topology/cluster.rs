@@ -105,8 +105,9 @@ impl Cluster {
             return Ok(());
         };
         let all = self.map.read().servers.clone();
-        let (silent, mut known): (Vec<_>, Vec<_>) =
-            all.iter().partition(|server| server.is_silent());
+        let (silent, mut known): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|server| server.health.is_unresponsive());
         let first = self.first.fetch_add(1, Ordering::Relaxed);
         let middle = first % known.len().max(1);
         known.rotate_left(middle);
@@ -148,7 +149,7 @@ impl Cluster {
         for range in ranges {
             let host = range.host.unwrap_or_else(|| host.into());
             let server = self.server_at(servers, ConnectionAddr::Tcp(host, range.port));
-            server.trust();
+            server.health.confirm();
             for slot in range.first..=range.last {
                 map.assign(slot, &server);
             }
@@ -168,7 +169,7 @@ fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>
         .cmd("PUBSUB")
         .arg("SHARDNUMSUB")
         .get_packed_pipeline();
-    connection.set_time_limit(deadline.left());
+    connection.set_deadline(deadline);
     connection.send(&questions)?;
     let ranges = slots::ranges(connection.receive()?)?;
     let publish = match connection.receive() {

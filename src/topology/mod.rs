@@ -100,7 +100,7 @@ impl Topology {
     pub(crate) fn known(&self, key: &LockKey) -> Option<Arc<Server>> {
         let server = self.last_known(key)?;
         let one = matches!(self.kind, Kind::One(_));
-        (one || !server.is_doubted()).then_some(server)
+        (one || !server.health.is_suspect()).then_some(server)
     }
 
     /// As [`known`](Self::known), in doubt or not.
@@ -133,7 +133,9 @@ impl Topology {
             Kind::Cluster(cluster) => cluster.look(&self.servers, deadline),
         };
         // A process that cannot open a connection cannot look for servers either.
-        let usable = self.last_known(key).filter(|server| server.may_be_used());
+        let usable = self
+            .last_known(key)
+            .filter(|server| server.health.may_be_used());
         if let (Err(RouteError::Yet(_)), Some(server)) = (&looked, usable)
             && !deadline.is_past()
         {
@@ -183,7 +185,7 @@ impl Topology {
         let server = cluster.server_at(&self.servers, address);
         let asking = error.kind() == redis::ErrorKind::Server(ServerErrorKind::Ask);
         if !asking {
-            server.trust();
+            server.health.confirm();
             cluster.moved(key.slot(), &server);
         }
         Some(Redirect { server, asking })

@@ -100,7 +100,7 @@ impl Sentinel {
             .arg("GET-MASTER-ADDR-BY-NAME")
             .arg(&*self.service)
             .get_packed_command();
-        connection.set_time_limit(deadline.left());
+        connection.set_deadline(deadline);
         connection.send(&question)?;
         let found: Option<(String, u16)> = redis::from_redis_value(connection.receive()?)?;
         Ok(found.map(|(host, port)| ConnectionAddr::Tcp(host, port)))
@@ -109,7 +109,7 @@ impl Sentinel {
     fn found(&self, servers: &Servers, address: ConnectionAddr) {
         let name = address.to_string();
         if let Some(master) = self.master().filter(|known| **known.name() == *name) {
-            return master.trust();
+            return master.health.confirm();
         }
         let master = servers.server(address);
         let demoted = self.master.write().replace(master);

@@ -1,27 +1,26 @@
-//! One connection to a server: whatever is asked on it is answered within its time, or fails.
+//! One connection to a server, on which every reply arrives by a deadline or fails.
 
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-use redis::{Parser, RedisError, RedisResult, Value};
+use redis::{Parser, RedisResult, Value};
 
 use crate::base::clock::Moment;
-use crate::script::{Call, Publish};
-use crate::transport::retry_action::RetryAction;
-use crate::transport::socket::Socket;
+use crate::script::Publish;
+use crate::transport::socket::{self, Socket};
 
-/// A connection that was idle for longer is opened anew: what stands between may have dropped it
-/// without a word, and finding that out costs a whole time-out.
+/// A connection that was idle for longer is replaced by a new one. A firewall or a NAT may have
+/// dropped it without notice, and each discovery of that costs a whole timeout.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// A connection in a known state. After any failure but a reply from the server it must be dropped:
-/// a late reply, or half a command, would be taken for part of the next exchange.
+/// A connection in a known state. After any failure except an error reply it must be dropped: a
+/// late reply, or half a command, would be taken for a part of the next exchange.
 pub(crate) struct Connection {
     socket: Socket,
     parser: Parser,
     used: Moment,
-    /// A reply has come on it.
+    /// A reply has arrived on it.
     established: bool,
     publish: Publish,
 }
@@ -46,17 +45,18 @@ impl Connection {
         }
     }
 
-    /// All that is sent and received from here on takes `time` at most.
-    pub(crate) fn set_time_limit(&mut self, time: Duration) {
-        self.socket.set_time_limit(time);
+    /// Sets when every send and receive from here on ends. After that moment, `receive` returns
+    /// only what has arrived already.
+    pub(crate) fn set_deadline(&mut self, deadline: Moment) {
+        self.socket.set_deadline(deadline);
     }
 
     pub(crate) fn send(&mut self, packed: &[u8]) -> RedisResult<()> {
         Ok(self.socket.write_all(packed)?)
     }
 
-    /// The next reply; an error reply is an error. What has arrived of a reply when the time is over
-    /// stays, so that one who only listens can go on listening.
+    /// Receives the next reply. An error reply is an error. The part of a reply that arrived
+    /// before the deadline is kept, so `receive` can be called again after a timeout.
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
         let reply = self.parser.parse_value(&mut self.socket)?;
         self.used = Moment::now();
@@ -64,63 +64,43 @@ impl Connection {
         reply.extract_error()
     }
 
-    /// Whether a reply has come on it. Before that, its failure can mean that the server accepted
-    /// it and closed it again, because it has too many clients.
+    /// Waits until a reply may be read from one of these connections, or the deadline has passed.
+    /// Tells for each connection whether `receive` may return something.
+    pub(crate) fn wait_readable<'c>(
+        connections: impl Iterator<Item = &'c Self>,
+        deadline: Moment,
+    ) -> RedisResult<Vec<bool>> {
+        let sockets = connections.map(|connection| &connection.socket);
+        Ok(socket::wait_readable(sockets, deadline)?)
+    }
+
+    /// True once a reply has arrived. Before that, a failure can mean that the server accepted
+    /// the connection and closed it because it has too many clients.
     pub(crate) fn is_established(&self) -> bool {
         self.established
     }
 
-    /// Whether a reply to what was sent last has begun to arrive: then the server has done it.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.socket.is_answered()
-    }
-
-    /// Runs a script by its hash, and by its source if the server does not know it. Each of the two
-    /// may take what `time` gives it then.
-    pub(crate) fn run(
-        &mut self,
-        call: &Call,
-        asking: bool,
-        time: impl Fn() -> Duration,
-    ) -> Result<Value, Broken> {
-        match self.exchange(call.by_hash(self.publish), asking, time()) {
-            Err(Broken::Receiving(error)) if RetryAction::on(&error) == RetryAction::SendSource => {
-                self.exchange(call.by_source(self.publish), asking, time())
-            }
-            reply => reply,
-        }
-    }
-
-    fn exchange(&mut self, packed: Vec<u8>, asking: bool, time: Duration) -> Result<Value, Broken> {
-        self.set_time_limit(time);
-        self.send(&if asking { self::asking(packed) } else { packed })
-            .map_err(Broken::Sending)?;
-        if asking {
-            self.receive().map_err(Broken::OutOfStep)?;
-        }
-        self.receive().map_err(Broken::Receiving)
-    }
-
-    /// How many replicas have what was written on this connection, once `wanted` have it or `budget` is
-    /// over. Asked on the connection that wrote it, because Redis counts for each apart.
+    /// Waits until `wanted` replicas have what was written on this connection, or `time` is over,
+    /// and returns how many have it. Redis counts for each connection separately. The reply has
+    /// `for_reply` more time.
     pub(crate) fn replicate(
         &mut self,
         wanted: u32,
-        budget: Duration,
+        time: Duration,
         for_reply: Duration,
     ) -> RedisResult<u32> {
-        // Zero would mean for ever.
-        let millis = budget.as_millis().max(1).to_string();
+        // Zero would mean no timeout.
+        let millis = time.as_millis().max(1).to_string();
         let wait = redis::cmd("WAIT")
             .arg(wanted)
             .arg(millis)
             .get_packed_command();
-        self.set_time_limit(budget.saturating_add(for_reply));
+        self.set_deadline(Moment::now().after(time.saturating_add(for_reply)));
         self.send(&wait)?;
         redis::from_redis_value(self.receive()?).map_err(Into::into)
     }
 
-    /// How releases are announced on it.
+    /// How releases are published on this connection.
     pub(crate) fn publish(&self) -> Publish {
         self.publish
     }
@@ -128,22 +108,4 @@ impl Connection {
     pub(crate) fn is_fresh(&self) -> bool {
         Moment::now().since(self.used) < FRESH
     }
-}
-
-/// A request for a slot that moves to the server that is asked; it gets a reply more.
-pub(crate) fn asking(request: Vec<u8>) -> Vec<u8> {
-    let mut both = redis::cmd("ASKING").get_packed_command();
-    both.extend(request);
-    both
-}
-
-/// Where an exchange failed. After `Sending`, half a request may be on its way; after `Receiving`
-/// the whole of it is.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    Sending(RedisError),
-    /// The first of two replies was an error; the second is still to come, and would be taken for that to
-    /// the next request.
-    OutOfStep(RedisError),
-    Receiving(RedisError),
 }

@@ -1,43 +1,46 @@
-//! Requests that were sent together on one connection. Their replies come in the same order.
+//! The state machine of an exchange: requests that are sent together on one connection, and their
+//! replies, which arrive in the same order.
+//!
+//! | state of a request | what comes next |
+//! |---|---|
+//! | sent by the script's hash | its reply; after NOSCRIPT it is sent again by the source |
+//! | sent by the script's source | its reply |
+//! | either, with ASKING before it | the reply to ASKING, then as above |
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::connection::{Connection, asking};
-use super::pool::Slot;
-use super::retry_action::RetryAction;
-use super::server::Server;
 use crate::base::clock::Moment;
 use crate::script::Call;
-
-/// How long a reply is waited for before the next server's is looked at.
-pub(crate) const FIRST_LOOK: Duration = Duration::from_millis(1);
-pub(crate) const LONGEST_LOOK: Duration = Duration::from_millis(16);
+use crate::transport::connection::Connection;
+use crate::transport::pool::Slot;
+use crate::transport::retry_action::RetryAction;
+use crate::transport::server::Server;
 
 /// The requests to one server that have no reply yet.
-pub(crate) struct Exchange<'s> {
-    /// The index of one of the requests; all are of one client.
-    pub(crate) place: usize,
-    pub(crate) server: &'s Arc<Server>,
-    pub(crate) slot: Slot<'s>,
+pub(crate) struct Exchange {
+    pub(crate) server: Arc<Server>,
+    pub(crate) slot: Slot,
     pub(crate) connection: Connection,
-    pub(crate) asked: Moment,
+    /// The connection was open before this exchange.
+    pub(crate) is_reused: bool,
+    /// Before the requests were sent.
+    pub(crate) sent_at: Moment,
+    /// When a reply is not waited for any longer.
+    pub(crate) reply_by: Moment,
     /// In the order in which they were sent.
     pub(crate) pending: VecDeque<Pending>,
-    /// Requests whose scripts the server does not know. They are sent again when all others have
+    /// Requests whose scripts the server does not know. They are sent again after all others have
     /// their replies.
-    unknown: VecDeque<Pending>,
-    /// The reply to the ASKING before the first of them, if that is there.
-    acknowledged: Option<RedisResult<()>>,
+    pub(crate) unknown: VecDeque<Pending>,
+    /// The reply to the ASKING before the first of them, if it has arrived.
+    asked: Option<RedisResult<()>>,
     /// The connection can be used again.
     pub(crate) is_sound: bool,
-    /// A part of a request went out, and nothing may follow it.
+    /// A part of a request was sent, and nothing may follow it.
     pub(crate) is_torn: bool,
-    /// One request was sent, with one reply.
-    is_single: bool,
     /// Requests that took a lock which replicas must confirm.
     pub(crate) taken: Vec<usize>,
 }
@@ -45,72 +48,72 @@ pub(crate) struct Exchange<'s> {
 /// A request without a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
+    /// Its index among the requests of the call.
     pub(crate) place: usize,
     /// With ASKING before it, which has a reply of its own.
-    pub(crate) asking: bool,
+    asking: bool,
     by_source: bool,
 }
 
-/// What a look for a reply found.
+/// What was received.
 pub(crate) enum Received {
     /// The reply to this request.
     Reply(usize, RedisResult<Value>),
-    /// Nothing in the time that the connection was given.
+    /// Nothing has arrived.
     Nothing,
-    /// The connection broke, and no reply comes any more.
+    /// The connection broke, and no reply will arrive.
     Broken(RedisError),
 }
 
 impl Pending {
-    pub(crate) fn new(place: usize, asking: bool) -> Self {
+    pub(crate) fn new(place: usize, asking: bool, by_source: bool) -> Self {
         Self {
             place,
             asking,
-            by_source: false,
+            by_source,
         }
     }
 
-    /// The request in bytes.
-    pub(crate) fn packed(self, call: &Call, connection: &Connection) -> Vec<u8> {
-        let packed = if self.by_source {
+    /// Appends the request in bytes.
+    fn pack(self, call: &Call, connection: &Connection, packed: &mut Vec<u8>) {
+        if self.asking {
+            packed.extend(redis::cmd("ASKING").get_packed_command());
+        }
+        packed.extend(if self.by_source {
             call.by_source(connection.publish())
         } else {
             call.by_hash(connection.publish())
-        };
-        if self.asking { asking(packed) } else { packed }
+        });
     }
 }
 
-impl<'s> Exchange<'s> {
-    /// Requests that have just been sent.
-    pub(crate) fn new(
-        place: usize,
-        server: &'s Arc<Server>,
-        slot: Slot<'s>,
-        connection: Connection,
-        asked: Moment,
+impl Exchange {
+    /// Sends these requests. The exchange comes back even if that fails: a part of the requests
+    /// may have been sent.
+    pub(crate) fn send<'c>(
+        server: Arc<Server>,
+        slot: Slot,
+        (connection, is_reused): (Connection, bool),
         pending: VecDeque<Pending>,
-    ) -> Self {
-        let is_single = pending.len() == 1 && pending.iter().all(|only| !only.asking);
-        Self {
-            place,
+        call: impl Fn(usize) -> &'c Call,
+        reply_by: Moment,
+    ) -> (Self, RedisResult<()>) {
+        let mut exchange = Self {
             server,
             slot,
             connection,
-            asked,
+            is_reused,
+            sent_at: Moment::now(),
+            reply_by,
             pending,
             unknown: VecDeque::new(),
-            is_single,
-            acknowledged: None,
+            asked: None,
             is_sound: true,
             is_torn: false,
             taken: Vec::new(),
-        }
-    }
-
-    /// Whether the server has done the only request, whose reply has begun to arrive.
-    pub(crate) fn has_begun_its_only_reply(&self) -> bool {
-        self.is_single && self.connection.is_answered()
+        };
+        let sent = exchange.send_pending(call);
+        (exchange, sent)
     }
 
     /// Whether every request has its reply.
@@ -118,13 +121,14 @@ impl<'s> Exchange<'s> {
         self.pending.is_empty() && self.unknown.is_empty()
     }
 
-    /// The next reply. Requests whose scripts the server does not know are sent again by their
-    /// sources, which may take `time`.
+    /// Receives the next reply that has arrived. When only requests are left whose scripts the
+    /// server does not know, these are sent by their sources, and have until `reply_by`.
     pub(crate) fn receive<'c>(
         &mut self,
         call: impl Fn(usize) -> &'c Call,
-        time: Duration,
+        reply_by: Moment,
     ) -> Received {
+        self.connection.set_deadline(Moment::ZERO);
         while let Some(&first) = self.pending.front() {
             let reply = self.connection.receive();
             match &reply {
@@ -134,12 +138,12 @@ impl<'s> Exchange<'s> {
                 }
                 _ => {}
             }
-            if first.asking && self.acknowledged.is_none() {
-                self.acknowledged = Some(reply.map(drop));
+            if first.asking && self.asked.is_none() {
+                self.asked = Some(reply.map(drop));
                 continue;
             }
             // If the server refused ASKING, that error is the reason.
-            let reply = match (reply, self.acknowledged.take()) {
+            let reply = match (reply, self.asked.take()) {
                 (Err(_), Some(Err(refusal))) => Err(refusal),
                 (reply, _) => reply,
             };
@@ -154,17 +158,22 @@ impl<'s> Exchange<'s> {
             });
         }
         self.pending = std::mem::take(&mut self.unknown);
-        let requests = self.pending.iter();
-        let packed: Vec<u8> = requests
-            .flat_map(|request| request.packed(call(request.place), &self.connection))
-            .collect();
-        self.connection.set_time_limit(time);
-        match self.connection.send(&packed) {
+        self.reply_by = reply_by;
+        match self.send_pending(call) {
             Ok(()) => Received::Nothing,
-            Err(error) => {
-                self.is_torn = true;
-                Received::Broken(error)
-            }
+            Err(error) => Received::Broken(error),
         }
+    }
+
+    fn send_pending<'c>(&mut self, call: impl Fn(usize) -> &'c Call) -> RedisResult<()> {
+        let mut packed = Vec::new();
+        for request in &self.pending {
+            request.pack(call(request.place), &self.connection, &mut packed);
+        }
+        self.connection.set_deadline(self.reply_by);
+        let sent = self.connection.send(&packed);
+        // The server would take what follows half a request for the rest of it.
+        self.is_torn = sent.is_err();
+        sent
     }
 }

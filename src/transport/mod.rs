@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod exchange;
+pub(crate) mod health;
 pub(crate) mod hint;
 pub(crate) mod node;
 pub(crate) mod permission;
@@ -9,7 +10,6 @@ pub(crate) mod pool;
 pub(crate) mod retry_action;
 pub(crate) mod server;
 mod socket;
-pub(crate) mod suspicion;
 pub(crate) mod tls;
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Node {
         let socket = Socket::connect(&self.address, self.entry.tls.as_ref(), time)?;
         let mut connection = Connection::new(socket, self.entry.publish());
         if !self.entry.log_in.is_empty() {
-            connection.set_time_limit(deadline.left());
+            connection.set_deadline(deadline);
             connection.send(&self.entry.log_in)?;
         }
         for _ in 0..self.entry.replies {

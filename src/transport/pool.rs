@@ -1,9 +1,9 @@
-//! The callers' connections, counted and kept by `r2d2`.
+//! The connections to one server: those of the callers, counted by `r2d2`, and the watchdog's own.
 //!
-//! What `r2d2` pools here are slots, not connections. A slot is empty until a caller fills it, in
-//! the caller's own time and with the caller's own error. So `r2d2` never does I/O: a server that
-//! hangs cannot hold `get` any longer than it is asked to wait, a failed log-in keeps its cause, and
-//! no back-off of the pool stands between a server that is back and the callers that wait for it.
+//! `r2d2` pools slots here, not connections. A slot is empty until a caller fills it, in the
+//! caller's own time and with the caller's own error. So `r2d2` never does I/O: a server that hangs
+//! cannot keep `get` longer than it is asked to wait, a failed log-in keeps its cause, and no
+//! backoff of the pool delays callers that wait for a server which is back.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -21,16 +21,25 @@ use crate::base::process::Process;
 use crate::error::{Error, Result};
 use crate::transport::connection::Connection;
 
-/// A pool of slots.
+/// The pool of one server.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slots: r2d2::Pool<Slots>,
+    shared: Arc<Shared>,
+}
+
+/// What the pool and its slots share.
+#[derive(Debug, Default)]
+struct Shared {
     /// Connections of earlier generations are not used again.
     generation: AtomicU64,
     /// Connections that callers have taken out of their slots, and may put back.
     lent: AtomicUsize,
     waiting: Mutex<Waiting>,
     returned: Condvar,
+    /// The watchdog's idle connection. Callers that use all slots delay no renewal. It has no
+    /// generation: a server that has changed its password still serves it.
+    watchdog: Mutex<Option<Connection>>,
 }
 
 /// Callers that wait for a connection, and the connections that were put back for them.
@@ -42,12 +51,13 @@ struct Waiting {
     idle: Vec<Connection>,
 }
 
-/// Room for one connection. Whoever uses the connection takes it out and puts it back only after a
-/// clear reply, so that neither a failure nor a panic can leave one in an unknown state behind.
+/// Room for one connection. Its user takes the connection out, and puts it back only after a clear
+/// reply, so that neither a failure nor a panic leaves a connection in an unknown state.
 #[derive(Debug)]
-pub(crate) struct Slot<'a> {
-    cell: PooledConnection<Slots>,
-    pool: &'a Pool,
+pub(crate) struct Slot {
+    /// `None`: the watchdog's.
+    cell: Option<PooledConnection<Slots>>,
+    pool: Arc<Shared>,
     generation: u64,
     /// Its connection counts among those that are lent.
     lent: bool,
@@ -99,22 +109,19 @@ impl Pools {
             .build_unchecked(Slots);
         Pool {
             slots,
-            generation: AtomicU64::default(),
-            lent: AtomicUsize::default(),
-            waiting: Mutex::default(),
-            returned: Condvar::new(),
+            shared: Arc::default(),
         }
     }
 }
 
 impl Pool {
-    /// A slot, at most `timeout` from now; with an open connection if an idle slot has one.
+    /// Waits for a slot, for at most `timeout`. It has an open connection if an idle slot has one.
     ///
     /// `r2d2` hands out the slot that was returned last. After a failed opening that slot is empty,
-    /// so the idle ones below it are checked too.
-    pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot<'_>, r2d2::Error> {
+    /// so the idle ones below it are checked, too.
+    pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot, r2d2::Error> {
         let mut cell = self.slots.get_timeout(timeout)?;
-        let generation = self.generation.load(Ordering::Acquire);
+        let generation = self.shared.generation();
         // Given back before the slot that is used, which is then on top of them.
         let mut empty = Vec::new();
         while !cell.is_open(generation) {
@@ -125,16 +132,32 @@ impl Pool {
             }
         }
         Ok(Slot {
-            cell,
-            pool: self,
+            cell: Some(cell),
+            pool: Arc::clone(&self.shared),
             generation,
             lent: false,
         })
     }
 
-    /// No connection that is open now is used for another request.
-    pub(crate) fn distrust(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
+    /// The slot of the watchdog, which is never waited for.
+    pub(crate) fn watchdog_slot(&self) -> Slot {
+        Slot {
+            cell: None,
+            pool: Arc::clone(&self.shared),
+            generation: self.shared.generation(),
+            lent: false,
+        }
+    }
+
+    /// Uses no connection of a caller that is open now for another request.
+    pub(crate) fn drop_connections(&self) {
+        self.shared.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 }
 
@@ -149,30 +172,36 @@ impl fmt::Debug for Pools {
 impl Drop for Pools {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Its end would ask a thread that is not here, under a mutex that may be locked for ever.
+            // Its end would notify a thread that the child does not have, under a mutex that may
+            // stay locked.
             std::mem::forget(Arc::clone(&self.thread));
         }
     }
 }
 
-impl Slot<'_> {
+impl Slot {
+    /// Takes out the open connection, if there is one.
     pub(crate) fn take(&mut self) -> Option<Connection> {
-        let (_, connection) = self.cell.0.take()?;
+        let Some(cell) = &mut self.cell else {
+            let idle = self.pool.watchdog.lock().take();
+            return idle.filter(Connection::is_fresh);
+        };
+        let (_, connection) = cell.0.take()?;
         self.lend();
         Some(connection)
     }
 
     /// An open connection for a caller that could not open one: that of this slot, or the next
-    /// connection that another caller puts back within `time`. `None` at once if no caller has one,
-    /// or if none is of use any more.
+    /// connection that another caller puts back within `time`. `None` at once if no caller has
+    /// one, or if they are not used any more.
     pub(crate) fn another(&mut self, time: Duration) -> Option<Connection> {
-        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+        if self.generation != self.pool.generation() {
             return None;
         }
         if let Some(connection) = self.take() {
             return Some(connection);
         }
-        if self.pool.lent.load(Ordering::Relaxed) == 0 {
+        if self.cell.is_none() || self.pool.lent.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let end = Moment::now().after(time);
@@ -189,9 +218,15 @@ impl Slot<'_> {
         Some(connection)
     }
 
+    /// Puts back a connection on which every request has its reply.
     pub(crate) fn put(&mut self, connection: Connection) {
+        let Some(cell) = &mut self.cell else {
+            let outdated = self.pool.watchdog.lock().replace(connection);
+            drop(outdated);
+            return;
+        };
         // A connection of an earlier generation is closed now, and not kept idle.
-        if self.generation != self.pool.generation.load(Ordering::Acquire) {
+        if self.generation != self.pool.generation() {
             return;
         }
         let mut waiting = self.pool.waiting.lock();
@@ -200,7 +235,7 @@ impl Slot<'_> {
             self.pool.returned.notify_one();
         } else {
             drop(waiting);
-            self.cell.0 = Some((self.generation, connection));
+            cell.0 = Some((self.generation, connection));
         }
     }
 
@@ -210,7 +245,7 @@ impl Slot<'_> {
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
         if self.lent {
             self.pool.lent.fetch_sub(1, Ordering::Relaxed);

@@ -105,14 +105,14 @@ impl RetryAction {
     }
 
     /// Whether the other connections to the server are of no use either, by what happened to one.
-    pub(crate) fn condemns_all(self) -> bool {
+    pub(crate) fn drops_all_connections(self) -> bool {
         matches!(self, Self::Reconnect | Self::Forget)
     }
 }
 
 impl RetryAction {
     /// Whether another server may have the locks of this one by now.
-    pub(crate) fn doubts_server(self, error: &RedisError) -> bool {
+    pub(crate) fn invalidates_route(self, error: &RedisError) -> bool {
         let kind = match error.kind() {
             ErrorKind::Server(kind) => Some(kind),
             _ => None,

@@ -8,13 +8,17 @@ use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 use redis::ConnectionAddr;
-use redis::io::tcp::socket2::{self, Domain, SockAddr, TcpKeepalive, Type};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
 use crate::transport::tls::{Session, Tls};
 
-/// Sockets take no time-out of zero.
+/// Connecting takes no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The longest single wait for a socket. Every system accepts it, and a longer one is repeated.
+const LONGEST_POLL: Duration = Duration::from_secs(3600);
 
 /// How TLS begins when it says that it ends: an alert, of any version. No reply of Redis begins so.
 const ALERT: &[u8] = &[0x15, 0x03];
@@ -23,26 +27,17 @@ const ALERT: &[u8] = &[0x15, 0x03];
 pub(crate) struct Socket {
     bytes: Bytes,
     tls: Option<Session>,
-    /// Something was read since the last write. What TLS says to itself does not count: a server may
-    /// send its tickets while it has not read the request.
-    answered: bool,
     /// Nothing was read yet, and it may turn out that the server wants TLS.
     in_doubt: bool,
 }
 
-/// What goes over the connection, as it is.
+/// The bytes on the network, below TLS. The socket does not block: an operation polls until its
+/// deadline.
 #[derive(Debug)]
 struct Bytes {
     socket: socket2::Socket,
     deadline: Moment,
-    reading: Armed,
-    writing: Armed,
 }
-
-/// The time-out that the system was told. Telling it costs a system call, so it is told anew only if it
-/// would end too late; if it ends too early, the operation is begun again.
-#[derive(Debug, Default)]
-struct Armed(Duration);
 
 impl Socket {
     /// Connects within `time`, which the addresses of a host and the handshake of TLS share. The look-up of
@@ -64,19 +59,41 @@ impl Socket {
         Ok(Self {
             bytes,
             tls: session,
-            answered: false,
             in_doubt: tls.is_none() && matches!(address, ConnectionAddr::Tcp(..)),
         })
     }
 
-    /// Whether anything came since the last that was written.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.answered
+    /// Every read and write from here on ends by `deadline`. After that, a read returns only what
+    /// has arrived already.
+    pub(crate) fn set_deadline(&mut self, deadline: Moment) {
+        self.bytes.deadline = deadline;
     }
+}
 
-    /// All that is read and written from here on ends within `time` from now.
-    pub(crate) fn set_time_limit(&mut self, time: Duration) {
-        self.bytes.deadline = Moment::now().after(time.max(SHORTEST));
+/// Waits until there is something to read on one of these sockets, or the deadline has passed.
+/// Tells for each socket whether a read may return something.
+pub(crate) fn wait_readable<'s>(
+    sockets: impl Iterator<Item = &'s Socket>,
+    deadline: Moment,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> = sockets
+        .map(|socket| PollFd::new(&socket.bytes.socket, PollFlags::IN))
+        .collect();
+    wait(&mut polled, deadline)?;
+    Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
+}
+
+/// Waits for one of these events until the deadline; false if none came.
+fn wait(polled: &mut [PollFd<'_>], deadline: Moment) -> io::Result<bool> {
+    loop {
+        let left = deadline.left();
+        let time = Timespec::try_from(left.min(LONGEST_POLL)).map_err(io::Error::other)?;
+        match poll(polled, Some(&time)) {
+            Ok(0) if left > LONGEST_POLL => {}
+            Ok(count) => return Ok(count > 0),
+            Err(error) if error == rustix::io::Errno::INTR => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -90,7 +107,7 @@ impl Bytes {
                 for (place, &address) in addresses.iter().enumerate() {
                     let untried = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
                     match Self::connect_tcp(address.into(), deadline.left() / untried) {
-                        Ok(socket) => return Ok(Self::new(socket)),
+                        Ok(socket) => return Self::new(socket),
                         Err(error) => failure = error,
                     }
                 }
@@ -101,7 +118,7 @@ impl Bytes {
                 // This is what bounds the connecting, too.
                 socket.set_write_timeout(Some(time.max(SHORTEST)))?;
                 socket.connect(&SockAddr::unix(path)?)?;
-                Ok(Self::new(socket))
+                Self::new(socket)
             }
             other => Err(unsupported(other)),
         }
@@ -116,12 +133,34 @@ impl Bytes {
         Ok(socket)
     }
 
-    fn new(socket: socket2::Socket) -> Self {
-        Self {
+    fn new(socket: socket2::Socket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
             socket,
             deadline: Moment::ZERO,
-            reading: Armed::default(),
-            writing: Armed::default(),
+        })
+    }
+
+    /// Waits for `event` until the deadline, and then does `operation`; again, if it did nothing.
+    fn until_deadline(
+        &self,
+        event: PollFlags,
+        mut operation: impl FnMut(&socket2::Socket) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let is_last = self.deadline.is_past();
+            if !is_last {
+                wait(&mut [PollFd::new(&self.socket, event)], self.deadline)?;
+            }
+            match operation(&self.socket) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if is_last {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
+                done => return done,
+            }
         }
     }
 }
@@ -148,61 +187,22 @@ fn unsupported(address: &ConnectionAddr) -> io::Error {
     )
 }
 
-impl Armed {
-    /// Does `operation`, again if it ends before the deadline with nothing done.
-    fn until(
-        &mut self,
-        deadline: Moment,
-        arm: impl Fn(Duration) -> io::Result<()>,
-        mut operation: impl FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        loop {
-            let left = deadline.left();
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let tolerance = left / 16 + SHORTEST;
-            if self.0.is_zero() || self.0 > left + tolerance {
-                self.arm(left, &arm)?;
-            }
-            match operation() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    self.arm(deadline.left(), &arm)?;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    fn arm(&mut self, time: Duration, arm: impl Fn(Duration) -> io::Result<()>) -> io::Result<()> {
-        let time = time.max(SHORTEST);
-        arm(time)?;
-        self.0 = time;
-        Ok(())
-    }
-}
-
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match &mut self.tls {
             Some(tls) => tls.read(&mut self.bytes, buffer),
             None => self.bytes.read(buffer),
         };
-        if std::mem::take(&mut self.in_doubt) {
+        let is_over = matches!(&read, Err(error) if error.kind() == ErrorKind::TimedOut);
+        if !is_over && std::mem::take(&mut self.in_doubt) {
             speaks_tls(&read, buffer)?;
         }
-        let read = read?;
-        self.answered |= read > 0;
-        Ok(read)
+        read
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.answered = false;
         match &mut self.tls {
             Some(tls) => tls.write(&mut self.bytes, bytes),
             None => self.bytes.write(bytes),
@@ -216,23 +216,17 @@ impl Write for Socket {
 
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut socket = &self.socket;
-        self.reading.until(
-            self.deadline,
-            |time| self.socket.set_read_timeout(Some(time)),
-            || socket.read(buffer),
-        )
+        self.until_deadline(PollFlags::IN, |mut socket| socket.read(buffer))
     }
 }
 
 impl Write for Bytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut socket = &self.socket;
-        self.writing.until(
-            self.deadline,
-            |time| self.socket.set_write_timeout(Some(time)),
-            || socket.write(bytes),
-        )
+        // What goes out late could be executed late.
+        if self.deadline.is_past() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.until_deadline(PollFlags::OUT, |mut socket| socket.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

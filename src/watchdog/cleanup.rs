@@ -23,7 +23,7 @@ impl WatchdogThread {
             .iter()
             .map(|(_, count)| (&count.key, count.call()))
             .collect();
-        let replies = self.batch_client.ask_by_source(&requests, until);
+        let replies = self.batch_client.request_by_source(requests, until);
         for ((target, count), (reply, _)) in counts.iter().zip(replies) {
             let verdict = reply.and_then(|reply| script::verdict(&reply));
             if matches!(verdict, Ok(Verdict::Done)) {
@@ -42,13 +42,13 @@ impl WatchdogThread {
     ) {
         let (now, later): (Vec<_>, Vec<_>) = orphans
             .into_iter()
-            .partition(|orphan| !after_renewals || !self.batch_client.is_cut_off(&orphan.key));
+            .partition(|orphan| !after_renewals || !self.batch_client.is_unresponsive(&orphan.key));
         later.into_iter().for_each(|orphan| self.postpone(orphan));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()
             .map(|orphan| (&orphan.key, script::release(&orphan.key, &orphan.owner)))
             .collect();
-        let replies = self.batch_client.ask_by_source(&requests, until);
+        let replies = self.batch_client.request_by_source(requests, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}

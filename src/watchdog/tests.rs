@@ -3,6 +3,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
+use crate::request::RedisClient;
 use crate::script::Verdict;
 use crate::topology::Topology;
 
@@ -63,9 +64,11 @@ impl Renew for Nested {
 #[test]
 fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
-    let topology = Topology::new(&config.validate().unwrap()).unwrap();
+    let config = config.validate().unwrap();
+    let topology = Topology::new(&config).unwrap();
+    let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
-    let batch_client = BatchClient::new(Arc::new(topology), Arc::clone(&observer));
+    let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
     let shared = Arc::<Shared>::default();
     let thread =
         thread::WatchdogThread::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);

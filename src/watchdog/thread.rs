@@ -188,7 +188,7 @@ impl WatchdogThread {
             .collect();
         let counters = &self.observer.counters;
         counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.batch_client.ask(&requests, until);
+        let replies = self.batch_client.request(requests, until);
         let mut again = Vec::new();
         let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {

@@ -44,7 +44,7 @@ impl Terminal {
     /// (`leasehold run .. | less`), and may need the terminal: then the job gets it when it asks.
     pub(super) fn offer(&mut self, job: Pid) {
         self.wanted = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        self.set_time_limit(job);
+        self.give(job);
     }
 
     /// The job asks for it.
@@ -53,7 +53,7 @@ impl Terminal {
     }
 
     /// Gives it to a job that uses it.
-    pub(super) fn set_time_limit(&mut self, job: Pid) {
+    pub(super) fn give(&mut self, job: Pid) {
         if !self.wanted || !self.is_ours() {
             return;
         }

@@ -256,7 +256,7 @@ impl Vigil<'_> {
             return;
         }
         if let Some(terminal) = &mut self.terminal {
-            terminal.set_time_limit(self.job.group());
+            terminal.give(self.job.group());
         }
         self.job.signal(Signal::SIGCONT);
     }

@@ -212,7 +212,8 @@ impl<'a> MajorityAcquire<'a> {
     fn listen(&mut self) {
         for (at, lock) in self.lock.locks.iter().enumerate() {
             let (subscriber, listener) = (&lock.core.subscriber, &mut self.listeners[at]);
-            let is_wanted = self.held_at.contains(&at) && !lock.core.redis.is_suspect();
+            let is_wanted =
+                self.held_at.contains(&at) && !lock.core.redis.is_unresponsive(&lock.key);
             let is_of_use = |l: &Listener| is_wanted && subscriber.is_in_place(l, &lock.key);
             if !listener.as_ref().is_some_and(is_of_use) {
                 *listener = None;

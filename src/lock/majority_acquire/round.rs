@@ -11,7 +11,7 @@ use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
 use crate::lease::drift;
 use crate::local::{Grant, Hold, QueueEntry, Quorum};
-use crate::lock::acquire::{release_orphan, start_hold, undo_lost_copies};
+use crate::lock::acquire::{owner_of_next_copy, release_orphan, start_hold, undo_lost_copies};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::ticket::confirm_soon;
@@ -111,8 +111,13 @@ impl MajorityAcquire<'_> {
             needed: self.lock.needed(),
             is_good: |reply| matches!(reply, Value::Nil),
         };
-        let results = broadcast(&requests, enough, self.budget);
-        for ((at, owner), result) in requested.into_iter().zip(results) {
+        let mut owners: Vec<OwnerId> = requested.iter().map(|(_, owner)| owner.clone()).collect();
+        let next_call = |index: usize| {
+            owners[index] = owner_of_next_copy(&owners[index]);
+            Some(request(&(requested[index].0, owners[index].clone())).call)
+        };
+        let results = broadcast(&requests, enough, next_call, self.budget);
+        for ((&(at, _), owner), result) in requested.iter().zip(owners).zip(results) {
             let lock = &self.lock.locks[at];
             let terms = self.terms[at];
             let reply = match result {
@@ -124,16 +129,22 @@ impl MajorityAcquire<'_> {
                 }
             };
             match script::attempt(&reply.reply) {
-                Ok(Attempt::Taken(token)) => replies.granted.push((
-                    at,
-                    Grant {
+                Ok(Attempt::Taken(token)) => {
+                    let (owner, older) = owner.split();
+                    if let Some(older) = older {
+                        let release = script::release(&lock.key, &older);
+                        reply.lost_copies.compensate(&release);
+                    }
+                    let grant = Grant {
                         owner,
                         asked: reply.asked,
                         terms,
                         token,
-                    },
-                )),
+                    };
+                    replies.granted.push((at, grant));
+                }
                 Ok(Attempt::Held(millis)) => {
+                    undo_lost_copies(&lock.core, &lock.key, owner, terms, reply.lost_copies);
                     let left = millis.map_or(POLL, Duration::from_millis);
                     replies.held.push((left, at));
                 }
@@ -198,7 +209,7 @@ impl MajorityAcquire<'_> {
             needed: requests.len(),
             is_good: |_| true,
         };
-        let results = broadcast(&requests, enough, self.budget);
+        let results = broadcast(&requests, enough, |_| None, self.budget);
         for ((at, grant), result) in granted.into_iter().zip(results) {
             if result.is_err() {
                 let lock = &self.lock.locks[at];

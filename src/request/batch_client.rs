@@ -1,0 +1,123 @@
+//! The way to Redis for the watchdog: many requests at once, on connections of its own.
+
+use std::sync::Arc;
+
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+
+use super::attempt::{Attempt, Purpose};
+use super::client::RedisClient;
+use super::state::{Failure, Request, RequestState};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::observe::Observer;
+use crate::script::Call;
+use crate::transport::retry_action::RetryAction;
+
+/// Sends the requests of one thread, those to one server together. A server that does not reply
+/// costs the others nothing once it is connected, and at most a share of the time before.
+#[derive(Debug)]
+pub(crate) struct BatchClient {
+    redis: Arc<RedisClient>,
+    observer: Arc<Observer>,
+    /// The servers that did not reply to the last request of this client.
+    unreached: Vec<Arc<str>>,
+}
+
+/// A reply or why there is none, and the moment before the request was sent.
+pub(crate) type Replied = (RedisResult<Value>, Moment);
+
+impl BatchClient {
+    pub(crate) fn new(redis: Arc<RedisClient>, observer: Arc<Observer>) -> Self {
+        Self {
+            redis,
+            observer,
+            unreached: Vec::new(),
+        }
+    }
+
+    /// Sends all requests, each about one lock, and waits for the replies until `until`.
+    pub(crate) fn request(
+        &mut self,
+        requests: Vec<(&LockKey, Call)>,
+        until: Moment,
+    ) -> Vec<Replied> {
+        self.attempt(requests, false, until)
+    }
+
+    /// Sends all requests, each about one lock, and waits for the replies until `until`. They are
+    /// rare, so they carry the sources of their scripts: none is sent a second time.
+    pub(crate) fn request_by_source(
+        &mut self,
+        requests: Vec<(&LockKey, Call)>,
+        until: Moment,
+    ) -> Vec<Replied> {
+        self.attempt(requests, true, until)
+    }
+
+    fn attempt(
+        &mut self,
+        requests: Vec<(&LockKey, Call)>,
+        by_source: bool,
+        until: Moment,
+    ) -> Vec<Replied> {
+        let redis = Arc::clone(&self.redis);
+        let requests: Vec<Request<'_>> = requests
+            .into_iter()
+            .map(|(lock, call)| Request {
+                client: &redis,
+                lock,
+                call,
+            })
+            .collect();
+        let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
+        for state in &mut states {
+            state.by_source = by_source;
+        }
+        Attempt::new(&mut states, None, Purpose::Watchdog, until).run();
+        let replied = states.into_iter().map(|state| self.finish(state));
+        replied.collect()
+    }
+
+    fn finish(&mut self, state: RequestState<'_>) -> Replied {
+        let is_reply = match &state.outcome {
+            Some(Err(Failure::Redis(error))) => RetryAction::is_reply(error),
+            outcome => matches!(outcome, Some(Ok(_))),
+        };
+        if let Some(server) = &state.server {
+            let known = self.unreached.iter().position(|name| name == server.name());
+            match (is_reply, known) {
+                (true, Some(place)) => {
+                    self.unreached.swap_remove(place);
+                    self.observer.reconnected(server.name());
+                }
+                (false, None) => self.unreached.push(Arc::clone(server.name())),
+                _ => {}
+            }
+        }
+        let cause = match state.outcome {
+            Some(Ok((reply, asked))) => return (Ok(reply), asked),
+            Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
+            Some(Err(Failure::NoServer(cause))) => cause.to_string(),
+            Some(Err(Failure::Final(error))) => error.to_string(),
+            Some(Err(Failure::NoSlot)) | None => "it was not sent in time".into(),
+        };
+        let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
+        (Err(error), Moment::NEVER)
+    }
+
+    /// Whether the server that has the lock, as far as is known, did not reply to the last request.
+    pub(crate) fn is_unresponsive(&self, key: &LockKey) -> bool {
+        let server = self.redis.topology.known(key);
+        server.is_none_or(|server| server.health.is_unresponsive())
+    }
+
+    /// Locks with the same number may share a request.
+    pub(crate) fn batch(&self, key: &LockKey) -> u16 {
+        self.redis.topology.batch(key)
+    }
+
+    /// The server that has the lock, as far as is known: for messages.
+    pub(crate) fn name(&self, key: &LockKey) -> Arc<str> {
+        self.redis.name(key)
+    }
+}

@@ -1,0 +1,162 @@
+//! The way to Redis for the threads that call the client: its settings, and the errors of its calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisError, RedisResult};
+
+use crate::base::call_budget::{CallBudget, GRACE};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::config::Config;
+use crate::error::{Cause, Error};
+use crate::script;
+use crate::topology::Topology;
+use crate::transport::connection::Connection;
+use crate::transport::health::Health;
+use crate::transport::retry_action::RetryAction;
+use crate::transport::server::Server;
+
+/// The longest time for a message that only saves other threads time.
+const HINT_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The way to Redis for the threads that call the client.
+#[derive(Debug)]
+pub(crate) struct RedisClient {
+    pub(super) topology: Arc<Topology>,
+    pub(super) pool_timeout: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) command_timeout: Duration,
+    pub(super) min_replicas: Option<(u32, Duration)>,
+    /// Whether look-ups succeed, while no server of the deployment is known.
+    look_ups: Health,
+}
+
+impl RedisClient {
+    pub(crate) fn new(config: &Config, topology: Arc<Topology>) -> Self {
+        Self {
+            topology,
+            pool_timeout: config.pool_timeout,
+            connect_timeout: config.connect_timeout,
+            command_timeout: config.command_timeout,
+            min_replicas: config.min_replicas,
+            look_ups: Health::default(),
+        }
+    }
+
+    /// The server that has the lock, as far as is known: for messages, and to tell one from another.
+    pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
+        self.topology.name(lock)
+    }
+
+    /// The addresses that the user gave, without credentials: for messages.
+    pub(crate) fn deployment(&self) -> Arc<str> {
+        self.topology.deployment()
+    }
+
+    /// Whether the server that has the lock did not reply to the last request.
+    pub(crate) fn is_unresponsive(&self, lock: &LockKey) -> bool {
+        self.health(lock, Health::is_unresponsive)
+    }
+
+    /// The health of the server that has the lock, or had it last.
+    pub(super) fn health<T>(&self, lock: &LockKey, read: impl FnOnce(&Health) -> T) -> T {
+        match self.topology.last_known(lock) {
+            Some(server) => read(&server.health),
+            None => read(&self.look_ups),
+        }
+    }
+
+    /// Waits until enough replicas have what was written on this connection. If there are too few,
+    /// returns how many have it.
+    pub(super) fn replicate(
+        &self,
+        connection: &mut Connection,
+        until: Moment,
+    ) -> RedisResult<Option<u32>> {
+        let Some((wanted, time)) = self.min_replicas else {
+            return Ok(None);
+        };
+        let left = until.left();
+        let time = time.min(left);
+        // The reply to a WAIT that ends with the call is under way then.
+        let for_reply = self.command_timeout.min((left - time).max(GRACE));
+        let confirmed = connection.replicate(wanted, time, for_reply)?;
+        Ok((confirmed < wanted).then_some(confirmed))
+    }
+
+    /// Announces a release at the server from which the lock is migrating, because waiting threads
+    /// may still listen there.
+    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, reply_by: Moment) {
+        let time = HINT_TIMEOUT.min(reply_by.left());
+        let command = from.node.publish().command();
+        let _ = self.publish(from, command, lock.channel(), "0", time);
+    }
+
+    /// Publishes a message by this command at the server, once and within `time`.
+    pub(crate) fn publish(
+        &self,
+        server: &Server,
+        command: &str,
+        channel: &str,
+        text: &str,
+        time: Duration,
+    ) -> RedisResult<()> {
+        let deadline = Moment::now().after(time);
+        let slot = server.pool.slot(self.pool_timeout.min(time));
+        let mut slot = slot.map_err(std::io::Error::other)?;
+        let mut connection = match slot.take() {
+            Some(idle) => idle,
+            None => server
+                .node
+                .open(self.connect_timeout.min(deadline.left()))?,
+        };
+        let message = redis::cmd(command)
+            .arg(channel)
+            .arg(text)
+            .get_packed_command();
+        connection.set_deadline(deadline.min(Moment::now().after(self.command_timeout)));
+        connection.send(&message)?;
+        connection.receive()?;
+        slot.put(connection);
+        Ok(())
+    }
+
+    /// The error of a call that ran out of time for an answer.
+    pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
+        Error::Unavailable {
+            lock: lock.name().into(),
+            node: self.topology.name(lock).as_ref().into(),
+            waited: budget.elapsed(),
+            cause,
+        }
+    }
+
+    /// The error of a lock that too few replicas have.
+    pub(crate) fn too_few_replicas(&self, lock: &LockKey, confirmed: u32) -> Error {
+        Error::TooFewReplicas {
+            lock: lock.name().into(),
+            node: self.topology.name(lock).as_ref().into(),
+            wanted: self.min_replicas.map_or(0, |(wanted, _)| wanted),
+            confirmed,
+        }
+    }
+
+    /// The error of a reply that Redis should not have given.
+    pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
+        let node = self.topology.name(lock).as_ref().into();
+        match RetryAction::on(&error) {
+            RetryAction::WrongType => Error::WrongType {
+                lock: lock.name().into(),
+                node,
+                found: script::found(lock, &error),
+            },
+            _ => Error::Redis {
+                lock: lock.name().into(),
+                node,
+                hint: self.topology.role().hint(&error),
+                cause: error.into(),
+            },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Which server each request goes to.
+
+use std::sync::Arc;
+
+use super::attempt::Attempt;
+use super::client::RedisClient;
+use super::state::{Failure, Request};
+use crate::transport::health::Health;
+use crate::transport::server::Server;
+
+/// Requests of one client to one server.
+pub(super) struct Group {
+    pub(super) places: Vec<usize>,
+    pub(super) server: Arc<Server>,
+}
+
+impl<'q> Attempt<'_, 'q> {
+    /// Groups the requests by server. A request that cannot be sent gets its outcome here.
+    pub(super) fn groups(&mut self) -> Vec<Group> {
+        let skipped = self.skipped();
+        let mut groups = Vec::new();
+        let mut unknown = Vec::new();
+        for place in 0..self.requests.len() {
+            let state = &self.requests[place];
+            let Request { client, lock, .. } = state.request;
+            if state.outcome.is_some() {
+                continue;
+            }
+            if skipped.get(place) == Some(&true) {
+                let cause = "the circuit breaker skips the server, which did not reply lately";
+                self.fail(place, Failure::NoServer(cause.into()));
+                continue;
+            }
+            if let Err(error) = client.topology.check(lock) {
+                self.fail(place, Failure::Final(error));
+                continue;
+            }
+            let server = match &state.redirect {
+                Some(to) => Some(Arc::clone(&to.server)),
+                None => client.topology.known(lock),
+            };
+            match server {
+                Some(server) => self.add(&mut groups, place, server),
+                None => unknown.push(place),
+            }
+        }
+        self.look_up(&unknown, &mut groups);
+        groups
+    }
+
+    /// The circuit breaker: which requests are not sent, because their servers did not reply
+    /// lately and enough others remain.
+    fn skipped(&self) -> Vec<bool> {
+        let Some(enough) = self.enough else {
+            return Vec::new();
+        };
+        let skips = |request: &Request<'_>| request.client.health(request.lock, Health::skips);
+        let requests = self.requests.iter();
+        let skipped: Vec<bool> = requests
+            .map(|state| state.outcome.is_none() && skips(state.request))
+            .collect();
+        let spare = self.requests.len().saturating_sub(enough.needed);
+        if skipped.iter().filter(|&&skipped| skipped).count() <= spare {
+            skipped
+        } else {
+            Vec::new()
+        }
+    }
+
+    pub(super) fn add(&self, groups: &mut Vec<Group>, place: usize, server: Arc<Server>) {
+        let client = self.client(place);
+        let group = groups.iter_mut().find(|group| {
+            group.server.name() == server.name()
+                && std::ptr::eq(self.client(group.places[0]), client)
+        });
+        match group {
+            Some(group) => group.places.push(place),
+            None => groups.push(Group {
+                places: vec![place],
+                server,
+            }),
+        }
+    }
+
+    /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
+    /// repeated.
+    fn look_up(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
+        let mut clients: Vec<&'q RedisClient> = Vec::new();
+        for client in unknown.iter().map(|&place| self.client(place)) {
+            if clients.iter().all(|known| !std::ptr::eq(*known, client)) {
+                clients.push(client);
+            }
+        }
+        for (tried, client) in clients.iter().enumerate() {
+            let mut failed: Option<String> = None;
+            for &place in unknown {
+                if !std::ptr::eq(self.client(place), *client) {
+                    continue;
+                }
+                if let Some(cause) = &failed {
+                    let cause = cause.clone().into();
+                    self.fail(place, Failure::NoServer(cause));
+                    continue;
+                }
+                let lock = self.requests[place].request.lock;
+                let at_hand = groups.iter().map(|group| group.places.len()).sum();
+                let time = self.share(place, clients.len() - tried, at_hand);
+                match client.topology.server(lock, time) {
+                    Ok(server) => self.add(groups, place, server),
+                    Err(error) => {
+                        failed = Some(error.to_string());
+                        let failure = Failure::of_route(lock, error);
+                        if matches!(failure, Failure::NoServer(_)) {
+                            client.health(lock, Health::unanswered);
+                        }
+                        self.fail(place, failure);
+                    }
+                }
+            }
+        }
+    }
+}

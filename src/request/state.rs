@@ -1,0 +1,202 @@
+//! A request, and what has come of it so far.
+
+use std::sync::Arc;
+
+use redis::{RedisError, Value};
+
+use super::client::RedisClient;
+use super::reply::{LostCopies, NoReply, Reply};
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::error::{Cause, Error};
+use crate::script::Call;
+use crate::topology::{Redirect, RouteError};
+use crate::transport::retry_action::RetryAction;
+use crate::transport::server::Server;
+use crate::transport::tls::{HandshakeTimeout, is_caused_by};
+
+/// One request to the server of one client that has the lock.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) client: &'a RedisClient,
+    pub(crate) lock: &'a LockKey,
+    pub(crate) call: Call,
+}
+
+/// The number of good replies after which the others are not needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    pub(crate) needed: usize,
+    pub(crate) is_good: fn(&Value) -> bool,
+}
+
+/// Why one attempt brought no reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    NoSlot,
+    NoServer(Cause),
+    Redis(RedisError),
+    /// Another attempt would fail, too.
+    Final(Error),
+}
+
+impl Failure {
+    pub(super) fn of_route(lock: &LockKey, error: RouteError) -> Self {
+        match error {
+            RouteError::Yet(cause) => Self::NoServer(cause),
+            RouteError::Refused { node, cause, hint } => Self::Final(Error::Redis {
+                lock: lock.name().into(),
+                node: node.as_ref().into(),
+                cause,
+                hint,
+            }),
+            RouteError::Ever(error) => Self::Final(error),
+        }
+    }
+}
+
+/// A request, and what has come of it so far.
+pub(super) struct RequestState<'q> {
+    pub(super) request: &'q Request<'q>,
+    /// Sends the source of the script, and not its hash.
+    pub(super) by_source: bool,
+    /// Replaces the request's own call after a copy of that got no reply.
+    pub(super) newer: Option<Call>,
+    /// The server that it was sent to last.
+    pub(super) server: Option<Arc<Server>>,
+    /// The target of the last redirection, and the server that redirected.
+    pub(super) redirect: Option<Redirect>,
+    pub(super) redirected_by: Option<Arc<Server>>,
+    /// How often it was redirected since the last pause.
+    pub(super) redirections: u32,
+    pub(super) lost_copies: LostCopies,
+    /// Too few replicas have the lock: this many.
+    pub(super) unreplicated: Option<u32>,
+    /// The connection of the last copy was cut while it was idle, or with that copy on it.
+    pub(super) is_stale: bool,
+    /// What the last attempt brought: the reply, and when it was asked for. A request without an
+    /// outcome is still to be sent.
+    pub(super) outcome: Option<Result<(Value, Moment), Failure>>,
+    /// Why earlier attempts failed.
+    cause: Option<Cause>,
+}
+
+impl<'q> RequestState<'q> {
+    pub(super) fn new(request: &'q Request<'q>) -> Self {
+        Self {
+            request,
+            by_source: false,
+            newer: None,
+            server: None,
+            redirect: None,
+            redirected_by: None,
+            redirections: 0,
+            lost_copies: LostCopies::default(),
+            unreplicated: None,
+            is_stale: false,
+            outcome: None,
+            cause: None,
+        }
+    }
+
+    pub(super) fn call(&self) -> &Call {
+        self.newer.as_ref().unwrap_or(&self.request.call)
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.redirect.as_ref().is_some_and(|to| to.asking)
+    }
+
+    pub(super) fn may_be_repeated(&self) -> bool {
+        self.call().is_repeatable() || !self.lost_copies.is_ambiguous()
+    }
+
+    /// Keeps an outcome that another attempt would not change, else only its cause.
+    pub(super) fn settle(&mut self) {
+        self.redirections = 0;
+        let failure = match self.outcome.take() {
+            Some(Err(failure)) => failure,
+            outcome => {
+                self.outcome = outcome;
+                return;
+            }
+        };
+        match failure {
+            Failure::NoServer(cause) => self.cause = Some(cause),
+            Failure::NoSlot => {
+                let cause = || "all connections of the pool are in use".into();
+                self.cause.get_or_insert_with(cause);
+            }
+            // An earlier error reply says more than a timeout.
+            Failure::Redis(error) if error.is_timeout() => {
+                self.cause
+                    .get_or_insert_with(|| timeout_cause(&error).into());
+            }
+            Failure::Redis(error) if self.is_worth_another(&error) => {
+                self.cause = Some(Box::new(error));
+            }
+            Failure::Redis(error) => {
+                let Request { client, lock, .. } = self.request;
+                self.outcome = Some(Err(Failure::Final(client.refusal(lock, error))));
+            }
+            Failure::Final(error) => self.outcome = Some(Err(Failure::Final(error))),
+        }
+    }
+
+    /// Whether another attempt may have a reply. A redirection without a known target is final:
+    /// the server belongs to a cluster, but the client was not built for one.
+    fn is_worth_another(&self, error: &RedisError) -> bool {
+        match RetryAction::on(error) {
+            RetryAction::Redirect => self.redirect.is_some(),
+            action => action.asks_again(),
+        }
+    }
+
+    /// Also announces a release at the server from which the lock is migrating, because waiting
+    /// threads may still listen there.
+    pub(super) fn announce(&self, reply_by: Moment) {
+        if let (Some(Ok((reply, _))), Some(from)) = (&self.outcome, &self.redirected_by)
+            && self.is_asking()
+            && self.call().has_released(reply)
+        {
+            let Request { client, lock, .. } = self.request;
+            client.announce_at(from, lock, reply_by);
+        }
+    }
+
+    pub(super) fn unavailable(&mut self, budget: &CallBudget) -> Error {
+        let cause = self.cause.take();
+        let cause = cause.unwrap_or_else(|| "no reply in time".into());
+        let Request { client, lock, .. } = self.request;
+        client.unavailable(lock, budget, cause)
+    }
+
+    pub(super) fn finish(mut self, budget: &CallBudget) -> Result<Reply, NoReply> {
+        let error = match self.outcome.take() {
+            Some(Ok((reply, asked))) => {
+                return Ok(Reply {
+                    reply,
+                    asked,
+                    unreplicated: self.unreplicated,
+                    lost_copies: self.lost_copies,
+                });
+            }
+            Some(Err(Failure::Final(error))) => error,
+            _ => self.unavailable(budget),
+        };
+        Err(NoReply {
+            error,
+            lost_copies: self.lost_copies,
+        })
+    }
+}
+
+/// Why a request timed out.
+pub(super) fn timeout_cause(error: &RedisError) -> String {
+    if is_caused_by::<HandshakeTimeout>(error) {
+        HandshakeTimeout.to_string()
+    } else {
+        "no reply in time".into()
+    }
+}

@@ -1,0 +1,182 @@
+//! The health of one server: the only record of which requests it answered, and the circuit breaker.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::RedisError;
+
+use crate::base::clock::Moment;
+use crate::transport::retry_action::RetryAction;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// How late a reply may be because of the machine alone.
+const SHORTEST_GRACE: Duration = Duration::from_millis(10);
+
+/// What is known of a server from the requests that were sent to it.
+#[derive(Debug, Default)]
+pub(crate) struct Health(Mutex<State>);
+
+/// Its mutex protects this invariant: of all threads that come after a pause of the circuit
+/// breaker, one sends a request.
+#[derive(Debug)]
+struct State {
+    trust: Trust,
+    /// The pause of the circuit breaker. Zero: the last request had a reply.
+    pause: Duration,
+    /// When the pause ends.
+    until: Moment,
+    /// How long its replies take, rather too long than too short; `None` before the first.
+    usual: Option<Duration>,
+}
+
+/// Whether another server may have its locks by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trust {
+    Full,
+    /// A connection could not be opened. Those that are open may be as good as before.
+    Unreached,
+    /// An established connection broke, or a reply said why it is of no use.
+    Broken,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            trust: Trust::Full,
+            pause: Duration::ZERO,
+            until: Moment::ZERO,
+            usual: None,
+        }
+    }
+}
+
+impl Health {
+    /// Whether another server may have its locks by now.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.0.lock().trust != Trust::Full
+    }
+
+    /// True unless an established connection broke or a reply showed that none is of use.
+    pub(crate) fn may_be_used(&self) -> bool {
+        self.0.lock().trust != Trust::Broken
+    }
+
+    /// The topology says that the locks are on this server.
+    pub(crate) fn confirm(&self) {
+        self.0.lock().trust = Trust::Full;
+    }
+
+    /// Whether the last request had no reply.
+    pub(crate) fn is_unresponsive(&self) -> bool {
+        !self.0.lock().pause.is_zero()
+    }
+
+    /// Whether the circuit breaker skips the server this time. After each pause one caller may
+    /// send a request, whose outcome decides for all.
+    pub(crate) fn skips(&self) -> bool {
+        let mut state = self.0.lock();
+        if state.pause.is_zero() {
+            return false;
+        }
+        let now = Moment::now();
+        if now < state.until {
+            return true;
+        }
+        state.until = now.after(state.pause);
+        false
+    }
+
+    /// Records a reply, and how long it took.
+    pub(crate) fn replied(&self, took: Duration) {
+        let mut state = self.0.lock();
+        state.pause = Duration::ZERO;
+        let usual = state.usual.unwrap_or_default();
+        state.usual = Some((usual - usual / 8).max(took));
+    }
+
+    /// Records what a failure says of the route to the server. It is about `all` connections, or
+    /// about one that could not be opened.
+    pub(crate) fn failed(&self, error: &RedisError, all: bool) {
+        if RetryAction::on(error).invalidates_route(error) {
+            let trust = if all { Trust::Broken } else { Trust::Unreached };
+            let mut state = self.0.lock();
+            state.trust = state.trust.max(trust);
+        }
+    }
+
+    /// Records that a request got no reply in its time, or could not be sent.
+    pub(crate) fn unanswered(&self) {
+        let mut state = self.0.lock();
+        state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        state.until = Moment::now().after(state.pause);
+    }
+
+    /// How much later than the replies of other servers its reply may be: twice what its replies
+    /// take, or `unknown` if it never gave one. It grows with each pause, so that a server that has
+    /// become slow is used again.
+    pub(crate) fn grace(&self, unknown: Duration) -> Duration {
+        let state = self.0.lock();
+        let usual = state.usual.map_or(unknown, |usual| usual * 2);
+        usual.max(state.pause / 8).max(SHORTEST_GRACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_is_let_through_after_each_pause_until_there_is_a_reply() {
+        let health = Health::default();
+        assert!(!health.skips() && !health.is_unresponsive());
+        health.unanswered();
+        assert!(health.skips() && health.is_unresponsive());
+        health.0.lock().until = Moment::ZERO;
+        assert!(!health.skips(), "the first after the pause");
+        assert!(health.skips(), "the second");
+        health.replied(Duration::ZERO);
+        assert!(!health.skips() && !health.is_unresponsive());
+    }
+
+    #[test]
+    fn a_server_that_is_always_slow_is_given_its_time() {
+        let (health, unknown) = (Health::default(), Duration::from_millis(250));
+        let (slow, quick) = (Duration::from_millis(30), Duration::from_millis(1));
+        assert_eq!(health.grace(unknown), unknown);
+        health.replied(slow);
+        assert_eq!(health.grace(unknown), slow * 2);
+        (0..50).for_each(|_| health.replied(quick));
+        assert_eq!(health.grace(unknown), SHORTEST_GRACE);
+        (0..8).for_each(|_| health.unanswered());
+        assert!(health.grace(unknown) > slow * 2, "it may have become slow");
+    }
+
+    #[test]
+    fn pauses_grow() {
+        let health = Health::default();
+        let pauses: Vec<Duration> = (0..8)
+            .map(|_| {
+                health.unanswered();
+                health.0.lock().pause
+            })
+            .collect();
+        assert_eq!(pauses[0], FIRST_PAUSE);
+        assert!(pauses.is_sorted() && pauses[7] == LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_opened_says_nothing_of_the_open_ones() {
+        let health = Health::default();
+        let cut = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        health.failed(&cut, false);
+        assert!(health.is_suspect() && health.may_be_used());
+        health.failed(&cut, true);
+        assert!(!health.may_be_used());
+        health.failed(&cut, false);
+        assert!(!health.may_be_used(), "until the server is confirmed");
+        health.confirm();
+        assert!(!health.is_suspect() && health.may_be_used());
+    }
+}
