@@ -210,6 +210,7 @@
 
 mod base;
 #[cfg(feature = "cli")]
+#[path = "../cli/src/mod.rs"]
 mod cli;
 mod client;
 mod config;

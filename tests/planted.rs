@@ -17,9 +17,10 @@ const SEED: &str = "20240229";
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// What it takes to build the program, and what cargo wants to see beside it.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
+    "cli",
     "macros",
     "src",
     "lua",

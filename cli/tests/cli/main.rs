@@ -1,10 +1,10 @@
 //! The command `leasehold`, by the real program.
 
-#[path = "../it/support/servers.rs"]
+#[path = "../../../tests/it/support/servers.rs"]
 #[allow(unused_imports, reason = "the other tests use the rest")]
 mod support;
 
-#[path = "../it/support/proxy/mod.rs"]
+#[path = "../../../tests/it/support/proxy/mod.rs"]
 #[allow(unused_imports, reason = "the other tests use the rest")]
 mod proxy;
 

@@ -121,7 +121,7 @@ fn nothing_lengthens_what_outlasts_its_job() {
     };
     std::fs::write(&over, "").unwrap();
     holder.end().expect(0);
-    let renew = include_str!("../../../lua/renew.lua");
+    let renew = include_str!("../../../../lua/renew.lua");
     let mut late = redis::cmd("EVAL");
     late.arg(renew).arg(1).arg("k").arg(owner);
     late.arg(u64::try_from(lease.as_millis()).unwrap());

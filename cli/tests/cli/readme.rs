@@ -10,7 +10,7 @@ use crate::support::process::signal;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
-const README: &str = include_str!("../../README.md");
+const README: &str = include_str!("../../../README.md");
 const URL: &str = "redis://127.0.0.1:6379";
 
 /// The block of the README that is marked as this kind of file.

@@ -10,7 +10,7 @@ use crate::program::{Output, Program, leasehold};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
-#[path = "../it/support/faked_clock.rs"]
+#[path = "../../../tests/it/support/faked_clock.rs"]
 #[allow(dead_code, reason = "a part is for processes of tests")]
 mod faked_clock;
 
