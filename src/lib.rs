@@ -34,6 +34,7 @@
 //! | [`lock`](Lock::lock), [`lock_with(lease)`](Lock::lock_with) | until the lock is free | nothing; [`unlock`](Lock::unlock) it yourself |
 //! | [`try_lock(wait, lease)`](Lock::try_lock) | at most `wait` | whether this thread has it now |
 //! | [`lock_interruptibly(lease, interrupt)`](Lock::lock_interruptibly) | until free or [interrupted](Interrupt) | nothing, or [`Error::Interrupted`] |
+//! | [`try_lock_interruptibly(wait, lease, interrupt)`](Lock::try_lock_interruptibly) | at most `wait`, until [interrupted](Interrupt) | whether this thread has it now, or [`Error::Interrupted`] |
 //! | [`#[locked(key = "..")]`](macro@locked) on a function | as it says | the function's result; [`Error::HeldByAnother`] if it did not run |
 //!
 //! These are methods of every lock type. The trait [`Lock`] has them, too, for code that takes any

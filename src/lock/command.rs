@@ -2,23 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Lock, LockGuard, standing};
-use crate::base::interrupt::Interrupt;
+use super::{LockGuard, standing};
 use crate::core::Core;
 use crate::error::Result;
 use crate::lease::whole_millis;
-
-/// A wait with two ends: its time, and an interrupt.
-pub(crate) trait AcquireUnless: Lock {
-    /// Takes the lock with [`Lease::RENEWED`](crate::Lease::RENEWED): `None` if somebody else holds it at
-    /// the end of `wait`. Without a `wait` as [`Lock::acquire`], otherwise as [`Lock::try_acquire`];
-    /// [`Error::Interrupted`](crate::Error::Interrupted) once `interrupt` is raised.
-    fn acquire_unless(
-        &self,
-        wait: Option<Duration>,
-        interrupt: &Interrupt,
-    ) -> Result<Option<LockGuard>>;
-}
 
 impl LockGuard {
     /// Asks Redis whether the lock still stands. A loss is told as every other; without an answer nothing is

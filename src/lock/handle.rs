@@ -7,6 +7,7 @@ use super::acquire::acquire;
 use super::held::{Held, Needed};
 use super::{LockGuard, release, standing};
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
@@ -55,20 +56,17 @@ pub(super) trait Take {
         self.wait_for(lease, &CallBudget::until_interrupted(interrupt))
     }
 
-    /// Without a `wait` as [`lock_with`](Self::lock_with), otherwise as [`try_lock`](Self::try_lock), until
-    /// `interrupt` is raised.
-    #[cfg(feature = "cli")]
-    fn take_unless(
+    fn try_lock_interruptibly(
         &self,
-        wait: Option<Duration>,
+        wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<Option<Self::Held>> {
         let core = self.check()?;
-        let Some(wait) = wait else {
+        if Moment::now().after(wait) == Moment::NEVER {
             let budget = core.budget_to_lock().with_interrupt(interrupt);
             return self.wait_for(lease, &budget).map(Some);
-        };
+        }
         let budget = CallBudget::with_wait(wait, core.command_timeout).with_interrupt(interrupt);
         self.take(lease, &budget)
     }

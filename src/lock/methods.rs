@@ -56,6 +56,23 @@ macro_rules! lock_by_handle {
                 self.0.lock_interruptibly(lease, interrupt).map(drop)
             }
 
+            /// Takes the lock with `lease` if it becomes free within `wait`; false if another owner
+            /// holds it then. The wait ends with an error as soon as `interrupt` is raised.
+            /// [`Duration::ZERO`] means one attempt, and [`Duration::MAX`] an indefinite wait.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            pub fn try_lock_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<bool> {
+                let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+                Ok(held.is_some())
+            }
+
             /// Gives back the newest level of this thread that was taken without a guard; the last
             /// level frees the lock. A level with a guard is given back by dropping the guard.
             ///
@@ -122,6 +139,23 @@ macro_rules! lock_by_handle {
                 Ok($wrap(self.0.guard(held)))
             }
 
+            /// Takes the lock with `lease` if it becomes free within `wait`; `None` if another owner
+            /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The
+            /// guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            pub fn try_acquire_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<Option<$guard>> {
+                let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+                Ok(held.map(|held| $wrap(self.0.guard(held))))
+            }
+
             /// Whether this thread holds the lock, as far as this process knows. No I/O.
             #[must_use]
             pub fn is_held_by_current_thread(&self) -> bool {
@@ -173,6 +207,15 @@ macro_rules! lock_by_handle {
                 self.lock_interruptibly(lease, interrupt)
             }
 
+            fn try_lock_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<bool> {
+                self.try_lock_interruptibly(wait, lease, interrupt)
+            }
+
             fn unlock(&self) -> Result<()> {
                 self.unlock()
             }
@@ -197,6 +240,16 @@ macro_rules! lock_by_handle {
                 Ok(self.acquire_interruptibly(lease, interrupt)?.into())
             }
 
+            fn try_acquire_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<Option<LockGuard>> {
+                let guard = self.try_acquire_interruptibly(wait, lease, interrupt)?;
+                Ok(guard.map(Into::into))
+            }
+
             fn hold_count(&self) -> u32 {
                 self.hold_count()
             }
@@ -214,18 +267,6 @@ macro_rules! lock_by_handle {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let count = self.0.hold_count(Hold::count_unchanged);
                 super::debug::show_lock(f, stringify!($lock), self.name(), self.0.parts(), count)
-            }
-        }
-
-        #[cfg(feature = "cli")]
-        impl super::AcquireUnless for $lock {
-            fn acquire_unless(
-                &self,
-                wait: Option<Duration>,
-                interrupt: &Interrupt,
-            ) -> Result<Option<LockGuard>> {
-                let held = self.0.take_unless(wait, Lease::RENEWED, interrupt)?;
-                Ok(held.map(|held| self.0.guard(held)))
             }
         }
     };

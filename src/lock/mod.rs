@@ -23,8 +23,6 @@ mod ticket;
 use std::fmt;
 use std::time::Duration;
 
-#[cfg(feature = "cli")]
-pub(crate) use command::AcquireUnless;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
@@ -33,9 +31,13 @@ pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub(crate) use standing::{force_unlock, inspect};
 
+use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+
+/// How often the provided [`Lock::try_lock_interruptibly`] looks at its interrupt.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 
 /// A lock that threads of different processes and machines share; shaped like
 /// `java.util.concurrent.locks.Lock`.
@@ -145,6 +147,66 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt was raised before.
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
 
+    /// Takes the lock with `lease` if it becomes free within `wait`; false if another owner holds it
+    /// then. The wait ends with an error as soon as `interrupt` is raised. Java's
+    /// `tryLock(time, unit)`, which throws `InterruptedException`.
+    ///
+    /// [`Duration::ZERO`] means one attempt. A `wait` that is too long for the clock, such as
+    /// [`Duration::MAX`], means indefinitely. The interrupt is noticed when the attempt under way
+    /// ends, within the pool's, the connection's and the command's timeouts together.
+    ///
+    /// The locks of this crate wait in one piece and keep their place in the queue. The provided
+    /// method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms at a time.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::{Error, Interrupt, Lease, LockClient};
+    ///
+    /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+    /// let guard = lock.acquire()?;
+    ///
+    /// let interrupt = Interrupt::new();
+    /// let waiter = {
+    ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
+    ///     let wait = Duration::from_secs(60);
+    ///     std::thread::spawn(move || lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt))
+    /// };
+    /// interrupt.interrupt();
+    /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock), and
+    /// [`Error::Interrupted`](crate::Error::Interrupted), also if the interrupt was raised before.
+    /// If the wait is indefinite, [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
+    /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
+    fn try_lock_interruptibly(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let end = Moment::now().after(wait);
+        loop {
+            if interrupt.is_interrupted() {
+                let lock = self.name().into();
+                return Err(Error::Interrupted { lock });
+            }
+            if self.try_lock(end.left().min(INTERRUPT_CHECK), lease)? {
+                return Ok(true);
+            }
+            if end.is_past() {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Gives back the newest level of this thread that was taken without a guard; the last level
     /// frees the lock.
     ///
@@ -212,6 +274,25 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard> {
         self.lock_interruptibly(lease, interrupt)?;
         with_guard(self, lease)
+    }
+
+    /// Takes the lock with `lease` if it becomes free within `wait`; `None` if another owner holds
+    /// it then. The wait ends with an error as soon as `interrupt` is raised. The guard unlocks when
+    /// it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_interruptibly`](Self::try_lock_interruptibly).
+    fn try_acquire_interruptibly(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Option<LockGuard>> {
+        if !self.try_lock_interruptibly(wait, lease, interrupt)? {
+            return Ok(None);
+        }
+        with_guard(self, lease).map(Some)
     }
 
     /// Whether this thread holds the lock, as far as this process knows. Asks nobody.

@@ -26,8 +26,8 @@ use super::voice::Voice;
 use crate::base::clock::Moment;
 use crate::client::LockClient;
 use crate::error::Error;
-use crate::lease::SHORTEST_RENEWED;
-use crate::lock::{AcquireUnless, LockGuard, RedLock};
+use crate::lease::{Lease, SHORTEST_RENEWED};
+use crate::lock::{Lock, LockGuard, RedLock};
 use job::{Job, SIGNALLED};
 use program::Program;
 use schedule::{Schedule, Why};
@@ -47,11 +47,11 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<Exi
     voice.step(format!("waiting for lock {:?}", args.key));
     let asked = Moment::now();
     let wait = if args.no_wait {
-        Some(Duration::ZERO)
+        Duration::ZERO
     } else {
-        args.wait
+        args.wait.unwrap_or(Duration::MAX)
     };
-    let acquired = lock.acquire_unless(wait, &signals.interrupt);
+    let acquired = lock.try_acquire_interruptibly(wait, Lease::RENEWED, &signals.interrupt);
     if let Some(signal) = signals.ended_the_wait() {
         voice.step(format!("signal {signal} ended the wait"));
         // Here a guard gives back what was had at the last moment.
@@ -87,11 +87,7 @@ fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
     Ok(())
 }
 
-fn lock(
-    args: &RunArgs,
-    redis: &RedisArgs,
-    clients: &[LockClient],
-) -> Result<Box<dyn AcquireUnless>> {
+fn lock(args: &RunArgs, redis: &RedisArgs, clients: &[LockClient]) -> Result<Box<dyn Lock>> {
     match clients {
         [client] if args.fenced => Ok(Box::new(client.fenced_lock(&args.key))),
         [client] if !redis.redlock => Ok(Box::new(client.reentrant_lock(&args.key))),

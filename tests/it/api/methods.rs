@@ -20,19 +20,20 @@ macro_rules! uses_every_method {
             assert_eq!(lock.name(), name);
             assert!(!lock.is_locked().unwrap() && lock.remaining_lease().unwrap().is_none());
 
-            let levels: [Result<bool>; 4] = [
+            let levels: [Result<bool>; 5] = [
                 lock.lock().map(|()| true),
                 lock.lock_with(lease).map(|()| true),
                 lock.try_lock(no_wait, lease),
                 lock.lock_interruptibly(lease, &interrupt).map(|()| true),
+                lock.try_lock_interruptibly(no_wait, lease, &interrupt),
             ];
             assert!(levels.into_iter().all(|taken| taken.unwrap()));
-            assert!(lock.is_held_by_current_thread() && lock.hold_count() == 4);
-            for _ in 0..4 {
+            assert!(lock.is_held_by_current_thread() && lock.hold_count() == 5);
+            for _ in 0..5 {
                 lock.unlock().unwrap();
             }
 
-            let guards: [$guard; 5] = [
+            let guards: [$guard; 6] = [
                 lock.acquire().unwrap(),
                 lock.acquire_with(lease).unwrap(),
                 lock.try_acquire(no_wait, lease)
@@ -40,8 +41,11 @@ macro_rules! uses_every_method {
                     .expect("it is held"),
                 lock.try_acquire_now().unwrap().expect("it is held"),
                 lock.acquire_interruptibly(lease, &interrupt).unwrap(),
+                lock.try_acquire_interruptibly(no_wait, lease, &interrupt)
+                    .unwrap()
+                    .expect("it is held"),
             ];
-            assert!(lock.hold_count() == 5 && lock.is_locked().unwrap());
+            assert!(lock.hold_count() == 6 && lock.is_locked().unwrap());
             // The longest lease counts.
             assert!(guards[0].remaining() > Duration::from_secs(30));
             elsewhere(|| assert!(lock.try_acquire_now().unwrap().is_none()));

@@ -1,20 +1,42 @@
 //! Ending a wait from outside.
 
 use std::thread;
+use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock};
+use leasehold::{Error, Interrupt, Lease, Lock, Result};
 
 use super::Stage;
 use crate::support::timing::{A_WHILE, SLIP, SOON, throughout, within};
 
+type Take = fn(&dyn Lock, &Interrupt) -> Result<()>;
+
+/// Each way to wait that an interrupt ends.
+const WAYS: [Take; 3] = [
+    |lock, interrupt| lock.lock_interruptibly(Lease::RENEWED, interrupt),
+    |lock, interrupt| {
+        let taken = lock.try_lock_interruptibly(SOON.get() * 3, Lease::RENEWED, interrupt);
+        taken.map(|taken| assert!(!taken))
+    },
+    |lock, interrupt| {
+        let guard = lock.try_acquire_interruptibly(Duration::MAX, Lease::RENEWED, interrupt);
+        guard.map(|guard| assert!(guard.is_none()))
+    },
+];
+
 /// `waiter` waits, is interrupted, and leaves nothing behind.
 fn is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock) {
+    for take in WAYS {
+        one_way_is_interrupted(stage, holder, waiter, take);
+    }
+}
+
+fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, take: Take) {
     holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     let held = stage.holders();
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            let result = waiter.lock_interruptibly(Lease::RENEWED, &interrupt);
+            let result = take(waiter, &interrupt);
             assert_eq!(waiter.hold_count(), 0);
             result
         });
@@ -54,6 +76,8 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
         assert!(matches!(result, Err(Error::Interrupted { .. })));
         let result = lock.acquire_interruptibly(Lease::RENEWED, &interrupt);
         assert!(matches!(result, Err(Error::Interrupted { .. })));
+        let result = lock.try_acquire_interruptibly(SOON.get(), Lease::RENEWED, &interrupt);
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
         assert_eq!((lock.hold_count(), stage.count()), (0, 0));
     }
 }
@@ -63,10 +87,15 @@ pub fn without_an_interrupt_it_is_a_lock(stage: &Stage) {
     let interrupt = Interrupt::new();
     lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
     lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
-    assert_eq!((lock.hold_count(), stage.count()), (2, 2));
+    let timed = |wait| lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt);
+    assert!(timed(Duration::ZERO).unwrap() && timed(Duration::MAX).unwrap());
+    assert_eq!((lock.hold_count(), stage.count()), (4, 4));
+    // The end of the wait is an answer, as of `try_lock`.
+    let other = stage.lock();
+    let taken = other.try_acquire_interruptibly(A_WHILE.get(), Lease::RENEWED, &interrupt);
+    assert!(taken.unwrap().is_none());
     interrupt.interrupt();
-    lock.unlock().unwrap();
-    lock.unlock().unwrap();
+    (0..4).for_each(|_| lock.unlock().unwrap());
     assert_eq!(stage.count(), 0);
 }
 
