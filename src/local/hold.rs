@@ -355,7 +355,6 @@ impl Hold {
     }
 
     /// Has its release leave it in Redis for so long.
-    #[cfg(feature = "cli")]
     pub(crate) fn stay(&self, millis: u64) {
         let mut state = self.state.lock();
         let (name, _) = state.owner_ids.owner().with_fresh_name().split();

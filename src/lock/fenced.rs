@@ -108,6 +108,16 @@ impl FencedGuard {
     pub fn unlock(self) -> Result<()> {
         self.guard.unlock()
     }
+
+    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on. The documentation
+    /// of [`LockGuard::unlock_after`] has the details, and an example.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::unlock_after`].
+    pub fn unlock_after(self, time: Duration) -> Result<()> {
+        self.guard.unlock_after(time)
+    }
 }
 
 impl Deref for FencedGuard {

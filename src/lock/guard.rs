@@ -14,6 +14,7 @@ use super::standing;
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
+use crate::lease::whole_millis;
 use crate::local::Quorum;
 use crate::observe::tell;
 
@@ -205,12 +206,87 @@ impl LockGuard {
         standing::extend_all(&parts, self.needed, &budget)
     }
 
+    /// Asks Redis whether the lock still stands. [`check`](Self::check) knows what the last renewal
+    /// found; this call finds out now.
+    ///
+    /// `Ok` means that Redis has confirmed the hold since this call began. A guard of several locks
+    /// needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock) that of a
+    /// majority of the servers. The lease does not change.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Error, LockClient};
+    ///
+    /// let client = LockClient::connect(url)?;
+    /// let guard = client.reentrant_lock("order:pay").acquire()?;
+    /// match guard.confirm() {
+    ///     Ok(()) => println!("held: write"),
+    ///     Err(Error::Lost { reason, .. }) => println!("{reason}: do not write"),
+    ///     Err(error) => println!("held for {:?} more, unless {error}", guard.remaining()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lock is gone: stop the work, as after a failed `check`.
+    /// [`Error::Unavailable`] after one command timeout without a reply and [`Error::Redis`] if Redis
+    /// refused: nothing is known, and the hold stands for [`remaining`](Self::remaining).
+    /// [`Error::NotHeld`] in a forked child. No panics.
+    pub fn confirm(&self) -> Result<()> {
+        let budget = self.budget(Core::budget_for_a_reply);
+        standing::confirm_all(&self.parts, self.needed, &budget)
+    }
+
     /// Unlocks, and says how that went.
     ///
     /// # Errors
     ///
     /// As [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
+        self.finish(Core::budget_to_unlock)
+    }
+
+    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, whatever is left
+    /// of its lease. Until then no client acquires it, this one included. Work that ended early can
+    /// so keep its lock for the rest of its period.
+    ///
+    /// If outer levels of the thread remain, `time` begins when the last of them is unlocked.
+    ///
+    /// Bounds: 1 ms to 2^53 ms.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::LockClient;
+    ///
+    /// let lock = LockClient::connect(url)?.reentrant_lock("report:nightly");
+    /// if let Some(guard) = lock.try_acquire_now()? {
+    ///     println!("the report of this hour");
+    ///     guard.unlock_after(Duration::from_secs(3600))?;
+    /// }
+    /// assert!(!lock.is_held_by_current_thread());
+    /// assert!(lock.try_acquire_now()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Lock::unlock`](crate::Lock::unlock), and [`Error::Config`] for a `time` outside its
+    /// bounds: the guard then unlocks at once, as if it were dropped. After an
+    /// [`Error::Unavailable`] nothing goes on in the background, and the lease of the hold ends it.
+    /// No panics.
+    pub fn unlock_after(mut self, time: Duration) -> Result<()> {
+        let millis = whole_millis("time", time)?;
+        for part in &self.parts {
+            part.hold.stay(millis);
+        }
         self.finish(Core::budget_to_unlock)
     }
 

@@ -2,8 +2,6 @@
 
 mod acquire;
 mod acquire_batch;
-#[cfg(feature = "cli")]
-mod command;
 mod debug;
 mod fenced;
 mod guard;

@@ -86,42 +86,6 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
     }
 }
 
-/// Asks whether the hold stands; if not, it is lost from here on. Without an answer nothing is known.
-#[cfg(feature = "cli")]
-pub(super) fn confirm(core: &Core, hold: &Hold) {
-    let _ = renew(core, hold, 0, &core.budget_for_a_reply());
-}
-
-/// Asks whether these holds stand; one that does not is lost from here on. Without an answer
-/// nothing is known.
-#[cfg(feature = "cli")]
-pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) {
-    let asked: Vec<(&Held, OwnerId)> = parts
-        .iter()
-        .filter_map(|part| Some((part, part.hold.begin_renewal().ok()?)))
-        .collect();
-    let requests: Vec<Request<'_>> = asked
-        .iter()
-        .map(|(part, owner)| renewal(part, owner, 0))
-        .collect();
-    let answers = needed.request(&requests, stands, |_| None, budget);
-    for ((Held { core, hold, .. }, owner), answer) in asked.iter().zip(answers) {
-        if !lost_copies(&answer).is_ambiguous() {
-            hold.end_renewal();
-        }
-        match answer.map(|answer| verdict(core, hold, &answer, script::only_verdict)) {
-            // Unless it was asked under a name that its own thread has changed meanwhile.
-            Ok(Ok(Err(reason))) if owner.covers(&hold.owner()) => {
-                lose(core, hold, reason);
-            }
-            Err(no_reply) => {
-                failure(core, hold, no_reply.error);
-            }
-            Ok(_) => {}
-        }
-    }
-}
-
 fn renewal<'a>(part: &'a Held, owner: &OwnerId, millis: u64) -> Request<'a> {
     let key = part.hold.key();
     Request {
@@ -178,69 +142,73 @@ pub(super) fn loss(hold: &Hold, reason: LostReason) -> Error {
     }
 }
 
-/// Brings what is left of the lease up to `duration`.
-pub(super) fn extend(
-    core: &Core,
-    hold: &Hold,
-    duration: Duration,
-    budget: &CallBudget,
-) -> Result<()> {
-    let millis = whole_millis("lease", duration)?;
-    hold.check()?;
-    let asked = renew(core, hold, millis, budget)?;
-    hold.extended(asked, millis)?;
-    core.watchdog.reschedule(hold.id());
-    Ok(())
-}
-
 /// Brings what is left of the leases of these parts up to what is named for each.
 pub(super) fn extend_all(
     parts: &[(&Held, Duration)],
     needed: Needed,
     budget: &CallBudget,
 ) -> Result<()> {
-    if let (Needed::All, &[(part, duration)]) = (needed, parts) {
-        return extend(&part.core, &part.hold, duration, budget);
+    let in_millis = |&(part, duration)| Ok((part, whole_millis("lease", duration)?));
+    let parts: Vec<_> = parts.iter().map(in_millis).collect::<Result<_>>()?;
+    renew_all(&parts, needed, budget)
+}
+
+/// Asks whether these parts stand. One that does not is lost from here on.
+pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
+    let parts: Vec<_> = parts.iter().map(|part| (part, 0)).collect();
+    renew_all(&parts, needed, budget)
+}
+
+/// Asks of each part whether it stands, and brings what is left of its lease up to these
+/// milliseconds.
+fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Result<()> {
+    if let (Needed::All, &[(part, millis)]) = (needed, parts) {
+        return renew_part(part, millis, budget);
     }
-    let millis = |&(_, duration): &(&Held, Duration)| whole_millis("lease", duration);
-    let millis: Vec<u64> = parts.iter().map(millis).collect::<Result<_>>()?;
     let owners: Vec<Result<OwnerId>> = parts
         .iter()
         .map(|(part, _)| part.hold.begin_renewal())
         .collect();
-    let asked = parts.iter().zip(&owners).zip(&millis);
+    let asked = parts.iter().zip(&owners);
     let requests: Vec<Request<'_>> = asked
-        .filter_map(|(((part, _), owner), &millis)| {
-            Some(renewal(part, owner.as_ref().ok()?, millis))
-        })
+        .filter_map(|(&(part, millis), owner)| Some(renewal(part, owner.as_ref().ok()?, millis)))
         .collect();
-    let answers = needed.request(&requests, stands, |_| None, budget);
-    let mut answers = answers.into_iter();
-    let finish =
-        |((&(part, duration), owner), millis): ((&(&Held, Duration), Result<OwnerId>), u64)| {
-            let Held { core, hold, .. } = part;
-            let owner = owner?;
-            let Some(answer) = answers.next() else {
-                return Err(hold.not_held());
-            };
-            if !lost_copies(&answer).is_ambiguous() {
-                hold.end_renewal();
-            }
-            let answer = answer.map_err(|no_reply| failure(core, hold, no_reply.error))?;
-            match verdict(core, hold, &answer, script::only_verdict)? {
-                Ok(asked) => {
-                    hold.extended(asked, millis)?;
-                    core.watchdog.reschedule(hold.id());
-                    Ok(())
-                }
-                // Asked under a name that its own thread has changed meanwhile: nothing is known.
-                Err(_) if !owner.covers(&hold.owner()) => extend(core, hold, duration, budget),
-                Err(reason) => Err(lose(core, hold, reason)),
-            }
+    let mut answers = needed
+        .request(&requests, stands, |_| None, budget)
+        .into_iter();
+    let finish = |(&(part, millis), owner): (&(&Held, u64), Result<OwnerId>)| {
+        let Held { core, hold, .. } = part;
+        let owner = owner?;
+        let Some(answer) = answers.next() else {
+            return Err(hold.not_held());
         };
-    let results: Vec<Result<()>> = parts.iter().zip(owners).zip(millis).map(finish).collect();
+        if !lost_copies(&answer).is_ambiguous() {
+            hold.end_renewal();
+        }
+        let answer = answer.map_err(|no_reply| failure(core, hold, no_reply.error))?;
+        match verdict(core, hold, &answer, script::only_verdict)? {
+            Ok(asked) => stood(part, asked, millis),
+            // Asked under a name that its own thread has changed meanwhile: nothing is known.
+            Err(_) if !owner.covers(&hold.owner()) => renew_part(part, millis, budget),
+            Err(reason) => Err(lose(core, hold, reason)),
+        }
+    };
+    let results: Vec<Result<()>> = parts.iter().zip(owners).map(finish).collect();
     let needed = needed.of(results.len());
     combine(results.into_iter(), needed)
+}
+
+fn renew_part(part: &Held, millis: u64, budget: &CallBudget) -> Result<()> {
+    part.hold.check()?;
+    let asked = renew(&part.core, &part.hold, millis, budget)?;
+    stood(part, asked, millis)
+}
+
+/// Records that the part stood when it was asked about, and has these milliseconds from then on.
+fn stood(Held { core, hold, .. }: &Held, asked: Moment, millis: u64) -> Result<()> {
+    hold.extended(asked, millis)?;
+    core.watchdog.reschedule(hold.id());
+    Ok(())
 }
 
 /// Who holds a lock, as Redis knows it.

@@ -9,6 +9,7 @@ mod contract;
 mod deployments;
 mod faults;
 mod fencing;
+mod guard;
 mod layers;
 mod limits;
 mod multi;

@@ -24,7 +24,8 @@ pub(super) fn start<'scope, 'env>(
         .name("leasehold-heartbeat".into())
         .spawn_scoped(scope, move || {
             while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
-                guard.confirm();
+                // A loss is told by the guard; without a reply nothing is known.
+                let _ = guard.confirm();
             }
         })
         .map_err(|error| Failure::new(UNAVAILABLE, format!("no thread can be started: {error}")))?;

@@ -141,7 +141,7 @@ fn finish(args: &RunArgs, guard: LockGuard, had: Moment, end: &End, voice: Voice
         return Ok(());
     }
     let given_back = if is_kept {
-        guard.leave(left)
+        guard.unlock_after(left)
     } else {
         guard.unlock()
     };

@@ -246,7 +246,8 @@ impl Vigil<'_> {
         self.stopped_by = None;
         // Nothing is heard and no schedule followed while Redis is asked: until then all of it rests.
         self.job.signal(Signal::SIGSTOP);
-        self.guard.confirm();
+        // Without a reply, the lease decides.
+        let _ = self.guard.confirm();
         if let Err(error) = self.guard.check() {
             self.lost(match error {
                 Error::Lost { reason, .. } => reason,

@@ -1,0 +1,198 @@
+//! What a guard asks of Redis, for each kind of lock.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, RedLock, Result};
+
+use crate::support::builder;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
+
+const OTHER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const NAME: &str = "lock";
+const SECOND: &str = "too";
+
+/// What one command may take.
+const COMMAND: u64 = 500;
+
+/// Lasts for the whole test, so that the watchdog does not ask about it.
+fn long() -> Lease {
+    Lease::fixed(SOON.get() * 12)
+}
+
+fn client(server: &Server) -> LockClient {
+    let builder = builder(&server.url()).command_timeout(millis(COMMAND));
+    builder.build().unwrap()
+}
+
+fn servers(count: usize) -> Vec<Server> {
+    Server::start_all((0..count).map(|_| Server::options()).collect())
+}
+
+/// One of each kind, by clients of its own. All use the name on the first server.
+fn locks(servers: &[Server]) -> Vec<Box<dyn Lock>> {
+    let clients: Vec<LockClient> = servers.iter().map(client).collect();
+    vec![
+        Box::new(clients[0].reentrant_lock(NAME)),
+        Box::new(clients[0].multi_lock([NAME, SECOND])),
+        Box::new(RedLock::new(&clients, NAME)),
+    ]
+}
+
+fn acquire(lock: &dyn Lock) -> LockGuard {
+    let guard = lock.try_acquire(SOON.get(), long()).unwrap();
+    guard.expect("a free lock")
+}
+
+fn ask(server: &Server, command: &str) {
+    let mut words = command.split(' ');
+    let mut asked = redis::cmd(words.next().unwrap());
+    for word in words {
+        asked.arg(word);
+    }
+    server.ask::<()>(&asked);
+}
+
+fn is_lost(result: Result<()>, expected: LostReason) -> bool {
+    matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
+}
+
+#[test]
+fn a_lock_that_stands_is_confirmed_by_a_majority_of_its_servers() {
+    let servers = servers(3);
+    for lock in locks(&servers) {
+        let guard = acquire(&*lock);
+        let left = guard.remaining();
+        guard.confirm().unwrap();
+        assert!(guard.remaining() <= left, "the lease does not change");
+        if lock.name() == NAME {
+            ask(&servers[2], &format!("DEL {NAME}"));
+            guard.confirm().unwrap();
+        }
+        guard.unlock().unwrap();
+    }
+    let fenced = client(&servers[0]).fenced_lock("fenced");
+    fenced.acquire().unwrap().confirm().unwrap();
+}
+
+#[test]
+fn a_lock_that_is_gone_is_reported_before_the_watchdog_finds_out() {
+    let servers = servers(3);
+    for lock in locks(&servers) {
+        let guard = acquire(&*lock);
+        for server in &servers[..2] {
+            ask(server, &format!("DEL {NAME}"));
+        }
+        guard.check().unwrap();
+        let result = guard.confirm();
+        assert!(is_lost(result, LostReason::Deleted), "{lock:?}");
+        assert!(guard.is_lost() && is_lost(guard.confirm(), LostReason::Deleted));
+        assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
+        assert!(is_lost(guard.unlock(), LostReason::Deleted));
+    }
+}
+
+#[test]
+fn a_lock_that_another_client_has_is_reported() {
+    let servers = servers(3);
+    for lock in locks(&servers) {
+        let guard = acquire(&*lock);
+        for server in &servers[..2] {
+            ask(server, &format!("DEL {NAME}"));
+            ask(server, &format!("HSET {NAME} {OTHER} 1"));
+        }
+        assert!(is_lost(guard.confirm(), LostReason::Taken), "{lock:?}");
+        drop(guard);
+        servers.iter().for_each(|server| ask(server, "FLUSHALL"));
+    }
+}
+
+#[test]
+fn without_a_reply_nothing_is_known_and_the_hold_stands() {
+    let servers = servers(3);
+    for lock in locks(&servers) {
+        let guard = acquire(&*lock);
+        servers[..2].iter().for_each(Server::pause);
+        let bound = millis(COMMAND) + SLIP.get() * 4;
+        let result = within(bound, "confirm", || guard.confirm());
+        assert!(
+            matches!(result, Err(Error::Unavailable { .. })),
+            "{lock:?}: {result:?}"
+        );
+        guard.check().unwrap();
+        servers[..2].iter().for_each(Server::resume);
+        eventually("a confirmation", || guard.confirm().is_ok());
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_majority_confirms_without_the_servers_that_hang() {
+    let servers = servers(3);
+    let lock = locks(&servers).pop().unwrap();
+    let guard = acquire(&*lock);
+    servers[0].pause();
+    let bound = millis(COMMAND) + SLIP.get() * 4;
+    within(bound, "confirm", || guard.confirm()).unwrap();
+    servers[0].resume();
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_lock_that_is_unlocked_after_a_time_is_kept_in_redis_until_then() {
+    let servers = servers(3);
+    let time = A_WHILE.get() * 6;
+    for (lock, other) in locks(&servers).into_iter().zip(locks(&servers)) {
+        let guard = acquire(&*lock);
+        let start = Instant::now();
+        guard.unlock_after(time).unwrap();
+        assert_eq!(lock.hold_count(), 0);
+        // Its thread is no owner any more.
+        assert!(lock.try_acquire_now().unwrap().is_none(), "{lock:?}");
+        assert!(other.is_locked().unwrap(), "{lock:?}");
+        let left = other.remaining_lease().unwrap().unwrap();
+        assert!(left <= time, "{left:?}");
+        acquire(&*other).unlock().unwrap();
+        assert!(start.elapsed() >= time - millis(20), "{lock:?}");
+    }
+    let fenced = client(&servers[0]).fenced_lock("fenced");
+    fenced.acquire().unwrap().unlock_after(time).unwrap();
+    assert!(fenced.is_locked().unwrap() && !fenced.is_held_by_current_thread());
+}
+
+#[test]
+fn the_time_begins_when_the_last_level_is_unlocked() {
+    let servers = servers(1);
+    let lock = client(&servers[0]).reentrant_lock(NAME);
+    let outer = lock.acquire().unwrap();
+    let inner = lock.acquire().unwrap();
+    inner.unlock_after(SOON.get()).unwrap();
+    outer.confirm().unwrap();
+    assert_eq!(lock.hold_count(), 1);
+    outer.unlock().unwrap();
+    assert!(lock.is_locked().unwrap() && !lock.is_held_by_current_thread());
+}
+
+#[test]
+fn a_time_that_is_out_of_bounds_unlocks_at_once() {
+    let servers = servers(1);
+    let lock = client(&servers[0]).reentrant_lock(NAME);
+    for time in [Duration::ZERO, Duration::MAX] {
+        let result = lock.acquire().unwrap().unlock_after(time);
+        assert!(
+            matches!(result, Err(Error::Config { field: "time", .. })),
+            "{result:?}"
+        );
+        assert!(!lock.is_locked().unwrap());
+    }
+}
+
+#[test]
+fn a_lock_that_was_lost_is_not_kept() {
+    let servers = servers(1);
+    let lock = client(&servers[0]).reentrant_lock(NAME);
+    let guard = lock.acquire().unwrap();
+    ask(&servers[0], &format!("DEL {NAME}"));
+    assert!(is_lost(guard.unlock_after(SOON.get()), LostReason::Deleted));
+    assert!(!lock.is_locked().unwrap());
+}
