@@ -192,12 +192,3 @@ fn tls_for(
     }
     Ok(Some(tls))
 }
-
-impl Credentials {
-    /// The credentials in a URL; `None` if the URL is invalid.
-    #[cfg(feature = "cli")]
-    pub(crate) fn of_url(url: &str) -> Option<Self> {
-        let (server, _) = parse("url", url, "").ok()?;
-        Some(Self::from(&server))
-    }
-}

@@ -209,6 +209,7 @@
     )
 )]
 
+pub mod admin;
 mod base;
 #[cfg(feature = "cli")]
 #[path = "../cli/src/mod.rs"]

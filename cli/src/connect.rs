@@ -5,12 +5,13 @@ use std::env::VarError;
 use std::path::Path;
 use std::time::Duration;
 
+use redis::IntoConnectionInfo;
+
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
-use crate::base::key::LockKey;
+use crate::admin;
 use crate::client::LockClient;
 use crate::config::LockClientBuilder;
-use crate::transport::node::Credentials;
 
 /// What replicas have to confirm a lock.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
@@ -60,10 +61,9 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
             "--redlock needs an odd number of URLs, three at least: {count} given"
         )));
     }
-    let any = LockKey::new("", "");
     let mut seen = BTreeSet::new();
     for client in clients {
-        if let Some(name) = seen.replace(client.core.redis.name(&any)) {
+        if let Some(name) = seen.replace(admin::deployment(client)) {
             return Err(Failure::usage(format!(
                 "--redlock counts each server once: {name} is named more than once"
             )));
@@ -75,11 +75,11 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
 /// User and password where they are not those of the URL. What the environment says completes a URL and does
 /// no more: it may have been said of another Redis.
 fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<String>, String)>> {
-    let of_url = url.and_then(Credentials::of_url).unwrap_or_default();
-    if of_url.password.is_some() && !args.names_user {
+    let (user, password) = url.and_then(of_url).unwrap_or_default();
+    if password.is_some() && !args.names_user {
         return Ok(None);
     }
-    let user = match of_url.username {
+    let user = match user {
         Some(user) if !args.names_user => Some(user),
         _ => args.user.clone(),
     };
@@ -90,6 +90,21 @@ fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<Str
         )),
         None => Ok(None),
     }
+}
+
+/// User and password of a URL, if it can be read. `redis` reads URLs with TLS only if its own TLS is
+/// built in.
+fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
+    let (scheme, rest) = url.trim().split_once("://")?;
+    let plain = match scheme.to_ascii_lowercase().as_str() {
+        "rediss" => "redis",
+        "valkeys" => "valkey",
+        _ => scheme,
+    };
+    let server = format!("{plain}://{rest}").into_connection_info().ok()?;
+    let settings = server.redis_settings();
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Some((owned(settings.username()), owned(settings.password())))
 }
 
 fn build(
@@ -158,7 +173,23 @@ fn split(urls: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::{of_url, split};
+
+    #[test]
+    fn user_and_password_are_read_with_and_without_tls() {
+        let pair = |user: Option<&str>, password: Option<&str>| {
+            Some((user.map(str::to_owned), password.map(str::to_owned)))
+        };
+        for (url, expected) in [
+            ("redis://h", pair(None, None)),
+            (" rediss://u@h ", pair(Some("u"), None)),
+            ("VALKEYS://u:p%23w@h:1/2", pair(Some("u"), Some("p#w"))),
+            ("redis+unix:///s?user=u&pass=p", pair(Some("u"), Some("p"))),
+            ("h:1", None),
+        ] {
+            assert_eq!(of_url(url), expected, "{url}");
+        }
+    }
 
     #[test]
     fn urls_are_split_where_one_follows() {

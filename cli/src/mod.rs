@@ -10,6 +10,8 @@ mod manual;
 mod outcome;
 mod output;
 mod probe;
+#[cfg(test)]
+mod replies;
 mod row;
 #[cfg(unix)]
 mod run;

@@ -4,9 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::voice::{one_line, say};
+use crate::admin::{LookUpFailed, RouteError, ServerError};
 use crate::error::{Cause, Error, Hint};
-use crate::topology::LookUpFailed;
-use crate::topology::RouteError;
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -119,7 +118,6 @@ fn advice(hint: &Hint) -> String {
         Hint::UseCluster => "it is a server of a cluster, say --cluster",
         Hint::UseSentinel => "it may be a sentinel, then say --sentinel MASTER",
         Hint::NotACluster => "it is no server of a cluster, leave out --cluster",
-        Hint::NotASentinel => return hint.to_string(),
         Hint::LogIn => "give user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
         Hint::LogInToSentinel => {
             "user and password in these URLs are for the sentinels, those of the master are given by --user and LEASEHOLD_PASSWORD"
@@ -134,6 +132,10 @@ fn advice(hint: &Hint) -> String {
                 None => all.into(),
             };
         }
+        Hint::CheckCertificates => {
+            "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
+        }
+        other => return other.to_string(),
     };
     advice.into()
 }
@@ -152,10 +154,7 @@ pub(super) fn in_options(error: Error) -> String {
         Error::Config { field, value, rule } => {
             let option = OPTIONS.iter().find(|(setting, _)| *setting == field);
             let field = option.map_or(field, |(_, option)| option);
-            let rule = OPTIONS.iter().fold(rule, |rule, (setting, option)| {
-                rule.replace(&format!("by {setting}"), &format!("by {option}"))
-            });
-            Error::Config { field, value, rule }.to_string()
+            format!("{field} is {value}: {rule}")
         }
         Error::Redis {
             lock,
@@ -191,21 +190,34 @@ pub(super) fn in_options(error: Error) -> String {
 }
 
 fn told(cause: Cause) -> String {
-    match cause.downcast_ref::<LookUpFailed>() {
-        Some(failed) => failed.text(advice),
+    match cause.downcast_ref() {
+        Some(failed) => look_up_failed(failed),
         None => cause.to_string(),
     }
 }
 
+fn look_up_failed(failed: &LookUpFailed) -> String {
+    let told = |error: &ServerError| {
+        let said = format!("; {}: {}", error.node, error.cause);
+        advised(said, error.hint.as_deref())
+    };
+    let errors: String = failed.errors.iter().map(told).collect();
+    format!("{}{errors}", failed.reason)
+}
+
+impl From<ServerError> for Failure {
+    fn from(mut error: ServerError) -> Self {
+        let hint = error.hint.take();
+        Self::new(UNAVAILABLE, advised(error, hint.as_deref()))
+    }
+}
+
 impl From<RouteError> for Failure {
-    fn from(route_error: RouteError) -> Self {
-        match route_error {
-            RouteError::Ever(error) => error.into(),
-            RouteError::Yet(cause) => Self::new(UNAVAILABLE, told(cause)),
-            RouteError::Refused { node, cause, hint } => {
-                let refusal = format!("{node} refused: {cause}");
-                Self::new(UNAVAILABLE, advised(refusal, hint.as_deref()))
-            }
+    fn from(error: RouteError) -> Self {
+        match error {
+            RouteError::Invalid(error) => error.into(),
+            RouteError::Refused(error) => error.into(),
+            RouteError::Unavailable(failed) => Self::new(UNAVAILABLE, look_up_failed(&failed)),
         }
     }
 }
@@ -213,9 +225,12 @@ impl From<RouteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin;
+    use crate::cli::replies::{refusal, refusing};
+    use crate::client::LockClient;
     use crate::error::Permission;
 
-    /// RetryAction of the command names no library function, and advice of the library names no option.
+    /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
     fn each_speaks_to_its_own_users() {
         for hint in [
@@ -228,6 +243,8 @@ mod tests {
             Hint::LogInToMaster,
             Hint::Grant(Permission::Key),
             Hint::Grant(Permission::Command(None)),
+            Hint::CheckCertificates,
+            Hint::RaiseMaxClients,
         ] {
             let (ours, theirs) = (advice(&hint), hint.to_string());
             assert!(!ours.contains("LockClient"), "{ours}");
@@ -237,38 +254,36 @@ mod tests {
         }
     }
 
+    /// What a look-up in a cluster of these servers says.
+    fn look_up(urls: &[&str]) -> RouteError {
+        let client = LockClient::builder_cluster(urls.iter().copied()).build();
+        admin::servers(&client.unwrap()).unwrap_err()
+    }
+
     #[test]
     fn advice_is_given_in_options_wherever_an_error_has_it() {
-        let refusal = || Cause::from("NOAUTH");
+        let refusing = refusing("NOAUTH Authentication required.");
+        let absent = "redis://127.0.0.1:1";
         let (lock, node) = (|| "k".to_owned(), || "h:1".to_owned());
-        let error = redis::RedisError::from((redis::ErrorKind::Io, "no"));
-        let failed = || {
-            LookUpFailed(vec![(
-                "h:1".into(),
-                error.clone(),
-                Some(Hint::LogIn.into()),
-            )])
+        let RouteError::Unavailable(failed) = look_up(&[&refusing, absent]) else {
+            panic!("one server did not refuse");
         };
         let told = [
             in_options(Error::Redis {
                 lock: lock(),
                 node: node(),
-                cause: refusal(),
+                cause: "NOAUTH".into(),
                 hint: Some(Hint::LogIn.into()),
             }),
             in_options(Error::Unavailable {
                 lock: lock(),
                 node: node(),
                 waited: std::time::Duration::ZERO,
-                cause: failed().into(),
+                cause: failed.clone().into(),
             }),
-            Failure::from(RouteError::Yet(failed().into())).to_string(),
-            Failure::from(RouteError::Refused {
-                node: "h:1".into(),
-                cause: refusal(),
-                hint: Some(Hint::LogIn.into()),
-            })
-            .to_string(),
+            Failure::from(RouteError::Unavailable(failed)).to_string(),
+            Failure::from(look_up(&[&refusing])).to_string(),
+            Failure::from(refusal("NOAUTH Authentication required.")).to_string(),
         ];
         for text in told {
             assert_eq!(text.matches("LEASEHOLD_PASSWORD").count(), 1, "{text}");
@@ -288,10 +303,6 @@ mod tests {
                 "--min-replicas is 0: it is 1",
             ),
             (config("nodes", "no"), "url is 0: no"),
-            (
-                config("url", "name the authority by ca_certificates"),
-                "url is 0: name the authority by --cacert",
-            ),
         ] {
             assert_eq!(told, expected);
         }

@@ -41,7 +41,7 @@ pub(super) fn sights(
     let mut sights = Vec::new();
     let mut failures = Vec::new();
     for (place, client) in clients.iter().enumerate() {
-        match look(place, client, key) {
+        match look(place, client, redis, key) {
             Ok(sight) => sights.extend(sight),
             Err(failure) => failures.push(failure),
         }

@@ -1,18 +1,14 @@
 //! One lock: who holds it, and who listens for its release.
 
-use std::sync::Arc;
+use redis::{ErrorKind, ServerErrorKind, Value};
 
-use redis::{RedisResult, Value, from_redis_value};
-
-use super::outcome::{Failure, Result, UNAVAILABLE, advised};
-use super::probe::{Found, find};
+use super::args::RedisArgs;
+use super::outcome::{Failure, Result, UNAVAILABLE};
+use super::probe::{Found, Probe};
 use super::row::{Row, shown};
-use crate::base::key::LockKey;
+use crate::admin::{self, LockKeys, Server, ServerError};
 use crate::client::LockClient;
 use crate::error::Error;
-use crate::request::RedisClient;
-use crate::topology::Redirect;
-use crate::transport::server::Server;
 
 /// How often a lock is looked at that is given back between two questions.
 const LOOKS: usize = 10;
@@ -31,19 +27,18 @@ pub(super) struct Sight {
 }
 
 /// The lock of this name, at the server of `client` that has it; `None` if nobody holds it.
-pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Option<Sight>> {
-    let key = LockKey::new("", name);
-    key.check()?;
-    let connections = &client.core.redis;
-    let mut home = connections.home(&key)?;
-    let mut to = Redirect {
-        server: Arc::clone(&home),
-        asking: false,
-    };
+pub(super) fn look(
+    place: usize,
+    client: &LockClient,
+    redis: &RedisArgs,
+    name: &str,
+) -> Result<Option<Sight>> {
+    let mut home = admin::server_of(client, name)?;
+    let (mut server, mut asking) = (home.clone(), false);
     for _ in 0..SERVERS {
-        let error = match look_at(connections, &to, name) {
+        let error = match look_at(client, &server, name, asking) {
             Ok(Found::Lock(row)) => {
-                let listeners = listeners(connections, &home, &key);
+                let listeners = listeners(client, &home, name, redis.cluster);
                 return Ok(Some(Sight {
                     place,
                     row,
@@ -66,35 +61,34 @@ pub(super) fn look(place: usize, client: &LockClient, name: &str) -> Result<Opti
                 Err(_) => {
                     return Err(Failure::from(Error::WrongType {
                         lock: name.into(),
-                        node: to.server.name().as_ref().into(),
+                        node: server.name().into(),
                         found: format!("a value that is not a lock in the key {name:?}"),
                     }));
                 }
             },
             Err(error) => error,
         };
-        match connections.redirect(&key, &to.server, &error) {
-            Some(next) => to = next,
-            None => {
-                let (complaint, hint) = connections.complaint(&to.server, &error);
-                let complaint = advised(complaint, hint.as_deref());
-                return Err(Failure::new(UNAVAILABLE, complaint));
-            }
-        }
-        if !to.asking {
-            home = Arc::clone(&to.server);
+        let Some(next) = server.redirect(client, name, &error) else {
+            return Err(error.into());
+        };
+        server = next;
+        asking = error.cause.kind() == ErrorKind::Server(ServerErrorKind::Ask);
+        if !asking {
+            home = server.clone();
         }
     }
-    Err(Failure::new(
-        UNAVAILABLE,
-        "the servers of the cluster refer to one another",
-    ))
+    Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
-fn look_at(connections: &RedisClient, to: &Redirect, name: &str) -> RedisResult<Found> {
-    let mut talk = connections.talk(&to.server)?;
+fn look_at(
+    client: &LockClient,
+    server: &Server,
+    name: &str,
+    asking: bool,
+) -> Result<Found, ServerError> {
+    let mut probe = Probe::connect(client, server)?;
     for _ in 0..LOOKS {
-        match find(&mut talk, to.server.name(), name.as_bytes(), to.asking)? {
+        match probe.find(name.as_bytes(), asking)? {
             Found::Gone => {}
             found => return Ok(found),
         }
@@ -103,12 +97,16 @@ fn look_at(connections: &RedisClient, to: &Redirect, name: &str) -> RedisResult<
 }
 
 /// How many connections listen for releases of the lock: where it is at home, even while it is on its way
-/// to another server.
-fn listeners(connections: &RedisClient, home: &Server, lock: &LockKey) -> Option<u64> {
-    let mut talk = connections.talk(home).ok()?;
-    let sharded = talk.is_sharded();
-    let count = if sharded { "SHARDNUMSUB" } else { "NUMSUB" };
-    let reply = talk.ask(redis::cmd("PUBSUB").arg(count).arg(&**lock.channel()));
-    let (_, listeners): (Value, u64) = from_redis_value(reply.ok()?).ok()?;
+/// to another server. In a cluster with shard channels they listen to those.
+fn listeners(client: &LockClient, home: &Server, name: &str, in_cluster: bool) -> Option<u64> {
+    let mut probe = Probe::connect(client, home).ok()?;
+    let channel = LockKeys::new(client, name).channel;
+    let mut count = |command| probe.run(redis::cmd("PUBSUB").arg(command).arg(&channel));
+    let sharded = in_cluster.then(|| count("SHARDNUMSUB")).transpose();
+    let reply = match sharded {
+        Ok(Some(reply)) => reply,
+        _ => count("NUMSUB").ok()?,
+    };
+    let (_, listeners): (Value, u64) = probe.decode(reply).ok()?;
     Some(listeners)
 }

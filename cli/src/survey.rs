@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Cmd, RedisResult, from_redis_value};
+use redis::Cmd;
 
 use super::args::RedisArgs;
-use super::outcome::{Failure, Result, UNAVAILABLE, advised};
-use super::probe::locks;
+use super::outcome::{Failure, Result};
+use super::probe::Probe;
 use super::row::Row;
 use super::voice::Voice;
+use crate::admin::{self, Server};
 use crate::client::LockClient;
-use crate::request::RedisClient;
-use crate::transport::retry_action::RetryAction;
-use crate::transport::server::Server;
 
 /// How many keys Redis looks at before it answers: it does nothing else meanwhile.
 const BATCH: usize = 500;
@@ -39,19 +37,19 @@ impl Seen {
             if stopped() {
                 break;
             }
-            seen.survey(&client.core.redis, pattern, stopped);
+            seen.survey(client, pattern, stopped);
         }
         seen.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
         seen
     }
 
-    fn survey(&mut self, connections: &RedisClient, pattern: &str, stopped: &dyn Fn() -> bool) {
-        let servers = match connections.servers() {
+    fn survey(&mut self, client: &LockClient, pattern: &str, stopped: &dyn Fn() -> bool) {
+        let servers = match admin::servers(client) {
             Ok(servers) => servers,
-            Err(route_error) => {
+            Err(error) => {
                 self.servers += 1;
-                self.failures.push(route_error.into());
+                self.failures.push(error.into());
                 return;
             }
         };
@@ -62,10 +60,8 @@ impl Seen {
                 break;
             }
             self.servers += 1;
-            if let Err(error) = scan(connections, server, pattern, stopped, &mut found) {
-                let (complaint, hint) = connections.complaint(server, &error);
-                let complaint = advised(complaint, hint.as_deref());
-                self.failures.push(Failure::new(UNAVAILABLE, complaint));
+            if let Err(failure) = scan(client, server, pattern, stopped, &mut found) {
+                self.failures.push(failure);
             }
         }
         self.rows.extend(found.into_values());
@@ -78,10 +74,10 @@ impl Seen {
         if told || self.failures.len() == self.servers {
             return Ok(());
         }
-        for connections in clients.iter().map(|client| &client.core.redis) {
-            for server in connections.servers()? {
+        for client in clients {
+            for server in admin::servers(client)? {
                 // Who may not ask that may list all the same.
-                if is_of_cluster(connections, &server).unwrap_or(false) {
+                if is_of_cluster(client, &server).unwrap_or(false) {
                     return Err(Failure::usage(format!(
                         "{} is a server of a cluster, and has the locks of its slots only: say --cluster",
                         server.name()
@@ -113,26 +109,26 @@ pub(super) fn settle(
 }
 
 fn scan(
-    connections: &RedisClient,
+    client: &LockClient,
     server: &Server,
     pattern: &str,
     stopped: &dyn Fn() -> bool,
     found: &mut BTreeMap<Vec<u8>, Row>,
-) -> RedisResult<()> {
-    let mut talk = connections.talk(server)?;
+) -> Result<()> {
+    let mut probe = Probe::connect(client, server)?;
     let mut cursor = 0;
     let mut by_type = true;
     while !stopped() {
-        let reply = match talk.ask(&next_keys(cursor, pattern, by_type)) {
+        let reply = match probe.run(&next_keys(cursor, pattern, by_type)) {
             // Before Redis 6 there is no TYPE.
-            Err(error) if by_type && RetryAction::is_reply(&error) => {
+            Err(error) if by_type && error.is_reply() => {
                 by_type = false;
                 continue;
             }
             reply => reply?,
         };
-        let (next, keys): (u64, Vec<Vec<u8>>) = from_redis_value(reply)?;
-        for row in locks(&mut talk, server.name(), &keys)? {
+        let (next, keys): (u64, Vec<Vec<u8>>) = probe.decode(reply)?;
+        for row in probe.locks(&keys)? {
             found.insert(row.name.clone(), row);
         }
         if next == 0 {
@@ -143,9 +139,10 @@ fn scan(
     Ok(())
 }
 
-fn is_of_cluster(connections: &RedisClient, server: &Server) -> RedisResult<bool> {
-    let mut talk = connections.talk(server)?;
-    let info: String = from_redis_value(talk.ask(redis::cmd("INFO").arg("cluster"))?)?;
+fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
+    let mut probe = Probe::connect(client, server)?;
+    let reply = probe.run(redis::cmd("INFO").arg("cluster"))?;
+    let info: String = probe.decode(reply)?;
     Ok(info.contains("cluster_enabled:1"))
 }
 

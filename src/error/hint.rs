@@ -27,6 +27,12 @@ pub enum Hint {
     LogInToMaster,
     /// The user lacks a permission.
     Grant(Permission),
+    /// One side did not accept the other's certificate:
+    /// [`ca_certificates`](crate::LockClientBuilder::ca_certificates) and
+    /// [`client_certificate`](crate::LockClientBuilder::client_certificate).
+    CheckCertificates,
+    /// The server has as many clients as its `maxclients` allows.
+    RaiseMaxClients,
 }
 
 /// The permission that a user lacks in the access control list (ACL) of Redis.
@@ -48,7 +54,16 @@ pub enum Permission {
 
 impl Permission {
     /// The rule of `ACL SETUSER` that grants this permission, if it is known.
-    pub(crate) fn rule(&self) -> Option<String> {
+    ///
+    /// ```
+    /// use leasehold::Permission;
+    ///
+    /// let permission = Permission::Command(Some("evalsha".into()));
+    /// assert_eq!(permission.rule().as_deref(), Some("+evalsha"));
+    /// assert_eq!(Permission::Unknown.rule(), None);
+    /// ```
+    #[must_use]
+    pub fn rule(&self) -> Option<String> {
         match self {
             Self::Command(command) => command.as_ref().map(|command| format!("+{command}")),
             Self::Key => Some("~<key>".into()),
@@ -89,6 +104,13 @@ impl fmt::Display for Hint {
                     write!(f, "grant it with ACL SETUSER <user> {rule}; ")?;
                 }
                 "the documentation of leasehold lists all permissions that locks need"
+            }
+            Self::CheckCertificates => {
+                "set the authority to trust by LockClientBuilder::ca_certificates, or the \
+                 certificate of the client by client_certificate"
+            }
+            Self::RaiseMaxClients => {
+                "raise maxclients of the server, or find the clients with too many connections"
             }
         };
         f.write_str(text)

@@ -23,10 +23,10 @@ const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 /// The way to Redis for the threads that call the client.
 #[derive(Debug)]
 pub(crate) struct RedisClient {
-    pub(super) topology: Arc<Topology>,
+    pub(crate) topology: Arc<Topology>,
     pub(super) pool_timeout: Duration,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
     pub(super) min_replicas: Option<(u32, Duration)>,
     /// Whether look-ups succeed, while no server of the deployment is known.
     look_ups: Health,

@@ -18,13 +18,9 @@ mod reply;
 mod route;
 mod send;
 mod state;
-#[cfg(feature = "cli")]
-mod talk;
 
 pub(crate) use batch::{broadcast, request_batch};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 pub(crate) use state::{Enough, Request};
-#[cfg(feature = "cli")]
-pub(crate) use talk::Talk;

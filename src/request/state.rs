@@ -14,7 +14,7 @@ use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
-use crate::transport::tls::{HandshakeTimeout, is_caused_by};
+use crate::transport::server_error::timeout_cause;
 
 /// One request to the server of one client that has the lock.
 #[derive(Debug)]
@@ -44,14 +44,14 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn of_route(lock: &LockKey, error: RouteError) -> Self {
         match error {
-            RouteError::Yet(cause) => Self::NoServer(cause),
-            RouteError::Refused { node, cause, hint } => Self::Final(Error::Redis {
+            RouteError::Unavailable(failed) => Self::NoServer(failed.into()),
+            RouteError::Refused(error) => Self::Final(Error::Redis {
                 lock: lock.name().into(),
-                node: node.as_ref().into(),
-                cause,
-                hint,
+                node: error.node.as_ref().into(),
+                cause: error.cause.into(),
+                hint: error.hint,
             }),
-            RouteError::Ever(error) => Self::Final(error),
+            RouteError::Invalid(error) => Self::Final(error),
         }
     }
 }
@@ -189,14 +189,5 @@ impl<'q> RequestState<'q> {
             error,
             lost_copies: self.lost_copies,
         })
-    }
-}
-
-/// Why a request timed out.
-pub(super) fn timeout_cause(error: &RedisError) -> String {
-    if is_caused_by::<HandshakeTimeout>(error) {
-        HandshakeTimeout.to_string()
-    } else {
-        "no reply in time".into()
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
-use super::RouteError;
 use super::single_flight::{Found, SingleFlight, ask_in_turn};
 use super::slots::{self, Range};
+use super::{LookUpFailed, RouteError};
 use crate::base::clock::Moment;
 use crate::base::key::SLOTS;
 use crate::config::Config;
@@ -80,7 +80,6 @@ impl Cluster {
     }
 
     /// All that have slots.
-    #[cfg(feature = "cli")]
     pub(super) fn primaries(&self) -> Vec<Arc<Server>> {
         self.map.read().servers.clone()
     }
@@ -139,7 +138,9 @@ impl Cluster {
                 self.found(servers, &host, ranges);
                 Ok(())
             }
-            _ => Err(RouteError::Yet("no slot of the cluster is assigned".into())),
+            _ => Err(RouteError::Unavailable(LookUpFailed::new(
+                "no slot of the cluster is assigned",
+            ))),
         }
     }
 

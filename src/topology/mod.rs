@@ -15,15 +15,15 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
-use crate::error::{Cause, Error, Hint, Result};
+use crate::error::{Error, Result};
 use crate::transport::hint::Role;
 use crate::transport::node::Entry;
 use crate::transport::pool::Pools;
 use crate::transport::server::{Server, Servers};
+use crate::transport::server_error::ServerError;
 use cluster::Cluster;
 use sentinel::Sentinel;
-#[cfg(feature = "cli")]
-pub(crate) use single_flight::LookUpFailed;
+pub use single_flight::LookUpFailed;
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
@@ -41,19 +41,17 @@ pub(crate) struct Topology {
     servers: Servers,
 }
 
-/// No server is known that has the lock.
+/// The client does not know which server has a lock.
 #[derive(Debug)]
-pub(crate) enum RouteError {
-    /// None was found; one may be, a little later.
-    Yet(Cause),
-    /// Whoever answered refused to tell, and will again. One of them is named.
-    Refused {
-        node: Arc<str>,
-        cause: Cause,
-        hint: Option<Box<Hint>>,
-    },
-    /// There is none to be found.
-    Ever(Error),
+#[non_exhaustive]
+pub enum RouteError {
+    /// No server told. A later look-up can succeed.
+    Unavailable(LookUpFailed),
+    /// All servers that were asked refused to tell, and will again. This is the error of one of them.
+    Refused(ServerError),
+    /// [`Error::Config`]: no server can have a lock of this name, or the deployment does not exist as
+    /// it was set. [`Error::Forked`] in a process that was forked from the client's.
+    Invalid(Error),
 }
 
 /// Another server is to be asked.
@@ -122,7 +120,7 @@ impl Topology {
 
     /// The server that has the lock; looked for where that is not known, within `time`.
     pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, RouteError> {
-        self.check(key).map_err(RouteError::Ever)?;
+        self.check(key).map_err(RouteError::Invalid)?;
         if let Some(server) = self.known(key) {
             return Ok(server);
         }
@@ -136,18 +134,18 @@ impl Topology {
         let usable = self
             .last_known(key)
             .filter(|server| server.health.may_be_used());
-        if let (Err(RouteError::Yet(_)), Some(server)) = (&looked, usable)
+        if let (Err(RouteError::Unavailable(_)), Some(server)) = (&looked, usable)
             && !deadline.is_past()
         {
             return Ok(server);
         }
         looked?;
+        let unknown = || LookUpFailed::new("no server is known that has it");
         self.last_known(key)
-            .ok_or_else(|| RouteError::Yet("no server is known that has it".into()))
+            .ok_or_else(|| RouteError::Unavailable(unknown()))
     }
 
-    /// Every server that locks are on, looked for anew.
-    #[cfg(feature = "cli")]
+    /// Every server that has locks, after a new look-up.
     pub(crate) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, RouteError> {
         let deadline = Moment::now().after(time);
         Ok(match &self.kind {
@@ -227,12 +225,12 @@ impl Topology {
 impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Yet(cause) => cause.fmt(f),
-            Self::Refused { node, cause, hint } => {
-                write!(f, "{node} refused: {cause}")?;
-                hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
-            }
-            Self::Ever(error) => error.fmt(f),
+            Self::Unavailable(failed) => failed.fmt(f),
+            Self::Refused(error) => error.fmt(f),
+            Self::Invalid(error) => error.fmt(f),
         }
     }
 }
+
+/// Without a source: the text contains that of the cause.
+impl std::error::Error for RouteError {}

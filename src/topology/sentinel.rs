@@ -84,7 +84,7 @@ impl Sentinel {
                 self.found(servers, address);
                 Ok(())
             }
-            Found::Unknown => Err(RouteError::Ever(Error::Config {
+            Found::Unknown => Err(RouteError::Invalid(Error::Config {
                 field: "master",
                 value: format!("{:?}", self.service),
                 rule: "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them"

@@ -1,41 +1,46 @@
 //! One thread looks for the servers, and the others wait for what it finds.
 
-use std::fmt::{self, Write};
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use redis::{RedisError, RedisResult};
+use redis::RedisResult;
 
 use super::RouteError;
 use crate::base::clock::Moment;
-use crate::error::Hint;
 use crate::transport::hint::Role;
 use crate::transport::node::Node;
 use crate::transport::retry_action::RetryAction;
+use crate::transport::server_error::ServerError;
 
-/// No server that was asked told where the locks are. Each failure has what to change, if the reply
-/// says so.
-#[derive(Debug)]
-pub(crate) struct LookUpFailed(pub(crate) Vec<(Arc<str>, RedisError, Option<Box<Hint>>)>);
+/// No server told where the locks are. A later look-up can succeed.
+///
+/// It is the cause of an [`Error::Unavailable`](crate::Error::Unavailable) if the call spent its time
+/// on such look-ups.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LookUpFailed {
+    /// What is missing.
+    pub reason: &'static str,
+    /// Why the servers that were asked did not tell.
+    pub errors: Vec<ServerError>,
+}
 
 impl LookUpFailed {
-    /// The text, with the hints in the words of `say`.
-    pub(crate) fn text(&self, say: impl Fn(&Hint) -> String) -> String {
-        let mut text = "no server told where the locks are".to_owned();
-        for (node, error, hint) in &self.0 {
-            let _ = write!(text, "; {node}: {error}");
-            if let Some(hint) = hint {
-                let _ = write!(text, "; {}", say(hint));
-            }
-        }
-        text
+    pub(super) fn new(reason: &'static str) -> Self {
+        let errors = Vec::new();
+        Self { reason, errors }
     }
 }
 
 impl fmt::Display for LookUpFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text(ToString::to_string))
+        f.write_str(self.reason)?;
+        for ServerError { node, cause, hint } in &self.errors {
+            write!(f, "; {node}: {cause}")?;
+            hint.iter().try_for_each(|hint| write!(f, "; {hint}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -78,8 +83,7 @@ pub(super) fn ask_in_turn<T>(
             Ok(Some(answer)) => return Ok(Found::Reply(answer)),
             Ok(None) => unknown += 1,
             Err(error) => {
-                let hint = role.hint(&error);
-                failures.push((Arc::clone(node.name()), error, hint));
+                failures.push(ServerError::new(node.name(), error, role));
             }
         }
     }
@@ -88,16 +92,14 @@ pub(super) fn ask_in_turn<T>(
     }
     let refusals = failures
         .iter()
-        .filter(|(_, error, _)| RetryAction::on(error).is_final());
+        .filter(|failure| RetryAction::on(&failure.cause).is_final());
     if refusals.count() == candidates.len() {
-        let (node, error, hint) = failures.swap_remove(0);
-        return Err(RouteError::Refused {
-            node,
-            cause: error.into(),
-            hint,
-        });
+        return Err(RouteError::Refused(failures.swap_remove(0)));
     }
-    Err(RouteError::Yet(LookUpFailed(failures).into()))
+    Err(RouteError::Unavailable(LookUpFailed {
+        reason: "no server told where the locks are",
+        errors: failures,
+    }))
 }
 
 /// The thread that has it looks.

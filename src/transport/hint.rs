@@ -3,6 +3,8 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::permission::missing_permission;
+use super::retry_action::RetryAction;
+use super::tls::{CertificateRefused, is_caused_by};
 use crate::error::Hint;
 
 /// What a server was taken for.
@@ -30,6 +32,8 @@ impl Role {
         let unknown = text.contains("unknown command");
         let log_in = is_log_in(error);
         let hint = match self {
+            _ if RetryAction::on(error) == RetryAction::Crowded => Hint::RaiseMaxClients,
+            _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
             Self::Alone | Self::Master if moved => Hint::UseCluster,
             Self::Alone if unknown => Hint::UseSentinel,
             Self::Alone | Self::OfCluster if log_in => Hint::LogIn,
@@ -46,7 +50,7 @@ impl Role {
 }
 
 /// True if user or password is missing or wrong, or if a server without any password got one.
-pub(crate) fn is_log_in(error: &RedisError) -> bool {
+fn is_log_in(error: &RedisError) -> bool {
     let text = error.detail().unwrap_or_default();
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
         || error.kind() == ErrorKind::AuthenticationFailed
@@ -83,6 +87,11 @@ mod tests {
                 &[Alone, Sentinel, Master, OfCluster],
                 no_perm,
                 Some(evalsha),
+            ),
+            (
+                &[Alone, Sentinel, Master, OfCluster],
+                "ERR max number of clients reached",
+                Some(Hint::RaiseMaxClients),
             ),
             (&[Alone, Sentinel, Master, OfCluster], "OOM no memory", None),
         ] {

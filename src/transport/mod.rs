@@ -9,6 +9,7 @@ pub(crate) mod permission;
 pub(crate) mod pool;
 pub(crate) mod retry_action;
 pub(crate) mod server;
+pub(crate) mod server_error;
 mod socket;
 pub(crate) mod tls;
 

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use redis::RedisError;
-
 use super::facts::Facts;
 use super::finding::Finding;
+use crate::admin::{RouteError, ServerError};
 use crate::cli::outcome::Failure;
 use crate::error::{Error, Hint, Permission};
-use crate::topology::LookUpFailed;
-use crate::topology::RouteError;
-use crate::transport::hint::is_log_in;
-use crate::transport::permission::missing_permission;
-use crate::transport::retry_action::RetryAction;
 
 /// Of its connections, in hundredths: more is close to the limit.
 const MANY_CLIENTS: u64 = 90;
@@ -27,60 +21,73 @@ pub(super) const REACHABLE: &str = "reachable";
 
 /// Whether this answer to a PING means that nothing else is answered either. A right that is missing, or a save
 /// that failed, does not.
-pub(super) fn is_shut(error: &RedisError) -> bool {
-    RetryAction::on(error) != RetryAction::Refuse
-        || !RetryAction::is_reply(error)
-        || error.code() == Some("DENIED")
+pub(super) fn is_shut(error: &ServerError) -> bool {
+    let is_kept_out = is_log_in(error) || error.cause.code() == Some("DENIED");
+    is_kept_out || error.is_temporary() || !error.is_reply()
+}
+
+fn is_log_in(error: &ServerError) -> bool {
+    matches!(
+        error.hint.as_deref(),
+        Some(Hint::LogIn | Hint::LogInToMaster | Hint::LogInToSentinel)
+    )
 }
 
 /// Nothing was to be had of it.
-pub(super) fn out_of_reach(error: &RedisError) -> Finding {
-    let text = error.to_string();
-    let advice = match error.code() {
+pub(super) fn out_of_reach(error: &ServerError) -> Finding {
+    let cause = &error.cause;
+    let advice = match (cause.code(), error.hint.as_deref()) {
         _ if is_log_in(error) => LOG_IN,
-        Some("NOPERM") if missing_permission(error) == Some(Permission::Database) => {
+        (_, Some(Hint::Grant(Permission::Database))) => {
             "the user may not use the database of the URL: ACL SETUSER <user> db=<database>"
         }
-        Some("NOPERM") => {
+        (_, Some(Hint::Grant(_))) => {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
-        Some("LOADING") => "wait until it has loaded its data",
-        Some("BUSY") => "somebody's script runs too long: SCRIPT KILL ends it",
-        Some("MASTERDOWN") => "it is a replica that lost its master: give the URL of the master",
-        Some("DENIED") => "protected-mode keeps others out: bind the server, and set a password",
-        _ if text.contains("max number of clients") => {
+        (_, Some(Hint::RaiseMaxClients)) => {
             "raise maxclients, or find out who has so many connections"
         }
-        _ if error.is_timeout() => {
-            "it hangs, or something on the way drops packets; --timeout gives it longer"
-        }
-        _ if error.is_io_error() && RetryAction::on(error) == RetryAction::Forget => {
+        (_, Some(Hint::CheckCertificates)) => {
             "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
         }
-        _ if error.is_io_error() => "see that Redis runs there, and that the URL is right",
+        (Some("LOADING"), _) => "wait until it has loaded its data",
+        (Some("BUSY"), _) => "somebody's script runs too long: SCRIPT KILL ends it",
+        (Some("MASTERDOWN"), _) => {
+            "it is a replica that lost its master: give the URL of the master"
+        }
+        (Some("DENIED"), _) => {
+            "protected-mode keeps others out: bind the server, and set a password"
+        }
+        _ if cause.is_timeout() => {
+            "it hangs, or something on the way drops packets; --timeout gives it longer"
+        }
+        _ if cause.is_io_error() => "see that Redis runs there, and that the URL is right",
         _ => "see what listens there: it does not answer as Redis does",
     };
-    let found = match (error.code(), error.detail()) {
-        _ if error.is_timeout() => "no answer in time".into(),
+    let found = match (cause.code(), cause.detail()) {
+        _ if cause.is_timeout() => "no answer in time".into(),
         (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => text,
+        _ => cause.to_string(),
     };
     Finding::failure(REACHABLE, found, advice)
 }
 
 /// The finding if no server could say where the locks are.
-pub(super) fn route_error(route_error: RouteError) -> Finding {
-    let hint = match &route_error {
-        RouteError::Refused { hint, .. } => hint.as_deref(),
-        RouteError::Yet(cause) => {
-            let failed = cause.downcast_ref::<LookUpFailed>();
-            failed.and_then(|failed| failed.0.iter().find_map(|(.., hint)| hint.as_deref()))
+pub(super) fn nowhere(error: RouteError) -> Finding {
+    let hint = match &error {
+        RouteError::Refused(error) => error.hint.as_deref(),
+        RouteError::Unavailable(failed) => {
+            let mut hints = failed
+                .errors
+                .iter()
+                .filter_map(|error| error.hint.as_deref());
+            hints.next()
         }
-        RouteError::Ever(_) => None,
+        RouteError::Invalid(_) => None,
     };
-    let advice = match (&route_error, hint) {
+    let advice = match (&error, hint) {
         (
-            RouteError::Ever(Error::Config {
+            RouteError::Invalid(Error::Config {
                 field: "master", ..
             }),
             _,
@@ -95,7 +102,7 @@ pub(super) fn route_error(route_error: RouteError) -> Finding {
         }
         _ => "see that these servers run, and that the URLs are right",
     };
-    Finding::failure(REACHABLE, Failure::from(route_error).to_string(), advice)
+    Finding::failure(REACHABLE, Failure::from(error).to_string(), advice)
 }
 
 const LOG_IN: &str =
@@ -151,7 +158,7 @@ mod tests {
     use super::*;
     use crate::cli::doctor::facts::tests::{facts, refused};
     use crate::cli::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
-    use crate::transport::tests::refusal;
+    use crate::cli::replies::{failures, refusal};
 
     #[test]
     fn every_closed_door_has_its_advice() {
@@ -179,12 +186,10 @@ mod tests {
                 "{finding:?}"
             );
         }
-        for kind in [
-            std::io::ErrorKind::TimedOut,
-            std::io::ErrorKind::ConnectionRefused,
-        ] {
-            let finding = out_of_reach(&std::io::Error::from(kind).into());
+        for (error, word) in failures().iter().zip(["--timeout", "URL"]) {
+            let finding = out_of_reach(error);
             assert!(finding.is_failure(), "{finding:?}");
+            assert!(finding.advice.unwrap().contains(word), "{error}");
         }
     }
 
@@ -204,9 +209,7 @@ mod tests {
         ] {
             assert_eq!(is_shut(&refusal(line)), shut, "{line}");
         }
-        assert!(is_shut(
-            &std::io::Error::from(std::io::ErrorKind::TimedOut).into()
-        ));
+        assert!(failures().iter().all(is_shut));
     }
 
     #[test]

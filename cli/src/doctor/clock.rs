@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::{RedisResult, Value};
+use redis::Value;
 
 use super::finding::Finding;
 use crate::base::clock::Moment;
@@ -26,11 +26,11 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Of the reply to TIME: seconds and microseconds.
-    pub(super) fn of(sent: Moment, reply: RedisResult<Value>) -> RedisResult<Self> {
+    pub(super) fn of(sent: Moment, reply: Value) -> Option<Self> {
         let received = Moment::now();
         let ours = SystemTime::now().duration_since(UNIX_EPOCH);
-        let (seconds, micros): (u64, u64) = redis::from_redis_value(reply?)?;
-        Ok(Self {
+        let (seconds, micros): (u64, u64) = redis::from_redis_value(reply).ok()?;
+        Some(Self {
             sent,
             received,
             theirs: Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)),

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use redis::{RedisResult, Value};
+use redis::Value;
+
+use crate::admin::ServerError;
 
 /// The values of INFO, of CLUSTER INFO, or of some settings.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +16,10 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Of `name:value` lines, as all INFO commands answer. An error reply leaves nothing but its text.
-    pub(super) fn of_info(command: &str, reply: RedisResult<Value>) -> Self {
-        let text = reply.and_then(|value| Ok(redis::from_redis_value::<String>(value)?));
-        match text {
-            Ok(text) => Self {
+    pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
+        let text = reply.map(|value| redis::from_redis_value::<String>(value).ok());
+        match text.map_err(|error| error.cause.code().map(str::to_owned)) {
+            Ok(Some(text)) => Self {
                 values: text
                     .lines()
                     .filter_map(|line| line.trim_end().split_once(':'))
@@ -25,27 +27,27 @@ impl Facts {
                     .collect(),
                 why_not: None,
             },
-            Err(error) => Self {
+            told => Self {
                 values: HashMap::new(),
-                why_not: Some(refusal(command, error.code())),
+                why_not: Some(refusal(command, told.err().flatten().as_deref())),
             },
         }
     }
 
     /// Of what several CONFIG GET answer. Those that were refused are not there.
-    pub(super) fn of_settings(replies: Vec<RedisResult<Value>>) -> Self {
+    pub(super) fn of_settings(replies: Vec<Result<Value, ServerError>>) -> Self {
         let mut facts = Self::default();
         for reply in replies {
-            let refused = reply
-                .as_ref()
-                .err()
-                .map(|error| error.code().map(str::to_owned));
-            let pair = reply.and_then(|value| Ok(redis::from_redis_value::<Vec<String>>(value)?));
-            if let Ok([name, value]) = pair.as_deref() {
-                facts.values.insert(name.clone(), value.clone());
-            }
-            if let Some(code) = refused {
-                facts.why_not = Some(refusal("CONFIG GET", code.as_deref()));
+            match reply.map(redis::from_redis_value::<Vec<String>>) {
+                Ok(Ok(pair)) => {
+                    if let Ok([name, value]) = <[String; 2]>::try_from(pair) {
+                        facts.values.insert(name, value);
+                    }
+                }
+                Ok(Err(_)) => {}
+                Err(error) => {
+                    facts.why_not = Some(refusal("CONFIG GET", error.cause.code()));
+                }
             }
         }
         facts
@@ -77,7 +79,7 @@ fn refusal(command: &str, code: Option<&str>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::transport::tests::refusal;
+    use crate::cli::replies::{refusal, replies};
 
     pub(in crate::cli::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());
@@ -105,12 +107,7 @@ pub(super) mod tests {
 
     #[test]
     fn settings_that_are_told_are_known_beside_those_that_are_not() {
-        let pair = [b"timeout".as_slice(), b"0"].map(|part| Value::BulkString(part.into()));
-        let facts = Facts::of_settings(vec![
-            Err(refusal("NOPERM no")),
-            Ok(Value::Array(pair.into())),
-            Ok(Value::Array(vec![])),
-        ]);
+        let facts = Facts::of_settings(replies(&["-NOPERM no", "*2\r\n+timeout\r\n+0", "*0"]));
         assert_eq!(facts.number("timeout"), Some(0));
         assert!(facts.why_not().contains("CONFIG GET"));
     }

@@ -14,10 +14,12 @@ mod visit;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::args::{DoctorArgs, RedisArgs};
 use super::outcome::{Result, UNAVAILABLE};
 use super::{connect, output};
-use crate::base::key::LockKey;
+use crate::admin::{self, LockKeys};
 use crate::client::LockClient;
 use report::{Line, Style};
 use rights::Names;
@@ -31,15 +33,13 @@ const LEASE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<ExitCode> {
     let clients = connect::clients(redis, Some(LEASE))?;
-    let lock = LockKey::new("", &args.key);
-    lock.check()?;
-    if redis.cluster {
-        lock.check_one_slot()?;
+    for client in &clients {
+        admin::check_name(client, &args.key)?;
     }
     // All are begun before the first is ended: their clocks are compared over the same second.
     let exams: Vec<Exam<'_>> = clients
         .iter()
-        .map(|client| Exam::begin(client, redis, &lock))
+        .map(|client| Exam::begin(client, redis, &args.key))
         .collect();
     let lines: Vec<Line> = exams.into_iter().flat_map(Exam::end).collect();
     let style = Style {
@@ -58,36 +58,34 @@ struct Exam<'a> {
 }
 
 impl<'a> Exam<'a> {
-    fn begin(client: &'a LockClient, redis: &'a RedisArgs, lock: &LockKey) -> Self {
-        let core = &client.core;
-        let line = |finding| Line {
-            server: core.redis.name(lock).to_string(),
-            finding,
-        };
-        let servers = match core.redis.servers() {
+    fn begin(client: &'a LockClient, redis: &'a RedisArgs, lock: &str) -> Self {
+        let servers = match admin::servers(client) {
             Ok(servers) => servers,
-            Err(route_error) => {
+            Err(error) => {
+                let rest = Line {
+                    server: admin::deployment(client),
+                    finding: access::nowhere(error),
+                };
                 return Self {
                     visits: Vec::new(),
-                    rest: Some(line(access::route_error(route_error))),
+                    rest: Some(rest),
                 };
             }
         };
-        let control = LockKey::new("", &format!("leasehold:{}", core.id));
-        let names = Names::of(lock, &control);
+        // As a client names its own channel.
+        let control = format!("leasehold:{}", Uuid::new_v4());
+        let names = Names::of(LockKeys::new(client, lock), LockKeys::new(client, &control));
         let visits: Vec<Visit<'_>> = servers
             .into_iter()
-            .map(|server| Visit::pay(&core.redis, server, redis, &names))
+            .map(|server| Visit::pay(server, redis, &names))
             .collect();
         // Never where a right is missing: what is taken then may not be given back.
-        let round = visits
-            .iter()
-            .all(Visit::grants_locks)
-            .then(|| round::lock(client, lock.name()));
-        Self {
-            visits,
-            rest: round.map(line),
-        }
+        let grants_locks = visits.iter().all(Visit::grants_locks);
+        let rest = grants_locks.then(|| Line {
+            server: home(client, lock),
+            finding: round::lock(client, lock),
+        });
+        Self { visits, rest }
     }
 
     fn end(self) -> Vec<Line> {
@@ -102,6 +100,12 @@ impl<'a> Exam<'a> {
         lines.extend(self.rest);
         lines
     }
+}
+
+/// The server that has the lock, or else the deployment.
+fn home(client: &LockClient, lock: &str) -> String {
+    let server = admin::server_of(client, lock);
+    server.map_or_else(|_| admin::deployment(client), |server| server.name().into())
 }
 
 /// 0 if nothing failed, 1 if something did, 69 if no server let us in.

@@ -1,11 +1,10 @@
 //! What the user must be allowed, and what it is not.
 
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, Value};
 
 use super::finding::Finding;
-use crate::base::key::LockKey;
-use crate::error::Permission;
-use crate::transport::permission::missing_permission;
+use crate::admin::{LockKeys, ServerError};
+use crate::error::{Hint, Permission};
 
 /// When a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +105,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(lock: &LockKey, control: &LockKey) -> Self {
+    pub(super) fn of(lock: LockKeys, control: LockKeys) -> Self {
         Self {
-            key: lock.key().to_string(),
-            channel: lock.channel().to_string(),
-            token: lock.last_token(),
-            control: control.channel().to_string(),
-            nobodys: control.key().to_string(),
+            key: lock.key,
+            channel: lock.channel,
+            token: lock.last_token,
+            control: control.channel,
+            nobodys: control.key,
         }
     }
 }
@@ -174,17 +173,18 @@ pub(super) enum Answer {
 }
 
 /// A reply, or the error of a reply.
-pub(super) fn answer(reply: &RedisResult<Value>) -> Answer {
+pub(super) fn answer(reply: &Result<Value, ServerError>) -> Answer {
     let Err(error) = reply else {
         return Answer::Allowed;
     };
-    match missing_permission(error) {
-        Some(Permission::Key) => return Answer::NotTheKey,
-        Some(Permission::Channel) => return Answer::NotTheChannel,
-        Some(_) => return Answer::NotTheCommand,
-        None => {}
+    if let Some(Hint::Grant(permission)) = error.hint.as_deref() {
+        return match permission {
+            Permission::Key => Answer::NotTheKey,
+            Permission::Channel => Answer::NotTheChannel,
+            _ => Answer::NotTheCommand,
+        };
     }
-    let text = error.detail().unwrap_or_default().to_lowercase();
+    let text = error.cause.detail().unwrap_or_default().to_lowercase();
     if text.starts_with("unknown command") || text.starts_with("unknown subcommand") {
         return Answer::Unheard;
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::LEASE;
 use super::finding::Finding;
 use crate::base::clock::Moment;
 use crate::cli::outcome::in_options;
@@ -44,7 +45,7 @@ fn go_round(client: &LockClient, name: &str) -> Result<bool> {
         return Ok(false);
     };
     let inner = lock.acquire()?;
-    outer.extend(client.core.watchdog_lease)?;
+    outer.extend(LEASE)?;
     inner.unlock()?;
     outer.check()?;
     outer.unlock()?;

@@ -1,9 +1,8 @@
 //! What is asked of one server. What the replies mean is said elsewhere.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use super::access;
 use super::clock::{self, Reading};
@@ -11,11 +10,9 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::rights::{self, Answer, Names, RIGHTS, Right, When};
 use super::{standing, upkeep};
+use crate::admin::{Connection, Server, ServerError};
 use crate::base::clock::Moment;
 use crate::cli::args::RedisArgs;
-use crate::request::{RedisClient, Talk};
-use crate::transport::retry_action::RetryAction;
-use crate::transport::server::Server;
 
 /// Round trips that are timed, and readings of the clock of which the quickest counts.
 const TRIPS: usize = 5;
@@ -34,24 +31,17 @@ const LONGEST_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
 /// A server, and what is known of it.
 pub(super) struct Visit<'a> {
-    connections: &'a RedisClient,
-    server: Arc<Server>,
+    server: Server,
     redis: &'a RedisArgs,
     findings: Vec<Finding>,
     /// For the second look at its clock.
-    clock: Option<(Talk, Reading)>,
+    clock: Option<(Connection, Reading)>,
 }
 
 impl<'a> Visit<'a> {
     /// Looks at everything but how fast its clock runs.
-    pub(super) fn pay(
-        connections: &'a RedisClient,
-        server: Arc<Server>,
-        redis: &'a RedisArgs,
-        names: &Names,
-    ) -> Self {
+    pub(super) fn pay(server: Server, redis: &'a RedisArgs, names: &Names) -> Self {
         let mut visit = Self {
-            connections,
             server,
             redis,
             findings: Vec::new(),
@@ -79,12 +69,12 @@ impl<'a> Visit<'a> {
         !self.findings.iter().any(hinder)
     }
 
-    fn look(&mut self, names: &Names) -> RedisResult<()> {
-        let mut talk = self.connections.talk(&self.server)?;
+    fn look(&mut self, names: &Names) -> Result<(), ServerError> {
+        let mut connection = self.server.connect()?;
         let mut trips = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
             let sent = Moment::now();
-            let reply = talk.ask(&redis::cmd("PING"));
+            let reply = connection.run(&redis::cmd("PING"));
             trips.push(Moment::now().since(sent));
             if let Err(error) = reply
                 && access::is_shut(&error)
@@ -94,7 +84,7 @@ impl<'a> Visit<'a> {
         }
         self.findings
             .push(Finding::ok(access::REACHABLE, "logged in"));
-        let info = Facts::of_info("INFO", ask(&mut talk, &redis::cmd("INFO"))?);
+        let info = Facts::of_info("INFO", ask(&mut connection, &redis::cmd("INFO"))?);
         if standing::is_sentinel(&info) {
             self.findings
                 .push(standing::role(&info, self.redis.cluster));
@@ -104,7 +94,7 @@ impl<'a> Visit<'a> {
         for name in SETTINGS {
             questions.cmd("CONFIG").arg("GET").arg(name);
         }
-        let settings = Facts::of_settings(talk.ask_all(&questions)?);
+        let settings = Facts::of_settings(connection.run_all(&questions)?);
         self.findings.extend([
             upkeep::version(&info),
             upkeep::eviction(&info),
@@ -114,7 +104,7 @@ impl<'a> Visit<'a> {
             standing::replicas(&info, self.redis.min_replicas),
         ]);
         if self.redis.cluster {
-            let reply = ask(&mut talk, redis::cmd("CLUSTER").arg("INFO"))?;
+            let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
             let info = Facts::of_info("CLUSTER INFO", reply);
             self.findings.push(standing::cluster(&info));
         }
@@ -123,11 +113,15 @@ impl<'a> Visit<'a> {
             access::idle(&settings),
             access::latency(trips),
         ]);
-        self.look_at_rights(&mut talk, names)?;
-        self.look_at_clock(talk)
+        self.look_at_rights(&mut connection, names)?;
+        self.look_at_clock(connection)
     }
 
-    fn look_at_rights(&mut self, talk: &mut Talk, names: &Names) -> RedisResult<()> {
+    fn look_at_rights(
+        &mut self,
+        connection: &mut Connection,
+        names: &Names,
+    ) -> Result<(), ServerError> {
         let needed = || {
             RIGHTS
                 .iter()
@@ -137,12 +131,12 @@ impl<'a> Visit<'a> {
         for right in needed().filter(|right| !right.subscribes()) {
             questions.add_command(right.command(names));
         }
-        let mut replies = talk.ask_all(&questions)?.into_iter();
+        let mut replies = connection.run_all(&questions)?.into_iter();
         let mut answers: Vec<(&Right, Answer)> = Vec::new();
         for right in needed() {
             let reply = if right.subscribes() {
-                let mut talk = self.connections.talk(&self.server)?;
-                Some(ask(&mut talk, &right.command(names))?)
+                let mut connection = self.server.connect()?;
+                Some(ask(&mut connection, &right.command(names))?)
             } else {
                 replies.next()
             };
@@ -154,11 +148,11 @@ impl<'a> Visit<'a> {
         Ok(())
     }
 
-    fn look_at_clock(&mut self, mut talk: Talk) -> RedisResult<()> {
-        match quickest_reading(&mut talk)? {
+    fn look_at_clock(&mut self, mut connection: Connection) -> Result<(), ServerError> {
+        match quickest_reading(&mut connection)? {
             Ok(reading) => {
                 self.findings.push(clock::offset(&reading));
-                self.clock = Some((talk, reading));
+                self.clock = Some((connection, reading));
             }
             Err(why) => self.findings.push(clock::rate_unknown(&why)),
         }
@@ -167,17 +161,20 @@ impl<'a> Visit<'a> {
 
     /// Looks at the clock once more, when enough time has passed since the first look.
     pub(super) fn leave(mut self) -> Vec<Finding> {
-        if let Some((mut talk, first)) = self.clock.take() {
-            self.findings.push(compare_clocks(&mut talk, &first));
+        if let Some((mut connection, first)) = self.clock.take() {
+            self.findings.push(compare_clocks(&mut connection, &first));
         }
         self.findings
     }
 }
 
 /// The reply, be it an error reply.
-fn ask(talk: &mut Talk, command: &Cmd) -> RedisResult<RedisResult<Value>> {
-    match talk.ask(command) {
-        Err(error) if !RetryAction::is_reply(&error) => Err(error),
+fn ask(
+    connection: &mut Connection,
+    command: &Cmd,
+) -> Result<Result<Value, ServerError>, ServerError> {
+    match connection.run(command) {
+        Err(error) if !error.is_reply() => Err(error),
         reply => Ok(reply),
     }
 }
@@ -193,11 +190,11 @@ fn is_needed(when: When, redis: &RedisArgs) -> bool {
     }
 }
 
-fn compare_clocks(talk: &mut Talk, first: &Reading) -> Finding {
+fn compare_clocks(connection: &mut Connection, first: &Reading) -> Finding {
     let mut period = CLOCK_PERIOD;
     loop {
         rest_until(first.received.after(period));
-        match quickest_reading(talk) {
+        match quickest_reading(connection) {
             Ok(Ok(second)) => {
                 if let Some(finding) = clock::rate(first, &second) {
                     return finding;
@@ -221,22 +218,19 @@ fn rest_until(moment: Moment) {
 }
 
 /// Of several, the one that leaves least in doubt; or why there is none.
-fn quickest_reading(talk: &mut Talk) -> RedisResult<Result<Reading, String>> {
+fn quickest_reading(connection: &mut Connection) -> Result<Result<Reading, String>, ServerError> {
     let mut quickest: Option<Reading> = None;
     for _ in 0..TRIPS {
         let sent = Moment::now();
-        let reply = ask(talk, &redis::cmd("TIME"))?;
-        match Reading::of(sent, reply) {
-            Ok(reading) if quickest.is_none_or(|best| reading.trip() < best.trip()) => {
+        let reply = ask(connection, &redis::cmd("TIME"))?;
+        let odd = |code: Option<&str>| format!("the answer to TIME is {}", code.unwrap_or("odd"));
+        match reply.map(|reply| Reading::of(sent, reply)) {
+            Ok(Some(reading)) if quickest.is_none_or(|best| reading.trip() < best.trip()) => {
                 quickest = Some(reading);
             }
-            Ok(_) => {}
-            Err(error) => {
-                return Ok(Err(format!(
-                    "the answer to TIME is {}",
-                    error.code().unwrap_or("odd")
-                )));
-            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(Err(odd(None))),
+            Err(error) => return Ok(Err(odd(error.cause.code()))),
         }
     }
     Ok(quickest.ok_or_else(|| "TIME was not asked".into()))

@@ -98,7 +98,7 @@ pub(crate) fn strip(url: &str) -> Result<Option<String>> {
             value: "invalid (a fragment, which begins with #)".into(),
             rule:
                 "certificates are always checked, so #insecure is not supported; set the authority \
-                   to trust by ca_certificates, and write %23 for a # in a password"
+                   to trust instead, and write %23 for a # in a password"
                     .into(),
         });
     }

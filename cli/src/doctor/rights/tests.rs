@@ -2,19 +2,18 @@
 
 use super::*;
 use crate::cli::doctor::finding::Verdict;
-
-fn reply(line: &str) -> RedisResult<Value> {
-    let value = redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
-    value.extract_error()
-}
+use crate::cli::replies::replies;
+use crate::client::LockClient;
 
 fn names() -> Names {
-    Names::of(&LockKey::new("", "job"), &LockKey::new("", "leasehold:1"))
+    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
+    let names = |name| LockKeys::new(&client, name);
+    Names::of(names("job"), names("leasehold:1"))
 }
 
 #[test]
 fn refusals_of_all_versions_are_told_apart() {
-    for (line, expected) in [
+    let expected = [
         ("+OK", Answer::Allowed),
         ("-ERR syntax error", Answer::Allowed),
         ("-WRONGTYPE Operation against a key", Answer::Allowed),
@@ -61,8 +60,10 @@ fn refusals_of_all_versions_are_told_apart() {
             "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.",
             Answer::Unheard,
         ),
-    ] {
-        assert_eq!(answer(&reply(line)), expected, "{line}");
+    ];
+    let replies = replies(&expected.map(|(line, _)| line));
+    for ((line, expected), reply) in expected.iter().zip(replies) {
+        assert_eq!(answer(&reply), *expected, "{line}");
     }
 }
 

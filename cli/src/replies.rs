@@ -1,0 +1,63 @@
+//! For tests: what a client makes of the replies of a server.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::admin::{self, ServerError};
+use crate::client::LockClient;
+
+/// The results of commands to which a server sends these lines.
+pub(super) fn replies(lines: &[&str]) -> Vec<Result<Value, ServerError>> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            for line in lines {
+                // One command, which comes in one piece.
+                assert!(stream.read(&mut [0; 512]).unwrap() > 0);
+                stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+            }
+        });
+        let client = LockClient::connect(&url).unwrap();
+        let mut connection = admin::servers(&client).unwrap()[0].connect().unwrap();
+        let ping = redis::cmd("PING");
+        lines.iter().map(|_| connection.run(&ping)).collect()
+    })
+}
+
+/// The error of a reply, from its line without the minus.
+pub(super) fn refusal(line: &str) -> ServerError {
+    let mut replies = replies(&[&format!("-{line}")]);
+    replies.remove(0).unwrap_err()
+}
+
+/// The errors of a server that hangs, and of one that is not there.
+pub(super) fn failures() -> [ServerError; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let builder = LockClient::builder(&format!("redis://{}", listener.local_addr().unwrap()));
+    let client = builder.command_timeout(Duration::from_millis(20)).build();
+    let servers = admin::servers(&client.unwrap()).unwrap();
+    let late = servers[0].connect().unwrap().run(&redis::cmd("PING"));
+    drop(listener);
+    [late.unwrap_err(), servers[0].connect().unwrap_err()]
+}
+
+/// The URL of a server that replies with this error to everything.
+pub(super) fn refusing(line: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            while stream.read(&mut [0; 512]).is_ok_and(|length| length > 0) {
+                let _ = stream.write_all(format!("-{line}\r\n").as_bytes());
+            }
+        }
+    });
+    url
+}

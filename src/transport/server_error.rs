@@ -1,0 +1,112 @@
+//! The failure of a request to one server, and what to change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::RedisError;
+
+use super::hint::Role;
+use super::retry_action::RetryAction;
+use super::tls::{HandshakeTimeout, is_caused_by};
+use crate::error::Hint;
+
+/// A server gave no reply, or replied with an error.
+///
+/// The text names the server and contains the cause and the hint. It contains no password.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerError {
+    /// The address of the server.
+    pub node: Arc<str>,
+    /// The error reply, or what failed on the way.
+    pub cause: RedisError,
+    /// What to change, if the cause says so.
+    pub hint: Option<Box<Hint>>,
+}
+
+impl ServerError {
+    pub(crate) fn new(node: &Arc<str>, cause: RedisError, role: Role) -> Self {
+        Self {
+            node: Arc::clone(node),
+            hint: role.hint(&cause),
+            cause,
+        }
+    }
+
+    /// True if the server replied. False if the connection failed or no reply came in time; the
+    /// connection is of no use then.
+    #[must_use]
+    pub fn is_reply(&self) -> bool {
+        RetryAction::is_reply(&self.cause)
+    }
+
+    /// True if the same request can succeed later without any change: the server could not be
+    /// reached, did not reply in time, or is not ready.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        RetryAction::on(&self.cause).asks_again()
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, cause, hint } = self;
+        if cause.is_timeout() {
+            write!(f, "Redis at {node}: {}", timeout_cause(cause))?;
+        } else if self.is_reply() {
+            write!(f, "Redis at {node} refused: {cause}")?;
+        } else {
+            write!(f, "Redis at {node} failed: {cause}")?;
+        }
+        hint.iter().try_for_each(|hint| write!(f, "; {hint}"))
+    }
+}
+
+/// Without a source: the text contains that of the cause.
+impl std::error::Error for ServerError {}
+
+/// Why a request timed out.
+pub(crate) fn timeout_cause(error: &RedisError) -> String {
+    if is_caused_by::<HandshakeTimeout>(error) {
+        HandshakeTimeout.to_string()
+    } else {
+        "no reply in time".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::tests::refusal;
+
+    fn error(cause: RedisError) -> ServerError {
+        ServerError::new(&"h:1".into(), cause, Role::Alone)
+    }
+
+    #[test]
+    fn a_reply_is_told_from_a_failure_and_what_is_temporary_from_what_is_not() {
+        for (line, temporary) in [
+            ("LOADING Redis is loading the dataset in memory", true),
+            ("ERR max number of clients reached", true),
+            ("NOAUTH Authentication required.", false),
+            ("NOPERM this user has no permissions", false),
+            ("ERR unknown command 'PING'", false),
+        ] {
+            let error = error(refusal(line));
+            assert!(error.is_reply(), "{line}");
+            assert_eq!(error.is_temporary(), temporary, "{line}");
+            assert!(error.to_string().starts_with("Redis at h:1 refused: "));
+        }
+        let error = error(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into());
+        assert!(!error.is_reply() && error.is_temporary());
+        assert!(error.to_string().starts_with("Redis at h:1 failed: "));
+    }
+
+    #[test]
+    fn the_text_contains_the_hint_once() {
+        let text = error(refusal("NOAUTH Authentication required.")).to_string();
+        assert_eq!(text.matches("LockClientBuilder::credentials").count(), 1);
+        let late = error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        assert_eq!(late.to_string(), "Redis at h:1: no reply in time");
+    }
+}
