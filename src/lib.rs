@@ -211,9 +211,6 @@
 
 pub mod admin;
 mod base;
-#[cfg(feature = "cli")]
-#[path = "../cli/src/mod.rs"]
-mod cli;
 mod client;
 mod config;
 mod core;
@@ -233,9 +230,6 @@ mod transport;
 mod watchdog;
 
 pub use base::interrupt::Interrupt;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub use cli::command;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;
 /// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its

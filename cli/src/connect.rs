@@ -9,9 +9,9 @@ use redis::IntoConnectionInfo;
 
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
-use crate::admin;
-use crate::client::LockClient;
-use crate::config::LockClientBuilder;
+use leasehold::LockClient;
+use leasehold::LockClientBuilder;
+use leasehold::admin;
 
 /// What replicas have to confirm a lock.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);

@@ -1,5 +1,74 @@
-//! The command `leasehold`.
+//! The command `leasehold`: locks for shells, cron and CI jobs.
 
-fn main() -> std::process::ExitCode {
-    leasehold::command()
+mod args;
+mod break_lock;
+mod clock;
+mod connect;
+mod doctor;
+mod json;
+mod list;
+mod manual;
+mod outcome;
+mod output;
+mod probe;
+#[cfg(test)]
+mod replies;
+mod row;
+#[cfg(unix)]
+mod run;
+mod show;
+mod sight;
+mod stderr;
+mod survey;
+mod table;
+mod voice;
+#[cfg(unix)]
+mod watch;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use outcome::{HELD, Result};
+use voice::Voice;
+
+fn main() -> ExitCode {
+    let status = work();
+    stderr::finish();
+    status
+}
+
+fn work() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(in_vain) = run::become_job(std::env::args_os()) {
+        return in_vain;
+    }
+    let args = match Args::parse_or_explain() {
+        Ok(args) => args,
+        Err(failure) => return failure.report(),
+    };
+    run(&args).unwrap_or_else(|failure| match failure.status {
+        // An answer more than a failure: of many machines all but one get it.
+        HELD if args.quiet => ExitCode::from(HELD),
+        _ => failure.report(),
+    })
+}
+
+fn run(args: &Args) -> Result<ExitCode> {
+    let voice = Voice::of(args);
+    match &args.command {
+        #[cfg(unix)]
+        Command::Run(what) => run::run(what, &args.redis, voice),
+        #[cfg(not(unix))]
+        Command::Run(_) => Err(outcome::Failure::usage("run needs a Unix")),
+        Command::List(list) => list::list(&args.redis, list, voice),
+        Command::Show(show) => show::show(&args.redis, show, voice),
+        Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, voice),
+        #[cfg(unix)]
+        Command::Watch(watch) => watch::watch(&args.redis, watch, voice),
+        #[cfg(not(unix))]
+        Command::Watch(_) => Err(outcome::Failure::usage("watch needs a Unix")),
+        Command::Doctor(doctor) => doctor::run(&args.redis, doctor, args.quiet),
+        Command::Completions(wanted) => manual::completions(wanted),
+        Command::Man => manual::man(),
+    }
 }

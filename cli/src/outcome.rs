@@ -4,8 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 
 use super::voice::{one_line, say};
-use crate::admin::{LookUpFailed, RouteError, ServerError};
-use crate::error::{Cause, Error, Hint};
+use leasehold::admin::{LookUpFailed, RouteError, ServerError};
+use leasehold::{Cause, Error, Hint};
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -103,11 +103,13 @@ impl From<Error> for Failure {
 }
 
 /// The options for settings of the library, and for the arguments of its builders.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 8] = [
     ("ca_certificates", "--cacert"),
     ("client_certificate", "--cert"),
     ("min_replicas", "--min-replicas"),
     ("watchdog_lease", "--lease"),
+    ("connect_timeout", "--timeout"),
+    ("command_timeout", "--timeout"),
     ("master", "--sentinel"),
     ("nodes", "url"),
 ];
@@ -218,6 +220,7 @@ impl From<RouteError> for Failure {
             RouteError::Invalid(error) => error.into(),
             RouteError::Refused(error) => error.into(),
             RouteError::Unavailable(failed) => Self::new(UNAVAILABLE, look_up_failed(&failed)),
+            other => Self::new(UNAVAILABLE, other),
         }
     }
 }
@@ -225,10 +228,10 @@ impl From<RouteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin;
-    use crate::cli::replies::{refusal, refusing};
-    use crate::client::LockClient;
-    use crate::error::Permission;
+    use crate::replies::{refusal, refusing};
+    use leasehold::LockClient;
+    use leasehold::Permission;
+    use leasehold::admin;
 
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]

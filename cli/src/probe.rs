@@ -6,9 +6,9 @@ use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, Value};
 
 use super::outcome::{self, Failure, UNAVAILABLE};
 use super::row::Row;
-use crate::admin::{Connection, LockKeys, Server, ServerError};
-use crate::client::LockClient;
-use crate::error::{Hint, Permission};
+use leasehold::LockClient;
+use leasehold::admin::{Connection, LockKeys, Server, ServerError};
+use leasehold::{Hint, Permission};
 
 /// The reply to one command, or its error reply.
 type Reply = Result<Value, ServerError>;

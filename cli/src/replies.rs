@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::admin::{self, ServerError};
-use crate::client::LockClient;
+use leasehold::LockClient;
+use leasehold::admin::{self, ServerError};
 
 /// The results of commands to which a server sends these lines.
 pub(super) fn replies(lines: &[&str]) -> Vec<Result<Value, ServerError>> {

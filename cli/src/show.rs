@@ -8,7 +8,7 @@ use super::sight::{Sight, look};
 use super::survey::settle;
 use super::voice::Voice;
 use super::{connect, json, output, row};
-use crate::client::LockClient;
+use leasehold::LockClient;
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, voice: Voice) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;

@@ -6,9 +6,9 @@ use super::args::RedisArgs;
 use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::probe::{Found, Probe};
 use super::row::{Row, shown};
-use crate::admin::{self, LockKeys, Server, ServerError};
-use crate::client::LockClient;
-use crate::error::Error;
+use leasehold::Error;
+use leasehold::LockClient;
+use leasehold::admin::{self, LockKeys, Server, ServerError};
 
 /// How often a lock is looked at that is given back between two questions.
 const LOOKS: usize = 10;

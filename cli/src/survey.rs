@@ -9,8 +9,8 @@ use super::outcome::{Failure, Result};
 use super::probe::Probe;
 use super::row::Row;
 use super::voice::Voice;
-use crate::admin::{self, Server};
-use crate::client::LockClient;
+use leasehold::LockClient;
+use leasehold::admin::{self, Server};
 
 /// How many keys Redis looks at before it answers: it does nothing else meanwhile.
 const BATCH: usize = 500;

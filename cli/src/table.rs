@@ -68,7 +68,7 @@ pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, flat: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::row::Fencing;
+    use crate::row::Fencing;
     use std::time::Duration;
 
     fn row(name: &str, count: u64) -> Row {

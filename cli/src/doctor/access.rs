@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::facts::Facts;
 use super::finding::Finding;
-use crate::admin::{RouteError, ServerError};
-use crate::cli::outcome::Failure;
-use crate::error::{Error, Hint, Permission};
+use crate::outcome::Failure;
+use leasehold::admin::{RouteError, ServerError};
+use leasehold::{Error, Hint, Permission};
 
 /// Of its connections, in hundredths: more is close to the limit.
 const MANY_CLIENTS: u64 = 90;
@@ -83,7 +83,7 @@ pub(super) fn nowhere(error: RouteError) -> Finding {
                 .filter_map(|error| error.hint.as_deref());
             hints.next()
         }
-        RouteError::Invalid(_) => None,
+        _ => None,
     };
     let advice = match (&error, hint) {
         (
@@ -156,9 +156,9 @@ pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::facts::tests::{facts, refused};
-    use crate::cli::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
-    use crate::cli::replies::{failures, refusal};
+    use crate::doctor::facts::tests::{facts, refused};
+    use crate::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
+    use crate::replies::{failures, refusal};
 
     #[test]
     fn every_closed_door_has_its_advice() {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::Value;
 
 use super::finding::Finding;
-use crate::base::clock::Moment;
+use crate::clock::Moment;
 
 /// Clocks of machines that are kept by somebody agree better.
 const FAR_OFF: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ pub(super) fn rate_unknown(why: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::finding::Verdict::{Failure, Note, Ok};
+    use crate::doctor::finding::Verdict::{Failure, Note, Ok};
 
     fn reading(sent: u64, received: u64, theirs: u64) -> Reading {
         let start = Moment::ZERO.after(Duration::from_secs(100));

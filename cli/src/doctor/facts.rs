@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use crate::admin::ServerError;
+use leasehold::admin::ServerError;
 
 /// The values of INFO, of CLUSTER INFO, or of some settings.
 #[derive(Clone, Debug, Default)]
@@ -79,14 +79,14 @@ fn refusal(command: &str, code: Option<&str>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::cli::replies::{refusal, replies};
+    use crate::replies::{refusal, replies};
 
-    pub(in crate::cli::doctor) fn facts(text: &str) -> Facts {
+    pub(in crate::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());
         Facts::of_info("INFO", Ok(value))
     }
 
-    pub(in crate::cli::doctor) fn refused() -> Facts {
+    pub(in crate::doctor) fn refused() -> Facts {
         Facts::of_info("INFO", Err(refusal("NOPERM this user has no permissions")))
     }
 

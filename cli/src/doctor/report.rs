@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::finding::{Finding, Verdict};
-use crate::cli::json;
-use crate::cli::voice::one_line;
+use crate::json;
+use crate::voice::one_line;
 
 /// A finding, and the server that it is about.
 pub(super) struct Line {

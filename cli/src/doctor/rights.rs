@@ -3,8 +3,8 @@
 use redis::{Cmd, Value};
 
 use super::finding::Finding;
-use crate::admin::{LockKeys, ServerError};
-use crate::error::{Hint, Permission};
+use leasehold::admin::{LockKeys, ServerError};
+use leasehold::{Hint, Permission};
 
 /// When a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

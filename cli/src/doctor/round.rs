@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::LEASE;
 use super::finding::Finding;
-use crate::base::clock::Moment;
-use crate::cli::outcome::in_options;
-use crate::client::LockClient;
-use crate::error::{Error, Result};
-use crate::lease::Lease;
+use crate::clock::Moment;
+use crate::outcome::in_options;
+use leasehold::Lease;
+use leasehold::LockClient;
+use leasehold::{Error, Result};
 
 const CHECK: &str = "lock";
 

@@ -115,8 +115,8 @@ pub(super) fn cluster(info: &Facts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::facts::tests::{facts, refused};
-    use crate::cli::doctor::finding::Verdict::{Failure, Note, Ok, Unknown, Warning};
+    use crate::doctor::facts::tests::{facts, refused};
+    use crate::doctor::finding::Verdict::{Failure, Note, Ok, Unknown, Warning};
 
     #[test]
     fn a_replica_names_its_master() {

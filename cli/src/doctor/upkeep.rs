@@ -130,8 +130,8 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::facts::tests::{facts, refused};
-    use crate::cli::doctor::finding::Verdict::{self, Failure, Note, Ok, Unknown, Warning};
+    use crate::doctor::facts::tests::{facts, refused};
+    use crate::doctor::finding::Verdict::{self, Failure, Note, Ok, Unknown, Warning};
 
     #[test]
     fn old_versions_are_told() {

@@ -10,9 +10,9 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::rights::{self, Answer, Names, RIGHTS, Right, When};
 use super::{standing, upkeep};
-use crate::admin::{Connection, Server, ServerError};
-use crate::base::clock::Moment;
-use crate::cli::args::RedisArgs;
+use crate::args::RedisArgs;
+use crate::clock::Moment;
+use leasehold::admin::{Connection, Server, ServerError};
 
 /// Round trips that are timed, and readings of the clock of which the quickest counts.
 const TRIPS: usize = 5;

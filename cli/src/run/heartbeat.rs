@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
-use crate::cli::outcome::{Failure, Result, UNAVAILABLE};
-use crate::lock::LockGuard;
+use crate::outcome::{Failure, Result, UNAVAILABLE};
+use leasehold::LockGuard;
 
 /// How often: a lock that was deleted is noticed within this time, where the servers answer.
 pub(super) fn beat(lease: Duration) -> Duration {

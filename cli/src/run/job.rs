@@ -9,7 +9,7 @@ use rustix::process::{WaitId, WaitIdOptions, WaitOptions, waitid, waitpgid, wait
 
 use super::parent::Birth;
 use super::program::Program;
-use crate::cli::outcome::{CANNOT_RUN, Result};
+use crate::outcome::{CANNOT_RUN, Result};
 
 /// What a status is that a signal made: so much and its number.
 pub(super) const SIGNALLED: i32 = 128;

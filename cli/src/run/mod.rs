@@ -23,12 +23,12 @@ use super::args::{RedisArgs, RunArgs};
 use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::voice::Voice;
-use crate::base::clock::Moment;
-use crate::client::LockClient;
-use crate::error::Error;
-use crate::lease::{Lease, SHORTEST_RENEWED};
-use crate::lock::{Lock, LockGuard, RedLock};
+use crate::clock::Moment;
 use job::{Job, SIGNALLED};
+use leasehold::Error;
+use leasehold::Lease;
+use leasehold::LockClient;
+use leasehold::{Lock, LockGuard, RedLock};
 use program::Program;
 use schedule::{Schedule, Why};
 use signals::Signals;
@@ -43,15 +43,9 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<Exi
     // Before all the rest: what comes from here on is caught until that is over.
     let signals = Signals::catch()?;
     let clients = connect::clients(redis, Some(args.lease))?;
-    let lock = lock(args, redis, &clients)?;
     voice.step(format!("waiting for lock {:?}", args.key));
     let asked = Moment::now();
-    let wait = if args.no_wait {
-        Duration::ZERO
-    } else {
-        args.wait.unwrap_or(Duration::MAX)
-    };
-    let acquired = lock.try_acquire_interruptibly(wait, Lease::RENEWED, &signals.interrupt);
+    let acquired = acquire(args, redis, &clients, &signals);
     if let Some(signal) = signals.ended_the_wait() {
         voice.step(format!("signal {signal} ended the wait"));
         // Here a guard gives back what was had at the last moment.
@@ -60,25 +54,19 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<Exi
             u8::try_from(SIGNALLED + signal).unwrap_or(LOST),
         ));
     }
-    let guard = acquired?.ok_or_else(|| Error::HeldByAnother {
+    let (guard, token) = acquired?.ok_or_else(|| Error::HeldByAnother {
         lock: args.key.clone(),
         waited: Moment::now().since(asked),
     })?;
     voice.step(format!("have lock {:?}", args.key));
     let had = Moment::now();
-    let end = hold(args, &guard, had, &program, &signals, voice)?;
+    let end = hold(args, &guard, token, had, &program, &signals, voice)?;
     finish(args, guard, had, &end, voice)?;
     Ok(ExitCode::from(end.status))
 }
 
 /// What clap does not check.
 fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
-    if args.lease < SHORTEST_RENEWED {
-        return Err(Failure::usage(format!(
-            "--lease is {:?}: it is at least {SHORTEST_RENEWED:?}",
-            args.lease
-        )));
-    }
     if args.fenced && redis.redlock {
         return Err(Failure::usage(
             "--fenced is not for --redlock: independent servers count apart",
@@ -87,18 +75,40 @@ fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
     Ok(())
 }
 
-fn lock(args: &RunArgs, redis: &RedisArgs, clients: &[LockClient]) -> Result<Box<dyn Lock>> {
-    match clients {
-        [client] if args.fenced => Ok(Box::new(client.fenced_lock(&args.key))),
-        [client] if !redis.redlock => Ok(Box::new(client.reentrant_lock(&args.key))),
-        clients => Ok(Box::new(RedLock::new(clients, &args.key))),
-    }
+/// Takes the lock. Returns the guard and, for a fenced lock, the token of the hold.
+fn acquire(
+    args: &RunArgs,
+    redis: &RedisArgs,
+    clients: &[LockClient],
+    signals: &Signals,
+) -> leasehold::Result<Option<(LockGuard, Option<u64>)>> {
+    let wait = if args.no_wait {
+        Duration::ZERO
+    } else {
+        args.wait.unwrap_or(Duration::MAX)
+    };
+    let (lease, interrupt) = (Lease::RENEWED, &signals.interrupt);
+    let lock: Box<dyn Lock> = match clients {
+        [client] if args.fenced => {
+            let lock = client.fenced_lock(&args.key);
+            let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
+            return Ok(guard.map(|guard| {
+                let token = guard.fencing_token();
+                (guard.into(), Some(token))
+            }));
+        }
+        [client] if !redis.redlock => Box::new(client.reentrant_lock(&args.key)),
+        clients => Box::new(RedLock::new(clients, &args.key)),
+    };
+    let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
+    Ok(guard.map(|guard| (guard, None)))
 }
 
 /// Runs the command while the guard stands.
 fn hold(
     args: &RunArgs,
     guard: &LockGuard,
+    token: Option<u64>,
     had: Moment,
     program: &Program<'_>,
     signals: &Signals,
@@ -113,7 +123,7 @@ fn hold(
         guard.check()?;
         let vigil = Vigil {
             guard,
-            job: Job::start(program, &args.key, guard.token())?,
+            job: Job::start(program, &args.key, token)?,
             schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
             terminal: Terminal::open(),
             voice,

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
 use super::program::{Program, refusal};
-use crate::cli::outcome::{CANNOT_RUN, Failure};
+use crate::outcome::{CANNOT_RUN, Failure};
 
 /// This program.
 const OURSELVES: &str = "/proc/self/exe";
@@ -73,7 +73,7 @@ impl Birth {
 }
 
 /// Becomes the job if that is what this process is for. It comes back only in vain.
-pub(in crate::cli) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if args.nth(1)? != BECOME {
         return None;
     }

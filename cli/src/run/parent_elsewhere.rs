@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use super::program::{Program, refusal};
-use crate::cli::outcome::Failure;
+use crate::outcome::Failure;
 
 /// A job is its command from the start, or it is not started.
 #[derive(Debug)]
@@ -36,6 +36,6 @@ impl Birth {
 }
 
 /// No job begins as this program here.
-pub(in crate::cli) fn become_job(_: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn become_job(_: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     None
 }

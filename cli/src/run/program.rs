@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-use crate::cli::outcome::{CANNOT_RUN, Failure, NOT_FOUND, Result};
+use crate::outcome::{CANNOT_RUN, Failure, NOT_FOUND, Result};
 
 /// Where commands are where no PATH says it.
 const USUAL_PATH: &str = "/bin:/usr/bin";

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::clock::Moment;
-use crate::error::LostReason;
+use crate::clock::Moment;
+use leasehold::LostReason;
 
 /// What is to be done to a job at which moment, so that it is dead before its lease can be over.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::{Handle, Signals as Caught};
 
-use crate::base::interrupt::Interrupt;
-use crate::cli::outcome::{Failure, Result, UNAVAILABLE};
+use crate::outcome::{Failure, Result, UNAVAILABLE};
+use leasehold::Interrupt;
 
 /// They end a wait.
 const ENDING: &[i32] = &[

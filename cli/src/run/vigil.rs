@@ -9,11 +9,11 @@ use super::job::{Ending, Job, State};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
 use super::terminal::Terminal;
-use crate::base::clock::Moment;
-use crate::cli::outcome::LOST;
-use crate::cli::voice::{Voice, say};
-use crate::error::{Error, LostReason};
-use crate::lock::LockGuard;
+use crate::clock::Moment;
+use crate::outcome::LOST;
+use crate::voice::{Voice, say};
+use leasehold::LockGuard;
+use leasehold::{Error, LostReason};
 
 /// How often those are looked at whom an ended job has left behind, and of whom nobody tells.
 const LINGER: Duration = Duration::from_millis(20);

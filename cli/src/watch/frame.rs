@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cli::outcome::Failure;
-use crate::cli::row::Row;
-use crate::cli::table;
+use crate::outcome::Failure;
+use crate::row::Row;
+use crate::table;
 
 /// Of a table: its header between two lines, and the line at its end.
 const AROUND: usize = 4;
@@ -62,7 +62,7 @@ impl Picture<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::row::Fencing;
+    use crate::row::Fencing;
 
     fn rows(count: usize) -> Vec<Row> {
         let row = |number: usize| Row {

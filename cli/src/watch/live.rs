@@ -12,12 +12,12 @@ use super::lookout::Lookout;
 use super::screen::Screen;
 use super::signals::{Signals, end_by};
 use super::{unheard, wait};
-use crate::base::clock::Moment;
-use crate::cli::args::WatchArgs;
-use crate::cli::outcome::Result;
-use crate::cli::output;
-use crate::cli::survey::Seen;
-use crate::client::LockClient;
+use crate::args::WatchArgs;
+use crate::clock::Moment;
+use crate::outcome::Result;
+use crate::output;
+use crate::survey::Seen;
+use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.
 const CTRL_C: u8 = 3;

@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::cli::survey::Seen;
+use crate::survey::Seen;
 
 #[derive(Debug)]
 pub(super) struct Lookout {
@@ -108,8 +108,8 @@ impl Drop for Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock::Moment;
-    use crate::cli::watch::wait;
+    use crate::clock::Moment;
+    use crate::watch::wait;
 
     fn bell_of(lookout: &Lookout) {
         let ready = wait::readable(&[lookout.as_fd()], Moment::NEVER).unwrap();

@@ -16,8 +16,8 @@ use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::survey::Seen;
 use super::voice::Voice;
 use super::{connect, output, table};
-use crate::base::clock::Moment;
-use crate::client::LockClient;
+use crate::clock::Moment;
+use leasehold::LockClient;
 
 /// Nobody reads faster, and Redis has other things to do.
 const SHORTEST: Duration = Duration::from_millis(100);

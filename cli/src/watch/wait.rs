@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::base::clock::Moment;
+use crate::clock::Moment;
 
 /// Longer waits are several.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -99,8 +99,7 @@ fn with_user(server: &Server, user: &str, rules: &[&str]) -> String {
 
 /// The rules of the README's line.
 fn readme_rules() -> Vec<String> {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
-    let readme = readme.expect("our own file");
+    let readme = crate::readme::documentation();
     let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
     let words = line.expect("the line").split(' ').skip(5);
     words.map(Into::into).collect()

@@ -1,22 +1,34 @@
-//! The README's lines for cron and systemd work as they stand: but for the port of Redis and the place of
-//! the program, which are the test's.
+//! The lines for cron and systemd in the README and in `docs/` work as they stand, except for the port
+//! of Redis and the directory of the program, which are the test's.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use crate::program::PATH;
+use crate::proxy::repository;
 use crate::support::process::signal;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
-const README: &str = include_str!("../../../README.md");
 const URL: &str = "redis://127.0.0.1:6379";
 
-/// The block of the README that is marked as this kind of file.
-fn block(kind: &str) -> &'static str {
-    let (_, rest) = README.split_once(&format!("```{kind}\n")).expect("a block");
-    rest.split_once("```").expect("its end").0
+/// The README and the pages of `docs/`.
+pub fn documentation() -> String {
+    let docs = fs::read_dir(repository().join("docs"))
+        .into_iter()
+        .flatten();
+    let docs = docs.map(|page| page.expect("a page").path());
+    let pages = docs.chain([repository().join("README.md")]);
+    let read = |page| fs::read_to_string(page).expect("a text");
+    pages.map(read).collect()
+}
+
+/// The block of the documentation that is marked as this kind of file.
+fn block(kind: &str) -> String {
+    let text = documentation();
+    let (_, rest) = text.split_once(&format!("```{kind}\n")).expect("a block");
+    rest.split_once("```").expect("its end").0.into()
 }
 
 fn directory() -> &'static Path {

@@ -1,9 +1,12 @@
 //! What replies mean, and that the README says the same.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
-use crate::cli::doctor::finding::Verdict;
-use crate::cli::replies::replies;
-use crate::client::LockClient;
+use crate::doctor::finding::Verdict;
+use crate::replies::replies;
+use leasehold::LockClient;
 
 fn names() -> Names {
     let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
@@ -163,9 +166,14 @@ fn names_are_put_in_their_places() {
 /// The words of the README are the rights of the constant, neither more nor fewer.
 #[test]
 fn the_readme_says_the_same() {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let readme = std::fs::read_to_string(format!("{root}/README.md")).unwrap();
-    let (_, section) = readme
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let docs = fs::read_dir(root.join("docs")).into_iter().flatten();
+    let pages = docs.map(|page| page.unwrap().path());
+    let pages = pages.chain([root.join("README.md")]);
+    let text: String = pages
+        .map(|page| fs::read_to_string(page).unwrap())
+        .collect();
+    let (_, section) = text
         .split_once("## What the Redis user must be allowed to do")
         .unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();

@@ -122,7 +122,6 @@ fn a_server_that_is_not_there_is_told() {
         .says("reachable", "failure", &["refused", "runs there"]);
 }
 
-#[cfg(feature = "tls")]
 #[test]
 fn a_certificate_that_is_not_trusted_is_told() {
     use crate::support::certificates::{Authority, TRUSTED};
