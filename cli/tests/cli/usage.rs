@@ -232,7 +232,7 @@ fn advice_is_given_in_options() {
         (server.url(), "list --timeout 0s", "--timeout"),
         (server.url(), "list --timeout 2h", "--timeout"),
         (server.url(), "list --min-replicas 0", "--min-replicas is 0"),
-        (secure, "list", "--cacert"),
+        (secure, "list", "authority"),
     ] {
         let output = leasehold(&url).args(arguments.split(' ')).output();
         assert!(output.err.contains(words), "{arguments}: {output:?}");
