@@ -18,7 +18,7 @@ use crate::observe::{LockEvent, Stats};
 ///
 /// It has three threads: the watchdog renews (`leasehold-watchdog`), the reporter calls the log
 /// subscriber and the metrics recorder for the client's own threads (`leasehold-reporter`,
-/// [why](crate#what-an-operator-sees)), and `leasehold-pool` manages the connection pool. From the
+/// [why](crate::guide::operations#logs-events-and-metrics)), and `leasehold-pool` manages the connection pool. From the
 /// first wait on it has one more for each server with a lock that was waited for: a subscriber
 /// listens for releases (`leasehold-subscriber`). To each server that has its locks it opens up to
 /// [`pool_size`](LockClientBuilder::pool_size) redis for its callers, when they need them,
@@ -75,7 +75,7 @@ impl LockClient {
     /// name there. A connection is used only if its server says that it is a master (`ROLE`).
     ///
     /// **A failover loses the newest writes**, and with them locks: see
-    /// [which deployment gives which promise](crate#which-deployment-which-promise).
+    /// [which deployment gives which promise](crate::guide::deployments).
     ///
     /// ```no_run
     /// # fn main() -> leasehold::Result<()> {
@@ -118,7 +118,7 @@ impl LockClient {
     /// fail with [`Error::Redis`](crate::Error::Redis) at once.
     ///
     /// **A failover loses the newest writes**, and with them locks: see
-    /// [which deployment gives which promise](crate#which-deployment-which-promise).
+    /// [which deployment gives which promise](crate::guide::deployments).
     ///
     /// ```no_run
     /// # fn main() -> leasehold::Result<()> {

@@ -137,7 +137,7 @@ impl LockClientBuilder {
     ///
     /// This makes it unlikely, but not impossible, that a failover loses a lock that was just
     /// acquired: a replica without the lock can still be promoted. Renewals need no confirmation.
-    /// See [which deployment gives which promise](crate#which-deployment-which-promise).
+    /// See [which deployment gives which promise](crate::guide::deployments).
     ///
     /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is one
     /// more command and the round trip to the replicas for each acquire, and nothing for a nested

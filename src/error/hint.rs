@@ -103,7 +103,7 @@ impl fmt::Display for Hint {
                 if let Some(rule) = permission.rule() {
                     write!(f, "grant it with ACL SETUSER <user> {rule}; ")?;
                 }
-                "the documentation of leasehold lists all permissions that locks need"
+                "docs/operations.md of leasehold lists all permissions that locks need"
             }
             Self::CheckCertificates => {
                 "set the authority to trust by LockClientBuilder::ca_certificates, or the \

@@ -98,7 +98,7 @@ pub(super) fn nowhere(error: RouteError) -> Finding {
             "give the right user and password in the URLs"
         }
         (_, Some(Hint::Grant(_))) => {
-            "give the user the rights that the README names for sentinels and clusters"
+            "give the user the permissions for sentinels and clusters, which docs/operations.md lists"
         }
         _ => "see that these servers run, and that the URLs are right",
     };

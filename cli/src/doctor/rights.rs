@@ -41,7 +41,7 @@ impl Right {
     }
 }
 
-/// All of them. The README tells users the same, in the same order.
+/// All of them. docs/operations.md names the same, in the same order.
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Looking, Replicas, Sentinel, Shards};
     &[

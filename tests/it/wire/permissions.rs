@@ -10,7 +10,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
 use crate::support::{builder, elsewhere};
 
-/// The line of the README. Commands that a script calls are checked, too.
+/// The line of docs/operations.md. Redis also checks the commands that a script calls.
 const ACL: &[&str] = &[
     "resetchannels",
     "&redisson_lock__channel:*",
@@ -156,7 +156,7 @@ fn a_missing_permission_is_told_with_what_to_grant() {
         (&[], "/3", "ACL SETUSER <user> +select"),
         (&["resetkeys"], "", "ACL SETUSER <user> ~<key>"),
         // Redis 7.0 does not say which command of the script it is.
-        (&["-hset"], "", "README"),
+        (&["-hset"], "", "docs/operations.md"),
     ] {
         let rules: Vec<&str> = ACL.iter().chain(rules).copied().collect();
         let url = with_user(&server, &rules) + database;
@@ -164,7 +164,7 @@ fn a_missing_permission_is_told_with_what_to_grant() {
         let error = lock.lock().unwrap_err();
         assert!(matches!(error, Error::Redis { .. }), "{error:?}");
         let text = error.to_string();
-        for words in [words, "README"] {
+        for words in [words, "docs/operations.md"] {
             assert!(text.contains(words), "no {words:?}: {text}");
         }
     }

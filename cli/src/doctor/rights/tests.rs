@@ -1,4 +1,4 @@
-//! What replies mean, and that the README says the same.
+//! What replies mean, and that docs/operations.md names the same permissions.
 
 use std::fs;
 use std::path::Path;
@@ -163,19 +163,12 @@ fn names_are_put_in_their_places() {
     );
 }
 
-/// The words of the README are the rights of the constant, neither more nor fewer.
+/// The words of docs/operations.md are the rights of the constant, neither more nor fewer.
 #[test]
-fn the_readme_says_the_same() {
+fn the_documentation_names_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let docs = fs::read_dir(root.join("docs")).into_iter().flatten();
-    let pages = docs.map(|page| page.unwrap().path());
-    let pages = pages.chain([root.join("README.md")]);
-    let text: String = pages
-        .map(|page| fs::read_to_string(page).unwrap())
-        .collect();
-    let (_, section) = text
-        .split_once("## What the Redis user must be allowed to do")
-        .unwrap();
+    let page = fs::read_to_string(root.join("docs/operations.md")).unwrap();
+    let (_, section) = page.split_once("## Permissions of the Redis user").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let line = section
         .lines()
