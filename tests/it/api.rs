@@ -65,7 +65,7 @@ fn the_public_names_are_these() {
         if before.contains("#[doc(hidden)]") {
             continue;
         }
-        let names = path.rsplit_once("::").map_or(path, |(_, names)| names);
+        let names = path.rsplit("::").next().unwrap_or(path);
         let names = names.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
         public.extend(
             names
