@@ -7,6 +7,7 @@ mod api;
 mod bad_input;
 mod contract;
 mod deployments;
+mod documents;
 mod faults;
 mod fencing;
 mod guard;
