@@ -96,7 +96,7 @@ pub fn a_lease_at_its_bounds_is_taken(stage: &Stage) {
         // Nor is it long enough for several locks or servers on a slow machine, which is no refusal.
         Ok(false) if stage.parts() > 1 => {}
         Err(error @ Error::Unavailable { .. })
-            if error.to_string().contains("after the end of the lease") => {}
+            if error.to_string().contains("after the lease") => {}
         other => panic!("{other:?}"),
     }
 }
