@@ -1,4 +1,6 @@
-//! What holds for the sources as a whole.
+//! Rules for the sources as a whole.
+
+mod circles;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
