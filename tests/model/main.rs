@@ -14,7 +14,7 @@
 mod check;
 mod client;
 mod commands;
-mod dog;
+
 mod planted;
 mod promises;
 mod protocol;
@@ -23,4 +23,5 @@ mod state;
 mod steps;
 mod thread;
 mod walks;
+mod watchdog;
 mod whole;
