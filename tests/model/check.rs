@@ -8,8 +8,8 @@ use crate::promises::PROMISES;
 use crate::protocol::Protocol;
 use crate::steps::Machine;
 
-/// The promises that do not hold in every state that can be reached. Fails if the machine does not
-/// come to life.
+/// Returns the promises that some reachable state breaks. Fails if a state that must occur is not
+/// reached.
 pub fn broken(protocol: Protocol) -> Vec<&'static str> {
     let started = Instant::now();
     let words = format!("{protocol:?}");
@@ -26,7 +26,7 @@ pub fn broken(protocol: Protocol) -> Vec<&'static str> {
     );
     for property in checker.model().properties() {
         let expected = property.expectation == Expectation::Sometimes
-            && checker.model().is_to_occur(property.name);
+            && checker.model().must_occur(property.name);
         assert!(
             !expected || found.contains_key(property.name),
             "never seen: {}",
@@ -39,7 +39,7 @@ pub fn broken(protocol: Protocol) -> Vec<&'static str> {
         .collect()
 }
 
-/// The steps of a shortest way to break `promise`; none if there is no way.
+/// Returns the number of steps in a shortest path to a state that breaks `promise`, or `None`.
 pub fn counterexample(protocol: Protocol, promise: &'static str) -> Option<usize> {
     let mut shortest = None;
     loop {
@@ -50,7 +50,7 @@ pub fn counterexample(protocol: Protocol, promise: &'static str) -> Option<usize
         let checker = machine
             .checker()
             .finish_when(HasDiscoveries::AnyOf([promise].into()));
-        // The checker looks at some more states after the first that it finds.
+        // The checker may visit longer paths before it stops, so search again with a smaller depth.
         let checker = match shortest {
             Some(steps) => checker.target_max_depth(steps + 1),
             None => checker,

@@ -1,44 +1,46 @@
-//! A process with one thread: what it believes, what it asks, and its watchdog.
+//! A process with one thread and a watchdog.
 
 use std::hash::{Hash, Hasher};
 
-use crate::redis::{Command, Names, Reply, Script};
+use crate::redis::{Command, OwnerIds, Reply, Script};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Client {
-    /// The name for the next lock; none: a fresh one.
+    /// The owner id for the next acquire. `None`: a fresh one.
     pub owner: Option<u8>,
     pub hold: Option<Hold>,
-    /// The call that the thread is in.
+    /// The call that the thread makes.
     pub call: Option<Call>,
-    /// The watchdog's exchange with Redis.
-    pub dog: Option<Round>,
-    /// Names under which the watchdog still has to release.
-    pub withdrawals: Names,
-    /// Where that is planted: what the watchdog goes on renewing.
-    pub unforgotten: Names,
+    /// The request that the watchdog sent.
+    pub watchdog: Option<Request>,
+    /// Owner ids under which the watchdog still has to release.
+    pub orphans: OwnerIds,
+    /// With `Planted::RenewedAfterRelease`: the ids that the watchdog still renews after the
+    /// release.
+    pub still_renewed: OwnerIds,
 }
 
-/// A hold that stands, or one that expired and is not unlocked yet. A hold of which Redis said
-/// that it is gone has told its holder, and is no hold here any more.
+/// A hold that is valid, or one that expired and is not unlocked yet. A hold that Redis reported as
+/// lost is removed from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hold {
-    /// The name under which it stands in Redis; if that is not known, all that it may have.
-    pub names: Names,
+    /// The owner ids under which Redis may have the hold.
+    pub ids: OwnerIds,
     pub levels: u8,
-    /// Ticks by the local clock; 0: expired.
+    /// Ticks by the local clock. 0: expired.
     pub left: u8,
-    /// The name under which the watchdog tries to write the count that is in doubt.
-    pub settling: Option<u8>,
-    /// A change of its count was given up, and none was answered since. Only the promises look at it.
+    /// The owner id under which the watchdog writes the unknown count.
+    pub recount_to: Option<u8>,
+    /// A call that changes the count was abandoned, and no later one was answered. Only the
+    /// promises read this field.
     pub gave_up: bool,
-    /// For so many ticks the key has been gone because somebody deleted it. Only the promises look
-    /// at it.
+    /// The number of ticks since another program deleted the key. Only the promises read this
+    /// field.
     pub deleted: Option<u8>,
 }
 
 impl Hold {
-    /// What `check()` says.
+    /// The result of `check()`.
     pub fn stands(&self) -> bool {
         self.left > 0
     }
@@ -51,31 +53,31 @@ pub enum Op {
     InnerUnlock,
     Unlock,
     /// The unlock of a hold that expired.
-    ClearAway,
+    ReleaseExpired,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     pub op: Op,
-    /// The copy whose reply is waited for.
-    pub round: Round,
-    /// An earlier copy got no answer.
+    /// The copy that the thread waits for.
+    pub request: Request,
+    /// An earlier copy got no reply.
     pub ambiguous: bool,
 }
 
-/// A command that was sent, while its sender waits for the reply.
+/// A command that was sent, and whose sender waits for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Round {
+pub struct Request {
     pub command: Command,
-    /// Ticks since it was sent, where that matters.
+    /// Ticks since it was sent, if the command grants a lease.
     pub age: u8,
-    /// What the server said when it ran it.
+    /// The reply, once the server has run the command.
     pub reply: Option<Reply>,
-    /// The watchdog's: the hold that it is about has ended.
+    /// For a request of the watchdog: its hold has ended.
     pub stale: bool,
 }
 
-impl Round {
+impl Request {
     pub fn new(command: Command) -> Self {
         Self {
             command,
@@ -86,8 +88,8 @@ impl Round {
     }
 }
 
-impl Round {
-    /// All of it in 24 bits; never zero.
+impl Request {
+    /// Packs all fields into 24 bits. Never zero.
     fn bits(&self) -> u64 {
         let reply = self.reply.map_or(0, |reply| reply as u64 + 1);
         1 | self.command.bits() << 1
@@ -98,30 +100,30 @@ impl Round {
 }
 
 impl Hold {
-    /// All of it in 21 bits; never zero.
+    /// Packs all fields into 21 bits. Never zero.
     fn bits(&self) -> u64 {
-        1 | u64::from(self.names.0) << 1
+        1 | u64::from(self.ids.0) << 1
             | u64::from(self.levels) << 9
             | u64::from(self.left) << 11
             | u64::from(self.gave_up) << 13
             | self.deleted.map_or(0, |ticks| u64::from(ticks) + 1) << 14
-            | self.settling.map_or(0, |number| u64::from(number) + 1) << 17
+            | self.recount_to.map_or(0, |number| u64::from(number) + 1) << 17
     }
 }
 
-/// Hashed often, and much faster as two numbers than field by field.
+/// Two numbers hash much faster than the single fields.
 impl Hash for Client {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let call = self.call.map_or(0, |call| {
-            call.round.bits() | (call.op as u64) << 24 | u64::from(call.ambiguous) << 27
+            call.request.bits() | (call.op as u64) << 24 | u64::from(call.ambiguous) << 27
         });
-        hasher.write_u64(call | self.dog.map_or(0, |round| round.bits()) << 28);
+        hasher.write_u64(call | self.watchdog.map_or(0, |request| request.bits()) << 28);
         let owner = self.owner.map_or(0, |number| u64::from(number) + 1);
         hasher.write_u64(
             self.hold.map_or(0, |hold| hold.bits())
                 | owner << 21
-                | u64::from(self.withdrawals.0) << 25
-                | u64::from(self.unforgotten.0) << 33,
+                | u64::from(self.orphans.0) << 25
+                | u64::from(self.still_renewed.0) << 33,
         );
     }
 }
@@ -131,39 +133,44 @@ impl Client {
         self.hold.is_some_and(|hold| hold.stands())
     }
 
-    /// The hold is over: what the watchdog hears of it from now on is ignored.
+    /// Ends the hold. The watchdog ignores replies about it from now on.
     pub fn end_hold(&mut self) {
         self.hold = None;
-        if let Some(round) = &mut self.dog {
-            round.stale = true;
+        if let Some(request) = &mut self.watchdog {
+            request.stale = true;
         }
     }
 
-    /// Nobody knows what count Redis has, and the thread is not writing it.
-    pub fn is_in_doubt(&self) -> bool {
+    /// True if the count in Redis is unknown and the thread is not writing it.
+    pub fn count_is_unknown(&self) -> bool {
         self.call.is_none()
             && self
                 .hold
-                .is_some_and(|hold| hold.stands() && hold.names.are_uncertain())
+                .is_some_and(|hold| hold.stands() && hold.ids.are_several())
     }
 
-    /// A renewal of the hold is asked for, whether the hold expired meanwhile or not.
+    /// True if a renewal of the hold is under way, even if the hold has expired.
     pub fn is_being_renewed(&self) -> bool {
-        self.dog
-            .is_some_and(|round| !round.stale && round.command.script == Script::Renew)
+        self.watchdog
+            .is_some_and(|request| !request.stale && request.command.script == Script::Renew)
     }
 
-    /// What the watchdog asks is about a hold that stands no longer.
-    pub fn asks_in_vain(&self) -> bool {
-        self.dog.is_some_and(|round| round.stale) || self.hold.is_some_and(|hold| !hold.stands())
+    /// True if the watchdog's request is about a hold that is no longer valid.
+    pub fn watchdog_is_stale(&self) -> bool {
+        self.watchdog.is_some_and(|request| request.stale)
+            || self.hold.is_some_and(|hold| !hold.stands())
     }
 
-    /// All names that anything but `owner` refers to.
-    pub fn names_in_use(&self) -> Names {
-        let rounds = self.call.map(|call| call.round).into_iter().chain(self.dog);
-        rounds
-            .map(|round| round.command.names.with(Names::of(round.command.to)))
-            .chain(self.hold.map(|hold| hold.names))
-            .fold(self.withdrawals.with(self.unforgotten), Names::with)
+    /// All owner ids in use, except the one in `owner`.
+    pub fn ids_in_use(&self) -> OwnerIds {
+        let requests = self
+            .call
+            .map(|call| call.request)
+            .into_iter()
+            .chain(self.watchdog);
+        requests
+            .map(|request| request.command.ids.with(OwnerIds::of(request.command.to)))
+            .chain(self.hold.map(|hold| hold.ids))
+            .fold(self.orphans.with(self.still_renewed), OwnerIds::with)
     }
 }

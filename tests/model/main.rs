@@ -1,20 +1,19 @@
-//! The count-and-owner protocol as a small machine, checked exhaustively: which promises hold in
-//! every state that can be reached.
+//! A model of the count-and-owner protocol. The checker visits every reachable state and checks the
+//! promises in each.
 //!
-//! Two clients of one thread each want one lock, which nests to two. Time goes in ticks, the same for
-//! all; a lease is two of them. Any number of locks is taken one after the other, under any number of
-//! owner names. A command that gets no answer in time may be lost, executed, or be executed at any
-//! later time, and its caller asks again or gives up. What is bounded is how often something goes
-//! wrong: each test says it in its [`protocol::Protocol`].
+//! Two clients with one thread each acquire one lock, which nests to two levels. Time advances in
+//! ticks, the same for both clients; a lease is two ticks. Any number of holds follow each other,
+//! under any number of owner ids. A command without a reply may be lost, executed, or executed at
+//! any later time; its caller retries or gives up. The number of failures is bounded: each test
+//! states the bounds in its [`protocol::Protocol`].
 //!
-//! Left out, because they make no difference here: fixed leases (watchdogs renew whenever they like,
-//! or never), messages, the queue at home, more than three unanswered copies of one command, the time
-//! after which a withdrawal is given up, and `extend` (a renewal that a thread sends).
+//! Not modelled, because they make no difference here: fixed leases (a watchdog renews at any time
+//! or never), messages, the local queue, more than three unanswered copies of one command, the time
+//! after which the cleanup gives up, and `extend` (a renewal that a thread sends).
 
 mod check;
 mod client;
 mod commands;
-
 mod planted;
 mod promises;
 mod protocol;

@@ -1,18 +1,18 @@
-//! What is checked: the library's protocol, or a rule of it broken on purpose, and how much goes wrong
-//! around it.
+//! What is checked: the library's protocol or a broken variant, and how many failures occur.
 
-/// The library's protocol and its surroundings.
+/// The protocol and its environment.
 #[derive(Clone, Debug)]
 pub struct Protocol {
-    /// A rule that is broken, to see that a promise hangs on it.
+    /// The rule that is broken, if any.
     pub planted: Option<Planted>,
-    /// Commands whose reply does not arrive in time: lost, executed without a word, or late.
+    /// The number of commands whose reply does not arrive in time. They are lost, executed, or
+    /// late.
     pub unanswered: u8,
-    /// Whether what got no answer may be executed later. Otherwise it is executed at once or never.
+    /// Whether unanswered commands may be executed later. If not: at once or never.
     pub delays: bool,
-    /// Times that somebody deletes the key behind the holder's back.
+    /// How often another program deletes the key.
     pub deletions: u8,
-    /// Crashes of a client, which is replaced by a fresh one.
+    /// How often a client crashes. A new client replaces it.
     pub crashes: u8,
     /// Whether the watchdogs renew.
     pub renewals: bool,
@@ -20,34 +20,34 @@ pub struct Protocol {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// A name is used again although a command under it may be under way.
+    /// An owner id is reused while a command that carries it may still be under way.
     NoFreshOwner,
-    /// A release deletes the key, whoever holds it.
+    /// A release deletes the key without checking the owner.
     ReleaseUnchecked,
-    /// Counts go up and down by one instead of being written.
+    /// Counts are incremented and decremented instead of written.
     RelativeCounts,
-    /// A lease counts from the reply.
+    /// A lease is measured from the reply.
     LeaseFromReply,
-    /// A nested acquire takes the lock if its field is gone.
-    NestedTakesAnew,
-    /// The watchdog goes on renewing what was released.
+    /// A nested acquire creates the key if it is gone.
+    NestedAcquiresAgain,
+    /// The watchdog still renews after the release.
     RenewedAfterRelease,
-    /// "Not yours" is believed of a hold that may have moved to another name since it was asked.
-    OldNameBelieved,
-    /// A hold learns of its fresh name only from the answer to what gives it.
-    NameToldByAnswer,
-    /// A retry carries the name of the first copy, and what was given up leaves no other.
-    RetriesRepeatName,
-    /// All retries of an acquire carry one fresh name.
-    RetriesShareName,
-    /// A change of the count that follows one that was given up is no move.
+    /// A "not held" reply is trusted although the hold may have moved to another owner id since.
+    OldIdTrusted,
+    /// A hold learns its fresh owner id only from the reply to the command that assigns it.
+    IdKnownFromReply,
+    /// A retry carries the owner id of the first copy, and an abandoned call assigns no other id.
+    RetriesRepeatId,
+    /// All retries of an acquire carry one fresh owner id.
+    RetriesShareId,
+    /// A recount after an abandoned one does not move to a fresh owner id.
     NoMoveAfterGiveUp,
-    /// A move that finds its new name there writes the count nevertheless.
+    /// A move writes the count even if the key already has its new owner id.
     CountWrittenAgain,
 }
 
 impl Protocol {
-    /// The library's, with so many commands that get no answer, and with renewals.
+    /// The library's protocol with renewals and with this many commands without a reply.
     pub fn library(unanswered: u8) -> Self {
         Self {
             planted: None,

@@ -1,15 +1,15 @@
-//! The server: one key, and the scripts of `lua/` on it.
+//! The Redis server: one key, and the scripts of `lua/`.
 
 use crate::protocol::{Planted, Protocol};
 
-/// In ticks. The least for which a renewal makes a difference.
+/// In ticks. The smallest lease for which renewals make a difference.
 pub const LEASE: u8 = 2;
 
-/// Numbers of owner names of one client.
+/// A set of owner ids of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Names(pub u8);
+pub struct OwnerIds(pub u8);
 
-impl Names {
+impl OwnerIds {
     pub fn of(number: u8) -> Self {
         Self(1 << number)
     }
@@ -30,27 +30,27 @@ impl Names {
         self.0 == 0
     }
 
-    /// More than one.
-    pub fn are_uncertain(self) -> bool {
+    /// True if there is more than one.
+    pub fn are_several(self) -> bool {
         self.0.count_ones() > 1
     }
 
-    pub fn meets(self, other: Self) -> bool {
+    pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// The lock, while somebody has it.
+/// The key of the lock while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Whose process, and under which of its names.
+    /// The client and the owner id that hold the lock.
     pub client: u8,
     pub number: u8,
     pub count: u8,
     /// Ticks until it expires.
     pub left: u8,
-    /// For so many ticks nobody has believed to hold it, and no command was under way that may
-    /// still extend it. Only the promises look at it.
+    /// The number of ticks for which no client has believed to hold the lock and no command that
+    /// may extend it was under way. Only the promises read this field.
     pub unheld: u8,
 }
 
@@ -58,40 +58,40 @@ pub struct Key {
 pub enum Script {
     Acquire,
     Recount,
-    /// `recount.lua` with a new name: as `Recount`, but the hold goes on under that one.
+    /// `recount.lua` with a new owner id: writes the count and moves the hold to that id.
     Move,
     Release,
     Renew,
 }
 
-/// A script call, as it goes over the wire.
+/// A script call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command {
     pub script: Script,
     pub client: u8,
-    /// The names that the hold may have, and `to`.
-    pub names: Names,
-    /// `Acquire`, `Move`: the name from now on.
+    /// The owner ids that the hold may have, and `to`.
+    pub ids: OwnerIds,
+    /// `Acquire`, `Move`: the new owner id.
     pub to: u8,
-    /// `Recount`, `Move`: the count from now on.
+    /// `Recount`, `Move`: the new count.
     pub count: u8,
-    /// Whether it brings what is left up to a whole lease.
+    /// Whether the command extends the remaining time to a whole lease.
     pub lease: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reply {
     Done,
-    /// Not yours.
-    Lost,
-    /// `Acquire`: somebody else's.
-    Held,
+    /// The caller does not hold the lock.
+    NotHeld,
+    /// `Acquire`: another owner holds the lock.
+    HeldByOther,
 }
 
 impl Command {
-    /// All of it in 18 bits.
+    /// Packs all fields into 18 bits.
     pub fn bits(&self) -> u64 {
-        u64::from(self.names.0)
+        u64::from(self.ids.0)
             | u64::from(self.to) << 8
             | u64::from(self.count) << 11
             | u64::from(self.client) << 13
@@ -101,7 +101,7 @@ impl Command {
 }
 
 impl Key {
-    /// All of it in 11 bits.
+    /// Packs all fields into 11 bits.
     pub fn bits(&self) -> u64 {
         u64::from(self.number)
             | u64::from(self.count) << 3
@@ -120,8 +120,8 @@ impl Key {
         }
     }
 
-    pub fn is_of(&self, client: u8, names: Names) -> bool {
-        self.client == client && names.has(self.number)
+    pub fn is_of(&self, client: u8, ids: OwnerIds) -> bool {
+        self.client == client && ids.has(self.number)
     }
 }
 
@@ -133,21 +133,21 @@ pub fn run(slot: &mut Option<Key>, command: &Command, protocol: &Protocol) -> Re
                 *slot = Some(Key::taken(command, 1));
                 Reply::Done
             }
-            Script::Recount if command.lease && protocol.has(Planted::NestedTakesAnew) => {
+            Script::Recount if command.lease && protocol.has(Planted::NestedAcquiresAgain) => {
                 *slot = Some(Key::taken(command, command.count));
                 Reply::Done
             }
-            _ => Reply::Lost,
+            _ => Reply::NotHeld,
         };
     };
-    if !key.is_of(command.client, command.names) {
+    if !key.is_of(command.client, command.ids) {
         if command.script == Script::Release && protocol.has(Planted::ReleaseUnchecked) {
             *slot = None;
         }
         return if command.script == Script::Acquire {
-            Reply::Held
+            Reply::HeldByOther
         } else {
-            Reply::Lost
+            Reply::NotHeld
         };
     }
     match command.script {
@@ -163,7 +163,8 @@ pub fn run(slot: &mut Option<Key>, command: &Command, protocol: &Protocol) -> Re
             }
         }
         Script::Recount => key.count = command.count,
-        // An earlier copy of this very request has done it, and more may have been done since.
+        // An earlier copy of the same request has written the count, and a later request may have
+        // changed it since.
         Script::Move if key.number == command.to && !protocol.has(Planted::CountWrittenAgain) => {}
         Script::Move => (key.number, key.count) = (command.to, command.count),
         Script::Release => {

@@ -1,24 +1,24 @@
-//! Everything at one moment, in a form in which equal situations are equal states.
+//! The state of the model, normalized so that equivalent situations are equal states.
 
 use std::hash::{Hash, Hasher};
 
-use crate::client::{Client, Round};
+use crate::client::{Client, Request};
 use crate::protocol::{Planted, Protocol};
-use crate::redis::{self, Command, Key, Names, Reply, Script};
+use crate::redis::{self, Command, Key, OwnerIds, Reply, Script};
 use crate::steps::Machine;
 
 pub const CLIENTS: usize = 2;
 
-/// A connection on which a command got no answer, or whose client crashed. What is on it may be
+/// A connection on which a command got no reply, or whose client crashed. Its commands may be
 /// executed at any later time, in order, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Late {
     pub client: u8,
-    /// The copy that got no answer, unless it is done already.
+    /// The unanswered copy, unless it was executed.
     pub copy: Option<Command>,
-    /// What was sent behind it.
+    /// The command that was sent behind it.
     pub behind: Option<Command>,
-    /// The call that sent the copy goes on, and may send something behind it.
+    /// The call that sent the copy still runs, and may send another command behind it.
     pub kept: bool,
 }
 
@@ -27,17 +27,17 @@ pub struct State {
     pub key: Option<Key>,
     pub clients: [Client; CLIENTS],
     pub late: Vec<Late>,
-    /// What may still go wrong.
+    /// The failures that may still occur.
     pub unanswered: u8,
     pub deletions: u8,
     pub crashes: u8,
-    /// A release deleted a hold that its client believed in.
-    pub freed: bool,
-    /// A holder was told of a loss that was none.
-    pub misled: bool,
+    /// A release deleted a hold that its client believed to be valid.
+    pub foreign_release: bool,
+    /// A holder was notified of a loss although its hold was valid.
+    pub false_loss: bool,
 }
 
-/// Hashed often, and much faster as a few numbers than field by field.
+/// A few numbers hash much faster than the single fields.
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         for client in &self.clients {
@@ -55,8 +55,8 @@ impl Hash for State {
                 | u64::from(self.unanswered) << 16
                 | u64::from(self.deletions) << 20
                 | u64::from(self.crashes) << 24
-                | u64::from(self.freed) << 28
-                | u64::from(self.misled) << 29,
+                | u64::from(self.foreign_release) << 28
+                | u64::from(self.false_loss) << 29,
         );
     }
 }
@@ -70,25 +70,24 @@ impl State {
             unanswered: protocol.unanswered,
             deletions: protocol.deletions,
             crashes: protocol.crashes,
-            freed: false,
-            misled: false,
+            foreign_release: false,
+            false_loss: false,
         }
     }
 
-    /// Whether the client's hold stands in Redis, perhaps under a name that the client has just given
-    /// it.
+    /// True if Redis has the client's hold, perhaps under an id that the client assigned just now.
     pub fn owns(&self, client: usize) -> bool {
         let this = &self.clients[client];
-        let command = this.call.map(|call| call.round.command);
+        let command = this.call.map(|call| call.request.command);
         let to = command
             .filter(|command| command.script == Script::Move)
-            .map_or(Names::default(), |command| Names::of(command.to));
+            .map_or(OwnerIds::default(), |command| OwnerIds::of(command.to));
         this.hold
-            .is_some_and(|hold| self.key_is_of(client, hold.names.with(to)))
+            .is_some_and(|hold| self.key_is_of(client, hold.ids.with(to)))
     }
 
-    pub fn key_is_of(&self, client: usize, names: Names) -> bool {
-        self.key.is_some_and(|key| key.is_of(client as u8, names))
+    pub fn key_is_of(&self, client: usize, ids: OwnerIds) -> bool {
+        self.key.is_some_and(|key| key.is_of(client as u8, ids))
     }
 
     /// The server runs a command.
@@ -96,32 +95,32 @@ impl State {
         let before = self.key;
         let reply = redis::run(&mut self.key, command, protocol);
         if let (Some(key), None, Script::Release) = (before, self.key, command.script) {
-            self.freed |= self.clients[key.client as usize]
+            self.foreign_release |= self.clients[key.client as usize]
                 .hold
-                .is_some_and(|hold| hold.stands() && key.is_of(key.client, hold.names));
+                .is_some_and(|hold| hold.stands() && key.is_of(key.client, hold.ids));
         }
         reply
     }
 
-    /// Redis says of a hold that it is not the client's.
+    /// Redis reported that the client does not have its hold.
     pub fn lose(&mut self, client: usize, protocol: &Protocol) {
-        self.unconfirmed(client, protocol);
+        self.retire_if_renewing(client, protocol);
         if self.clients[client].stands() {
-            self.misled |= self.owns(client);
+            self.false_loss |= self.owns(client);
             self.clients[client].end_hold();
         }
     }
 
-    /// A name that nothing refers to is as good as one that was never used.
-    pub fn fresh_name(&self, client: usize) -> u8 {
-        let used = self.names_in_use(client);
+    /// An unused owner id. An id that nothing refers to counts as never used.
+    pub fn fresh_id(&self, client: usize) -> u8 {
+        let used = self.ids_in_use(client);
         (0..8)
             .find(|number| !used.has(*number))
             .expect("eight names are more than the faults can occupy")
     }
 
-    /// All that anything but the client's own `owner` refers to.
-    fn names_in_use(&self, client: usize) -> Names {
+    /// All owner ids in use, except the one in the client's `owner`.
+    fn ids_in_use(&self, client: usize) -> OwnerIds {
         let key = self.key.filter(|key| key.client as usize == client);
         let late = self
             .late
@@ -129,18 +128,18 @@ impl State {
             .filter(|late| late.client as usize == client);
         late.flat_map(|late| [late.copy, late.behind])
             .flatten()
-            .map(|command| command.names.with(Names::of(command.to)))
-            .chain(key.map(|key| Names::of(key.number)))
-            .fold(self.clients[client].names_in_use(), Names::with)
+            .map(|command| command.ids.with(OwnerIds::of(command.to)))
+            .chain(key.map(|key| OwnerIds::of(key.number)))
+            .fold(self.clients[client].ids_in_use(), OwnerIds::with)
     }
 
-    /// Without what makes no difference any more, and with the lower numbers for the names.
-    pub fn tidy(mut self, machine: &Machine) -> Self {
+    /// Removes what makes no difference any more, and renumbers the owner ids from 0.
+    pub fn normalize(mut self, machine: &Machine) -> Self {
         for client in 0..CLIENTS {
             if !machine.protocol.has(Planted::ReleaseUnchecked) {
-                self.drop_what_is_in_vain(client, &machine.protocol);
+                self.drop_obsolete(client, &machine.protocol);
             }
-            let used = self.names_in_use(client);
+            let used = self.ids_in_use(client);
             let owner = &mut self.clients[client].owner;
             *owner = owner.filter(|number| used.has(*number));
             self.renumber(client);
@@ -154,63 +153,65 @@ impl State {
         self
     }
 
-    /// A command under names that nobody has any more, nor ever will, changes nothing.
-    fn drop_what_is_in_vain(&mut self, client: usize, protocol: &Protocol) {
+    /// Drops commands whose owner ids the key neither has nor will have. They change nothing.
+    fn drop_obsolete(&mut self, client: usize, protocol: &Protocol) {
         let this = &self.clients[client];
-        if self.late.is_empty() && this.dog.is_none() && this.withdrawals.is_empty() {
+        if self.late.is_empty() && this.watchdog.is_none() && this.orphans.is_empty() {
             return;
         }
-        let live = self.live_names(client, protocol);
-        let in_vain = |command: &Command| !command.names.meets(live);
+        let live = self.live_ids(client, protocol);
+        let obsolete = |command: &Command| !command.ids.intersects(live);
         for late in self
             .late
             .iter_mut()
             .filter(|late| late.client as usize == client)
         {
-            late.copy = late.copy.filter(|command| !in_vain(command));
-            late.behind = late.behind.filter(|command| !in_vain(command));
+            late.copy = late.copy.filter(|command| !obsolete(command));
+            late.behind = late.behind.filter(|command| !obsolete(command));
         }
         let this = &mut self.clients[client];
-        let stale = this.asks_in_vain();
-        this.withdrawals = this.withdrawals.without(this.withdrawals.without(live));
-        this.dog = this.dog.filter(|round| {
-            let in_vain = in_vain(&round.command);
-            if round.command.script == Script::Release {
-                !in_vain
+        let stale = this.watchdog_is_stale();
+        this.orphans = this.orphans.without(this.orphans.without(live));
+        this.watchdog = this.watchdog.filter(|request| {
+            let obsolete = obsolete(&request.command);
+            if request.command.script == Script::Release {
+                !obsolete
             } else {
-                !stale || (round.reply.is_none() && !in_vain)
+                !stale || (request.reply.is_none() && !obsolete)
             }
         });
-        if let Some(round) = this.dog.as_mut().filter(|_| stale) {
-            round.age = 0;
+        if let Some(request) = this.watchdog.as_mut().filter(|_| stale) {
+            request.age = 0;
         }
     }
 
-    /// The names that the key has, or may have yet.
-    fn live_names(&self, client: usize, protocol: &Protocol) -> Names {
+    /// The owner ids that the key has or may still get.
+    fn live_ids(&self, client: usize, protocol: &Protocol) -> OwnerIds {
         let this = &self.clients[client];
         let key = self.key.filter(|key| key.client as usize == client);
         let late = self
             .late
             .iter()
             .filter(|late| late.client as usize == client);
-        let call = this.call.map(|call| call.round.command);
+        let call = this.call.map(|call| call.request.command);
         let sent = late
             .flat_map(|late| [late.copy, late.behind])
             .flatten()
             .chain(call)
-            .chain(this.dog.map(|round| round.command));
-        // What a hold does about itself finds its name there or does nothing.
-        let taken_anew = this.hold.filter(|_| protocol.has(Planted::NestedTakesAnew));
-        let mut live = taken_anew.map_or(Names::default(), |hold| hold.names);
+            .chain(this.watchdog.map(|request| request.command));
+        // A recount or renewal changes nothing unless the key has one of its ids.
+        let acquires_again = this
+            .hold
+            .filter(|_| protocol.has(Planted::NestedAcquiresAgain));
+        let mut live = acquires_again.map_or(OwnerIds::default(), |hold| hold.ids);
         for number in key.map(|key| key.number).into_iter().chain(this.owner) {
-            live = live.with(Names::of(number));
+            live = live.with(OwnerIds::of(number));
         }
         let mut moves = [None; 8];
         let mut count = 0;
         for command in sent {
             match command.script {
-                Script::Acquire => live = live.with(command.names),
+                Script::Acquire => live = live.with(command.ids),
                 Script::Move => {
                     moves[count] = Some(command);
                     count += 1;
@@ -221,15 +222,15 @@ impl State {
         // One move may make another one possible.
         for _ in 0..count {
             for command in moves.iter().flatten() {
-                if command.names.meets(live) {
-                    live = live.with(Names::of(command.to));
+                if command.ids.intersects(live) {
+                    live = live.with(OwnerIds::of(command.to));
                 }
             }
         }
         live
     }
 
-    /// Numbers the names of a client in the order in which they are met.
+    /// Numbers the owner ids of a client in the order of first use.
     fn renumber(&mut self, client: usize) {
         let mut numbering = Numbering::default();
         if let Some(key) = self
@@ -244,19 +245,19 @@ impl State {
             .iter_mut()
             .for_each(|number| numbering.number(number));
         if let Some(call) = &mut this.call {
-            numbering.command(&mut call.round.command);
+            numbering.command(&mut call.request.command);
         }
         if let Some(hold) = &mut this.hold {
-            numbering.names(&mut hold.names);
-            hold.settling
+            numbering.ids(&mut hold.ids);
+            hold.recount_to
                 .iter_mut()
                 .for_each(|number| numbering.number(number));
         }
-        if let Some(round) = &mut this.dog {
-            numbering.command(&mut round.command);
+        if let Some(request) = &mut this.watchdog {
+            numbering.command(&mut request.command);
         }
-        numbering.names(&mut this.withdrawals);
-        numbering.names(&mut this.unforgotten);
+        numbering.ids(&mut this.orphans);
+        numbering.ids(&mut this.still_renewed);
         for late in self
             .late
             .iter_mut()
@@ -271,7 +272,7 @@ impl State {
         }
     }
 
-    /// The clients are alike: which is which makes no difference.
+    /// Swaps the two clients. States that differ only by this are equivalent.
     fn swap(&mut self) {
         self.clients.swap(0, 1);
         if let Some(key) = &mut self.key {
@@ -282,11 +283,11 @@ impl State {
             client
                 .call
                 .iter_mut()
-                .for_each(|call| rename(&mut call.round.command));
+                .for_each(|call| rename(&mut call.request.command));
             client
-                .dog
+                .watchdog
                 .iter_mut()
-                .for_each(|round: &mut Round| rename(&mut round.command));
+                .for_each(|request: &mut Request| rename(&mut request.command));
         }
         for late in &mut self.late {
             late.client = 1 - late.client;
@@ -297,7 +298,7 @@ impl State {
     }
 }
 
-/// New numbers for old ones.
+/// Maps old numbers to new ones.
 #[derive(Default)]
 struct Numbering {
     new: [Option<u8>; 8],
@@ -315,14 +316,14 @@ impl Numbering {
         }
     }
 
-    fn names(&mut self, names: &mut Names) {
-        let mut left = names.0;
-        *names = Names::default();
+    fn ids(&mut self, ids: &mut OwnerIds) {
+        let mut left = ids.0;
+        *ids = OwnerIds::default();
         while left != 0 {
             let mut number = left.trailing_zeros() as u8;
             left &= left - 1;
             self.number(&mut number);
-            *names = names.with(Names::of(number));
+            *ids = ids.with(OwnerIds::of(number));
         }
     }
 
@@ -331,9 +332,9 @@ impl Numbering {
         if renames {
             self.number(&mut command.to);
         }
-        self.names(&mut command.names);
+        self.ids(&mut command.ids);
         if !renames {
-            command.to = command.names.0.trailing_zeros() as u8;
+            command.to = command.ids.0.trailing_zeros() as u8;
         }
     }
 }

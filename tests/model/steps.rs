@@ -1,50 +1,50 @@
-//! What can happen next, and what then is.
+//! The possible steps from a state, and their results.
 
 use stateright::{Model, Property};
 
-use crate::client::{Call, Client, Op, Round};
+use crate::client::{Call, Client, Op, Request};
 use crate::promises;
 use crate::protocol::{Planted, Protocol};
 use crate::redis::{Command, Key, LEASE, Script};
 use crate::state::{CLIENTS, Late, State};
 
-/// The number is that of the client.
+/// The number is the index of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Time goes by, for all alike.
+    /// Time advances for both clients and the server.
     Tick,
-    /// Somebody deletes the key behind the holder's back.
+    /// Another program deletes the key.
     Delete,
-    /// The process ends, and a fresh one takes its place.
+    /// The process ends, and a new one replaces it.
     Crash(usize),
     Lock(usize),
     Nest(usize),
     Unlock(usize),
     /// Redis runs the command of the client's call.
     Run(usize),
-    /// The reply arrives.
-    Answer(usize),
-    /// No reply came in time: the call asks again, or gives up.
-    AskAgain(usize),
+    /// The client receives the reply.
+    Receive(usize),
+    /// The reply does not arrive in time: the call retries or gives up.
+    Retry(usize),
     GiveUp(usize),
-    /// The watchdog renews the hold, writes a count in doubt, or releases what was given up.
+    /// The watchdog renews the hold, writes an unknown count, or releases an orphan.
     Renew(usize),
-    Settle(usize),
-    Withdraw(usize),
-    RunDog(usize),
-    AnswerDog(usize),
-    NoAnswerDog(usize),
+    WriteCount(usize),
+    ReleaseOrphan(usize),
+    RunWatchdog(usize),
+    WatchdogReceive(usize),
+    WatchdogTimeout(usize),
     /// Redis runs the next command of a late connection.
     RunLate(usize),
-    /// A late connection is cut: what is on it is never executed.
+    /// A late connection breaks: its commands are never executed.
     Cut(usize),
 }
 
-/// The protocol as a machine that takes one step at a time.
+/// The model: a protocol that takes one step at a time.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub protocol: Protocol,
-    /// Whether states that differ only in which client is which are the same one.
+    /// Whether states that differ only by swapping the clients are the same state.
     pub symmetric: bool,
 }
 
@@ -66,17 +66,17 @@ impl Model for Machine {
             }
             return;
         }
-        let troubled = state.unanswered > 0;
+        let may_fail = state.unanswered > 0;
         for (c, client) in state.clients.iter().enumerate() {
             match (&client.call, &client.hold) {
                 (Some(call), _) => {
-                    if call.round.reply.is_none() {
+                    if call.request.reply.is_none() {
                         steps.push(Step::Run(c));
                     } else {
-                        steps.push(Step::Answer(c));
+                        steps.push(Step::Receive(c));
                     }
-                    if troubled {
-                        steps.extend([Step::AskAgain(c), Step::GiveUp(c)]);
+                    if may_fail {
+                        steps.extend([Step::Retry(c), Step::GiveUp(c)]);
                     }
                 }
                 (None, None) => steps.push(Step::Lock(c)),
@@ -87,26 +87,26 @@ impl Model for Machine {
                     }
                 }
             }
-            match &client.dog {
-                Some(round) => {
-                    if round.reply.is_none() {
-                        steps.push(Step::RunDog(c));
+            match &client.watchdog {
+                Some(request) => {
+                    if request.reply.is_none() {
+                        steps.push(Step::RunWatchdog(c));
                     } else {
-                        steps.push(Step::AnswerDog(c));
+                        steps.push(Step::WatchdogReceive(c));
                     }
-                    if troubled {
-                        steps.push(Step::NoAnswerDog(c));
+                    if may_fail {
+                        steps.push(Step::WatchdogTimeout(c));
                     }
                 }
                 None => {
                     if self.protocol.renewals && self.renews(state, c) {
                         steps.push(Step::Renew(c));
                     }
-                    if client.is_in_doubt() {
-                        steps.push(Step::Settle(c));
+                    if client.count_is_unknown() {
+                        steps.push(Step::WriteCount(c));
                     }
-                    if !client.withdrawals.is_empty() {
-                        steps.push(Step::Withdraw(c));
+                    if !client.orphans.is_empty() {
+                        steps.push(Step::ReleaseOrphan(c));
                     }
                 }
             }
@@ -142,23 +142,23 @@ impl Model for Machine {
             }
             Step::Unlock(client) => next.unlock(client, &self.protocol),
             Step::Run(client) => next.run_call(client, &self.protocol),
-            Step::Answer(client) => next.answer(client, &self.protocol),
-            Step::AskAgain(client) => next.ask_again(client, &self.protocol),
+            Step::Receive(client) => next.receive(client, &self.protocol),
+            Step::Retry(client) => next.retry(client, &self.protocol),
             Step::GiveUp(client) => next.give_up(client, &self.protocol),
             Step::Renew(client) => next.renew(client),
-            Step::Settle(client) => next.settle(client, &self.protocol),
-            Step::Withdraw(client) => {
-                let names = next.clients[client].withdrawals;
-                let command = next.about(client, Script::Release, names);
-                next.clients[client].dog = Some(Round::new(command));
+            Step::WriteCount(client) => next.write_unknown_count(client, &self.protocol),
+            Step::ReleaseOrphan(client) => {
+                let ids = next.clients[client].orphans;
+                let command = next.command_for(client, Script::Release, ids);
+                next.clients[client].watchdog = Some(Request::new(command));
             }
-            Step::RunDog(client) => next.run_dog(client, &self.protocol),
-            Step::AnswerDog(client) => next.answer_dog(client, &self.protocol),
-            Step::NoAnswerDog(client) => next.no_answer_dog(client, &self.protocol),
+            Step::RunWatchdog(client) => next.run_watchdog(client, &self.protocol),
+            Step::WatchdogReceive(client) => next.watchdog_receive(client, &self.protocol),
+            Step::WatchdogTimeout(client) => next.watchdog_time_out(client, &self.protocol),
             Step::RunLate(place) => next.run_late(place, &self.protocol),
             Step::Cut(place) => drop(next.late.swap_remove(place)),
         }
-        let next = next.tidy(self);
+        let next = next.normalize(self);
         (next != *state).then_some(next)
     }
 
@@ -171,7 +171,7 @@ impl Machine {
     fn renews(&self, state: &State, client: usize) -> bool {
         let client = &state.clients[client];
         client.stands()
-            || self.protocol.has(Planted::RenewedAfterRelease) && !client.unforgotten.is_empty()
+            || self.protocol.has(Planted::RenewedAfterRelease) && !client.still_renewed.is_empty()
     }
 }
 
@@ -179,32 +179,34 @@ impl State {
     pub fn call(&mut self, client: usize, op: Op, command: Command) {
         self.clients[client].call = Some(Call {
             op,
-            round: Round::new(command),
+            request: Request::new(command),
             ambiguous: false,
         });
     }
 
-    /// Leases run, and at their ends holds expire: here and in Redis alike.
+    /// Leases run down. Holds expire in the client and in Redis.
     fn tick(&mut self) {
-        let busy = self.key.is_some_and(|key| self.is_busy_with(key));
+        let pending = self
+            .key
+            .is_some_and(|key| self.has_pending_request_for(key));
         let held = (0..CLIENTS).any(|client| self.clients[client].stands() && self.owns(client));
         for client in &mut self.clients {
             client.tick();
         }
         if let Some(key) = &mut self.key {
-            key.unheld = if held || busy { 0 } else { key.unheld + 1 };
+            key.unheld = if held || pending { 0 } else { key.unheld + 1 };
             key.left -= 1;
         }
         self.key = self.key.filter(|key| key.left > 0);
     }
 
-    /// A command that its sender still waits for, and that was sent while the key was its own.
-    fn is_busy_with(&self, key: Key) -> bool {
+    /// True if a sender still waits for the reply to a command that carries the key's owner id.
+    fn has_pending_request_for(&self, key: Key) -> bool {
         let client = &self.clients[key.client as usize];
-        let call = client.call.map(|call| call.round);
-        let dog = client.dog.filter(|_| client.asks_in_vain());
-        let mut rounds = call.into_iter().chain(dog);
-        rounds.any(|round| round.command.names.has(key.number))
+        let call = client.call.map(|call| call.request);
+        let watchdog = client.watchdog.filter(|_| client.watchdog_is_stale());
+        let mut requests = call.into_iter().chain(watchdog);
+        requests.any(|request| request.command.ids.has(key.number))
     }
 
     fn delete(&mut self) {
@@ -219,7 +221,7 @@ impl State {
         self.key = None;
     }
 
-    /// What was sent may still arrive.
+    /// Commands that were sent may still arrive.
     fn crash(&mut self, client: usize) {
         self.crashes -= 1;
         let dead = std::mem::take(&mut self.clients[client]);
@@ -230,9 +232,9 @@ impl State {
         {
             late.kept = false;
         }
-        let call = dead.call.map(|call| call.round);
-        for round in call.into_iter().chain(dead.dog) {
-            self.late.push(Late::of(&round, false));
+        let call = dead.call.map(|call| call.request);
+        for request in call.into_iter().chain(dead.watchdog) {
+            self.late.push(Late::of(&request, false));
         }
     }
 
@@ -242,7 +244,7 @@ impl State {
         let command = command.expect("there is something on the connection");
         self.run(&command, protocol);
         if let Some(key) = &mut self.key
-            && key.is_of(command.client, command.names)
+            && key.is_of(command.client, command.ids)
         {
             key.unheld = 0;
         }
@@ -254,11 +256,11 @@ impl Late {
         self.copy.is_some() || self.behind.is_some()
     }
 
-    /// A connection on which a reply was not waited for any longer.
-    pub fn of(round: &Round, kept: bool) -> Self {
+    /// A connection whose reply its client no longer waits for.
+    pub fn of(request: &Request, kept: bool) -> Self {
         Self {
-            client: round.command.client,
-            copy: Some(round.command).filter(|_| round.reply.is_none()),
+            client: request.command.client,
+            copy: Some(request.command).filter(|_| request.reply.is_none()),
             behind: None,
             kept,
         }
@@ -267,12 +269,12 @@ impl Late {
 
 impl Client {
     fn tick(&mut self) {
-        let in_vain = self.asks_in_vain();
-        let dog = self.dog.as_mut().filter(|_| !in_vain);
-        let rounds = self.call.as_mut().map(|call| &mut call.round);
-        for round in rounds.into_iter().chain(dog) {
-            if round.command.lease {
-                round.age = (round.age + 1).min(LEASE);
+        let stale = self.watchdog_is_stale();
+        let watchdog = self.watchdog.as_mut().filter(|_| !stale);
+        let requests = self.call.as_mut().map(|call| &mut call.request);
+        for request in requests.into_iter().chain(watchdog) {
+            if request.command.lease {
+                request.age = (request.age + 1).min(LEASE);
             }
         }
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.stands()) else {
@@ -281,8 +283,8 @@ impl Client {
         hold.left -= 1;
         hold.deleted = hold.deleted.map(|ticks| ticks + 1);
         if !hold.stands() {
-            // Its levels and the rest are over with it.
-            (hold.levels, hold.settling) = (1, None);
+            // An expired hold needs no levels and no count.
+            (hold.levels, hold.recount_to) = (1, None);
             (hold.gave_up, hold.deleted) = (false, None);
         }
     }

@@ -1,15 +1,15 @@
-//! Ways in which a late copy spoils something if retries repeat the name of the first copy, step by
-//! step, and how they end with the names that the library gives.
+//! Step by step: how a late copy breaks a promise if retries carry the owner id of the first copy,
+//! and that it does not with the ids that the library assigns.
 
 use stateright::Model;
 
-use crate::promises::{COUNTS, TOLD};
+use crate::promises::{COUNTS, NOTIFIED};
 use crate::protocol::{Planted, Protocol};
 use crate::state::State;
 use crate::steps::Machine;
 use crate::steps::Step::{
-    self, Answer, AnswerDog, AskAgain, Cut, Delete, GiveUp, Lock, Nest, Renew, Run, RunDog,
-    RunLate, Settle, Tick, Unlock,
+    self, Cut, Delete, GiveUp, Lock, Nest, Receive, Renew, Retry, Run, RunLate, RunWatchdog, Tick,
+    Unlock, WatchdogReceive, WriteCount,
 };
 
 fn machine(planted: Option<Planted>) -> Machine {
@@ -23,8 +23,8 @@ fn machine(planted: Option<Planted>) -> Machine {
     }
 }
 
-/// What is after these steps of one client. A late command that is in vain is dropped by the model, and
-/// its step left out here.
+/// The state after these steps. The model drops late commands that change nothing, so their steps
+/// are skipped here.
 fn walk(steps: &[&[Step]], planted: Option<Planted>) -> State {
     let machine = machine(planted);
     let start = machine.init_states().remove(0);
@@ -54,60 +54,62 @@ fn count(steps: &[&[Step]]) -> Option<u8> {
     walk(steps, None).key.map(|key| key.count)
 }
 
-/// Asserts that the counts disagree after these steps if retries repeat the name, and only then.
+/// Asserts that the counts disagree after these steps if retries repeat the owner id, and only
+/// then.
 fn counts_agree_after(steps: &[&[Step]]) {
-    assert!(!holds(COUNTS, steps, Some(Planted::RetriesRepeatName)));
+    assert!(!holds(COUNTS, steps, Some(Planted::RetriesRepeatId)));
     assert!(holds(COUNTS, steps, None));
 }
 
-const LOCKED: &[Step] = &[Lock(0), Run(0), Answer(0)];
-const NESTED: &[Step] = &[Nest(0), Run(0), Answer(0)];
-/// A reply to this one is heard at once.
+const LOCKED: &[Step] = &[Lock(0), Run(0), Receive(0)];
+const NESTED: &[Step] = &[Nest(0), Run(0), Receive(0)];
+/// The reply to this command is received at once.
 const UNLOCKED: &[Step] = &[Unlock(0), Run(0)];
-const SETTLED: &[Step] = &[Settle(0), RunDog(0), AnswerDog(0)];
+const COUNT_WRITTEN: &[Step] = &[WriteCount(0), RunWatchdog(0), WatchdogReceive(0)];
 
 #[test]
 fn a_late_nested_acquire_does_not_raise_the_count_again() {
-    let retried = [Nest(0), AskAgain(0), Run(0), Answer(0)];
+    let retried = [Nest(0), Retry(0), Run(0), Receive(0)];
     counts_agree_after(&[LOCKED, &retried, UNLOCKED, &[RunLate(0)]]);
 }
 
 #[test]
 fn a_late_inner_unlock_does_not_lower_the_count_again() {
-    let retried = [Unlock(0), AskAgain(0), Run(0)];
+    let retried = [Unlock(0), Retry(0), Run(0)];
     counts_agree_after(&[LOCKED, NESTED, &retried, NESTED, &[RunLate(0)]]);
 }
 
 #[test]
-fn an_inner_unlock_that_was_given_up_does_not_lower_a_later_count() {
-    let given_up = [Unlock(0), GiveUp(0)];
-    counts_agree_after(&[LOCKED, NESTED, &given_up, NESTED, &[RunLate(0)]]);
+fn an_abandoned_inner_unlock_does_not_lower_a_later_count() {
+    let abandoned = [Unlock(0), GiveUp(0)];
+    counts_agree_after(&[LOCKED, NESTED, &abandoned, NESTED, &[RunLate(0)]]);
 }
 
 #[test]
 fn a_late_acquire_does_not_revive_a_hold_that_was_deleted() {
-    let retried = [Lock(0), AskAgain(0), Run(0), Answer(0)];
-    let renewed = [Delete, RunLate(0), Tick, Renew(0), RunDog(0)];
-    let planted = Some(Planted::RetriesRepeatName);
-    assert!(!holds(TOLD, &[&retried, &renewed, &[Tick]], planted));
-    let told = walk(&[&retried, &renewed, &[AnswerDog(0)]], None);
-    assert!(told.clients[0].hold.is_none());
+    let retried = [Lock(0), Retry(0), Run(0), Receive(0)];
+    let renewed = [Delete, RunLate(0), Tick, Renew(0), RunWatchdog(0)];
+    let planted = Some(Planted::RetriesRepeatId);
+    assert!(!holds(NOTIFIED, &[&retried, &renewed, &[Tick]], planted));
+    let notified = walk(&[&retried, &renewed, &[WatchdogReceive(0)]], None);
+    assert!(notified.clients[0].hold.is_none());
 }
 
-/// What no protocol can promise: nobody knows whether a call that was given up was done.
+/// A limit of every protocol: whether an abandoned call was executed is unknown until the next
+/// reply.
 #[test]
-fn a_nested_acquire_that_was_given_up_may_be_counted_until_the_next_answer() {
-    let given_up = [Nest(0), Run(0), GiveUp(0)];
-    assert_eq!(count(&[LOCKED, &given_up]), Some(2));
-    assert_eq!(count(&[LOCKED, &given_up, NESTED, UNLOCKED]), Some(1));
-    assert_eq!(count(&[LOCKED, &given_up, SETTLED]), Some(1));
+fn an_abandoned_nested_acquire_may_be_counted_until_the_next_reply() {
+    let abandoned = [Nest(0), Run(0), GiveUp(0)];
+    assert_eq!(count(&[LOCKED, &abandoned]), Some(2));
+    assert_eq!(count(&[LOCKED, &abandoned, NESTED, UNLOCKED]), Some(1));
+    assert_eq!(count(&[LOCKED, &abandoned, COUNT_WRITTEN]), Some(1));
 }
 
 #[test]
-fn an_inner_unlock_that_was_given_up_may_not_be_counted_until_the_next_answer() {
-    let given_up = [Unlock(0), GiveUp(0), Cut(0)];
-    assert_eq!(count(&[LOCKED, NESTED, &given_up]), Some(2));
-    let again = [LOCKED, NESTED, &given_up, NESTED, UNLOCKED];
+fn an_abandoned_inner_unlock_may_not_be_counted_until_the_next_reply() {
+    let abandoned = [Unlock(0), GiveUp(0), Cut(0)];
+    assert_eq!(count(&[LOCKED, NESTED, &abandoned]), Some(2));
+    let again = [LOCKED, NESTED, &abandoned, NESTED, UNLOCKED];
     assert_eq!(count(&again), Some(1));
-    assert_eq!(count(&[LOCKED, NESTED, &given_up, SETTLED]), Some(1));
+    assert_eq!(count(&[LOCKED, NESTED, &abandoned, COUNT_WRITTEN]), Some(1));
 }

@@ -4,12 +4,12 @@ use crate::check::broken;
 use crate::protocol::Protocol;
 
 #[test]
-fn one_command_without_an_answer_breaks_no_promise() {
+fn one_command_without_a_reply_breaks_no_promise() {
     assert_eq!(broken(Protocol::library(1)), [""; 0]);
 }
 
 #[test]
-fn one_command_without_an_answer_and_a_deleted_key_break_no_promise() {
+fn one_command_without_a_reply_and_a_deleted_key_break_no_promise() {
     let protocol = Protocol {
         deletions: 1,
         renewals: false,
@@ -48,7 +48,7 @@ fn a_crash_breaks_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn one_command_without_an_answer_a_deleted_key_and_renewals_break_no_promise() {
+fn one_command_without_a_reply_a_deleted_key_and_renewals_break_no_promise() {
     let protocol = Protocol {
         deletions: 1,
         ..Protocol::library(1)
@@ -58,7 +58,7 @@ fn one_command_without_an_answer_a_deleted_key_and_renewals_break_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn two_commands_without_an_answer_break_no_promise() {
+fn two_commands_without_a_reply_break_no_promise() {
     let protocol = Protocol {
         renewals: false,
         ..Protocol::library(2)
@@ -68,7 +68,7 @@ fn two_commands_without_an_answer_break_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn a_command_without_an_answer_and_a_crash_break_no_promise() {
+fn one_command_without_a_reply_and_a_crash_break_no_promise() {
     let protocol = Protocol {
         crashes: 1,
         ..Protocol::library(1)
@@ -78,7 +78,7 @@ fn a_command_without_an_answer_and_a_crash_break_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn two_commands_without_an_answer_and_a_deleted_key_break_no_promise() {
+fn two_commands_without_a_reply_and_a_deleted_key_break_no_promise() {
     let protocol = Protocol {
         deletions: 1,
         renewals: false,
@@ -89,6 +89,6 @@ fn two_commands_without_an_answer_and_a_deleted_key_break_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn two_commands_without_an_answer_and_renewals_break_no_promise() {
+fn two_commands_without_a_reply_and_renewals_break_no_promise() {
     assert_eq!(broken(Protocol::library(2)), [""; 0]);
 }
