@@ -1,4 +1,4 @@
-//! What a wait costs, where nobody else asks the same server.
+//! The cost of a wait, on a server that no other test uses.
 
 use std::thread;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use super::waiting::{is_handed_over, long};
 use crate::support::timing::{A_WHILE, SLIP, eventually, throughout};
 use crate::support::traffic::Monitor;
 
-/// The release is told, and the waiter asks no more often than it must.
+/// A release wakes the waiter, which sends no more requests than necessary.
 pub fn a_wake_up_is_quick_and_cheap(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
-    // Connections, scripts and the subscription are there from now on.
+    // From now on connections, scripts and the subscription exist.
     is_handed_over(stage, &*ours, &*theirs, |lock| lock.lock().unwrap());
     let mut monitor = Monitor::of(stage.server());
 
@@ -34,8 +34,8 @@ pub fn a_wake_up_is_quick_and_cheap(stage: &Stage) {
         let late = waiter.join().unwrap().saturating_duration_since(released);
         assert!(late < SLIP.get(), "woken after {late:?}");
     });
-    // Ours: acquire, release. Theirs: an attempt or two, the one that succeeds, release; and it may
-    // look at its subscription meanwhile.
+    // The holder: acquire, release. The waiter: one or two attempts, the one that succeeds,
+    // release, and perhaps a look at its subscription.
     let sent = monitor.commands();
     assert!(sent.len() <= 6 * stage.parts() as usize, "{sent:?}");
 }

@@ -1,4 +1,4 @@
-//! Where the locks are.
+//! The environments of the contract: servers, and clients for them.
 
 use std::slice;
 use std::sync::LazyLock;
@@ -14,20 +14,20 @@ use crate::support::deployment::{
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON};
 
-/// Servers, and which of them have a key.
+/// The servers of an environment, and which of them have a key.
 pub trait Deployment: Sync {
     fn servers(&self) -> &[Server];
 
-    /// The places of the servers that have the key.
+    /// The indexes of the servers that have the key.
     fn homes_of(&self, key: &str) -> Vec<usize>;
 
-    /// How many of these must have a lock for somebody to hold it.
+    /// The number of these servers that must have a lock for a client to hold it.
     fn needed(&self) -> usize {
         1
     }
 }
 
-/// Servers of a test's own.
+/// Servers that only one test uses.
 impl Deployment for Server {
     fn servers(&self) -> &[Server] {
         slice::from_ref(self)
@@ -43,7 +43,7 @@ fn one_server() -> Shared<Server> {
     Shared::of(&SHARED)
 }
 
-/// One server over TCP. All tests share it.
+/// One server over TCP, shared by all tests.
 pub struct OneServer;
 
 impl Environment for OneServer {
@@ -63,7 +63,7 @@ impl Environment for OwnServer {
     }
 }
 
-/// One server over TCP, in a namespace. All tests share it.
+/// One server over TCP with a namespace, shared by all tests.
 pub struct Namespaced;
 
 impl Environment for Namespaced {
@@ -72,7 +72,7 @@ impl Environment for Namespaced {
     }
 }
 
-/// One server over its socket in the file system. All tests share it.
+/// One server over its Unix socket, shared by all tests.
 pub struct UnixSocket;
 
 impl Environment for UnixSocket {
@@ -82,7 +82,7 @@ impl Environment for UnixSocket {
     }
 }
 
-/// One server over TLS. All tests share it.
+/// One server over TLS, shared by all tests.
 pub struct Tls;
 
 impl Environment for Tls {
@@ -107,7 +107,7 @@ impl Deployment for Shared<Server> {
     }
 }
 
-/// The master that three sentinels name. All tests share it.
+/// The master that three sentinels name, shared by all tests.
 pub struct Sentinel;
 
 impl Environment for Sentinel {
@@ -128,7 +128,7 @@ impl Deployment for Shared<SentinelDeployment> {
     }
 }
 
-/// A cluster of three primaries. All tests share it.
+/// A cluster of three primaries, shared by all tests.
 pub struct Cluster;
 
 impl Environment for Cluster {
@@ -149,7 +149,7 @@ impl Deployment for Shared<ClusterDeployment> {
     }
 }
 
-/// A master whose replica has every lock before it counts as taken. All tests share it.
+/// A master with one replica, which must confirm every lock. Shared by all tests.
 pub struct Replicated;
 
 impl Environment for Replicated {
@@ -169,7 +169,7 @@ impl Deployment for Shared<deployment::Replicated> {
     }
 }
 
-/// Five servers that know nothing of each other. All tests share them.
+/// Five independent servers, shared by all tests.
 pub struct FiveServers;
 
 impl Environment for FiveServers {
@@ -178,7 +178,7 @@ impl Environment for FiveServers {
     }
 }
 
-/// Five others, of which two are dead. All tests share them.
+/// Five independent servers, of which two are dead. Shared by all tests.
 pub struct FiveServersTwoDead;
 
 impl Environment for FiveServersTwoDead {
@@ -187,7 +187,7 @@ impl Environment for FiveServersTwoDead {
     }
 }
 
-/// Five others, of which two hang. All tests share them.
+/// Five independent servers, of which two are paused. Shared by all tests.
 pub struct FiveServersTwoPaused;
 
 impl Environment for FiveServersTwoPaused {
@@ -206,7 +206,7 @@ impl Deployment for Shared<Independent> {
         Independent::servers(self)
     }
 
-    /// All that live.
+    /// All servers that are up.
     fn homes_of(&self, _: &str) -> Vec<usize> {
         let servers = self.servers().iter().enumerate();
         servers

@@ -1,4 +1,4 @@
-//! One holder at a time.
+//! Mutual exclusion.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub fn another_thread_is_kept_out(stage: &Stage) {
 pub fn another_client_is_kept_out(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     ours.lock().unwrap();
-    // On the same thread: a hold belongs to the client, too.
+    // On the same thread: a hold belongs to a client and a thread.
     assert!(!theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     assert!(!theirs.is_held_by_current_thread());
     ours.unlock().unwrap();
@@ -102,9 +102,9 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
     assert_eq!(lock.hold_count(), 1);
 
     lock.unlock().unwrap();
-    assert!(not_held(lock.unlock()), "given back already");
+    assert!(not_held(lock.unlock()), "already unlocked");
     elsewhere(|| lock.lock()).unwrap();
-    assert!(not_held(lock.unlock()), "held by a thread that is gone");
+    assert!(not_held(lock.unlock()), "held by a thread that has ended");
     assert_eq!(stage.count(), 1);
 }
 

@@ -40,7 +40,7 @@ pub fn a_fixed_lease_ends_for_those_who_wait(stage: &Stage) {
     let start = Instant::now();
     theirs.lock().unwrap();
     let took = start.elapsed();
-    // Redis may end it up to a millisecond before our own clock began to count.
+    // Redis may expire the key up to a millisecond before the local clock began to count.
     assert!(took + SLIP.get() >= lease, "too early: {took:?}");
     assert!(took <= lease + SLIP.get() * 2, "too late: {took:?}");
     theirs.unlock().unwrap();
@@ -65,12 +65,14 @@ pub fn a_fixed_lease_is_not_renewed(stage: &Stage) {
     lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
     within(LEASE.get() + SLIP.get(), "the lease", || {
         eventually("its end in Redis", || stage.count() == 0);
-        eventually("its end here", || !lock.is_held_by_current_thread());
+        eventually("its end in the client", || {
+            !lock.is_held_by_current_thread()
+        });
     });
     assert!(is_expired(lock.unlock()));
 }
 
-/// The clock of the server may run a little faster than ours.
+/// The clock of the server may run a little faster than the local one.
 pub fn a_hold_ends_here_before_it_does_in_redis(stage: &Stage) {
     let lock = stage.lock();
     let lease = Duration::from_secs(60);
@@ -88,10 +90,11 @@ pub fn a_hold_ends_here_before_it_does_in_redis(stage: &Stage) {
             "nested" => lock.lock_with(Lease::fixed(lease)).unwrap(),
             _ => {}
         }
-        // In this order: what passes between the two looks only makes the second one smaller.
+        // The local time is read second, so that the time between the two reads makes it only
+        // smaller.
         let in_redis = stage.time_to_live().expect("it is held");
         let here = guard.remaining();
-        // A hundredth, but for what Redis rounds and what the clocks may do meanwhile.
+        // One hundredth, less what Redis rounds and what the clocks may drift meanwhile.
         let drift = lease / 110;
         assert!(here + drift <= in_redis, "{what}: {here:?} of {in_redis:?}");
         assert!(here + SOON.get() >= lease, "{what}: {here:?}");
@@ -100,7 +103,7 @@ pub fn a_hold_ends_here_before_it_does_in_redis(stage: &Stage) {
     guard.unlock().unwrap();
 }
 
-/// The clock of the holder is enough: nobody has to tell.
+/// The local clock of the holder is enough: no message is needed.
 pub fn the_holder_knows_that_its_lease_is_over(stage: &Stage) {
     let lock = stage.lock();
     let lease = A_WHILE.get();
@@ -113,16 +116,16 @@ pub fn the_holder_knows_that_its_lease_is_over(stage: &Stage) {
     assert!(guard.remaining() <= lease);
     guard.check().unwrap();
     eventually("the end of the lease", || guard.is_lost());
-    // By no more than the clocks may drift.
-    assert!(before.elapsed() >= lease * 9 / 10, "told too early");
-    assert!(taken.elapsed() <= lease + SLIP.get(), "told too late");
+    // Earlier than the lease by no more than the clocks may drift.
+    assert!(before.elapsed() >= lease * 9 / 10, "noticed too early");
+    assert!(taken.elapsed() <= lease + SLIP.get(), "noticed too late");
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.lost().recv(), Ok(LostReason::Expired));
     assert!(is_expired(guard.check()));
     assert!(is_expired(guard.unlock()));
 }
 
-/// A handle that outlived its lease must not free what somebody else has by now.
+/// The unlock of a lost hold must not release the hold of another client.
 pub fn a_stale_holder_frees_nobody_elses_hold(stage: &Stage) {
     let (stale, next) = (stage.lock(), stage.lock());
     stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
@@ -137,7 +140,7 @@ pub fn a_stale_holder_frees_nobody_elses_hold(stage: &Stage) {
     next.unlock().unwrap();
 }
 
-/// As [`a_stale_holder_frees_nobody_elses_hold`], but both are threads of one client.
+/// The unlock of a lost hold must not release the hold of another thread of the same client.
 pub fn a_stale_thread_frees_nobody_elses_hold(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock

@@ -1,4 +1,4 @@
-//! Guards unlock, whatever happens.
+//! Guards unlock in all circumstances.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -53,7 +53,7 @@ pub fn an_unlock_under_a_guard_is_refused(stage: &Stage) {
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
-/// The caller reads what to do instead.
+/// The call fails, and the error says what to do instead.
 fn is_refused(result: leasehold::Result<()>, stage: &Stage) {
     let error = result.unwrap_err();
     assert!(
@@ -80,7 +80,7 @@ pub fn a_panic_unlocks(stage: &Stage) {
         let _outer = lock.acquire().unwrap();
         let _inner = lock.acquire().unwrap();
         assert_eq!(stage.count(), 2);
-        // Without the panic hook's report, which would look like a failure.
+        // `resume_unwind` skips the panic hook, whose report would look like a failure.
         resume_unwind(Box::new("on purpose"));
     }));
     assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
@@ -102,7 +102,7 @@ pub fn a_guard_of_a_lost_lock_drops_quietly(stage: &Stage) {
     lock.acquire().unwrap().unlock().unwrap();
 }
 
-/// It is dropped when other thread-locals may be gone already.
+/// The guard is dropped when other thread-locals may be gone.
 pub fn a_guard_in_a_thread_local_unlocks_at_the_threads_end(stage: &Stage) {
     thread_local! {
         static KEPT: RefCell<Vec<LockGuard>> = const { RefCell::new(Vec::new()) };
@@ -110,7 +110,7 @@ pub fn a_guard_in_a_thread_local_unlocks_at_the_threads_end(stage: &Stage) {
     let lock = stage.lock();
     let worker = lock.clone();
     let thread = thread::spawn(move || {
-        // Before the first use of anything in the library.
+        // Before the library uses a thread-local for the first time.
         KEPT.with_borrow(Vec::is_empty);
         let guards = [worker.acquire().unwrap(), worker.acquire().unwrap()];
         KEPT.with_borrow_mut(|kept| kept.extend(guards));
@@ -119,7 +119,7 @@ pub fn a_guard_in_a_thread_local_unlocks_at_the_threads_end(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-/// The process has no other way to give it back than `force_unlock`.
+/// Only `force_unlock` can release the lock.
 pub fn a_forgotten_guard_keeps_the_lock(stage: &Stage) {
     let (lock, other) = (stage.lock(), stage.lock());
     std::mem::forget(lock.acquire().unwrap());
@@ -173,7 +173,7 @@ pub fn a_lost_lock_cannot_be_extended(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-/// Whoever listens for the loss on another thread does not listen for ever.
+/// A thread that listens for the loss is notified that none will come.
 pub fn a_good_end_disconnects_who_listens_for_the_loss(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();

@@ -1,4 +1,4 @@
-//! Ending a wait from outside.
+//! Interrupting a wait.
 
 use std::thread;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const WAYS: [Take; 3] = [
     },
 ];
 
-/// `waiter` waits, is interrupted, and leaves nothing behind.
+/// `waiter` waits, is interrupted, and leaves nothing in the queue or in Redis.
 fn is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock) {
     for take in WAYS {
         one_way_is_interrupted(stage, holder, waiter, take);
@@ -49,7 +49,7 @@ fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, t
     });
     assert_eq!(stage.holders(), held);
     holder.unlock().unwrap();
-    // Its place in the queue is gone with it: nobody waits behind a thread that left.
+    // The interrupted thread has left the queue, so no thread waits behind it.
     crate::support::elsewhere(|| {
         assert!(waiter.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         waiter.unlock().unwrap();
@@ -66,7 +66,7 @@ pub fn a_wait_for_another_client_is_interrupted(stage: &Stage) {
     is_interrupted(stage, &*ours, &*theirs);
 }
 
-/// Also where the lock is free: an interrupt cannot fall between two calls.
+/// Also if the lock is free: an interrupt between two calls is not lost.
 pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     let lock = stage.lock();
     let interrupt = Interrupt::new();
@@ -99,7 +99,7 @@ pub fn without_an_interrupt_it_is_a_lock(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-/// A thread that leaves the line does not take the turn of those behind it along.
+/// An interrupted thread that leaves the queue passes its turn on.
 pub fn those_behind_an_interrupted_thread_go_on(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
@@ -109,7 +109,7 @@ pub fn those_behind_an_interrupted_thread_go_on(stage: &Stage) {
         throughout(A_WHILE.get(), "it waits", || !first.is_finished());
         let second = scope.spawn(|| lock.acquire().and_then(leasehold::LockGuard::unlock));
         throughout(A_WHILE.get(), "it waits", || !second.is_finished());
-        // At the same moment as the turn comes to it.
+        // At the moment at which its turn comes.
         interrupt.interrupt();
         lock.unlock().unwrap();
         let interrupted = first.join().unwrap();

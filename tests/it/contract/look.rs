@@ -1,4 +1,4 @@
-//! One key, as the servers have it that a lock asks for it.
+//! One key, as the servers have it on which the lock lives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use redis::{Cmd, FromRedisValue};
 
 use crate::support::server::Server;
 
-/// The servers that have a key, and how many of them must say a thing for it to be so. Mostly that is one
-/// of one; of independent servers it is a majority, whatever the others have.
+/// The servers that have a key, and the number of them that must agree. For most locks that is one
+/// of one, for independent servers a majority.
 pub struct Look<'a> {
     pub key: &'a str,
     pub servers: Vec<&'a Server>,
@@ -29,8 +29,8 @@ impl Look<'_> {
         self.ask(redis::cmd("HGETALL").arg(self.key))
     }
 
-    /// Who holds it on so many servers. The clients of one process go by one number on all servers, but
-    /// each has an identity of its own, so that of several clients together the number is the name.
+    /// Returns the holders on at least `needed` servers. All clients of one process use one thread
+    /// number, but each has its own client id, so for several clients only the number is compared.
     pub fn holders(&self) -> Vec<(String, u32)> {
         let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for (owner, count) in self.holders_by_server().into_iter().flatten() {
@@ -45,7 +45,7 @@ impl Look<'_> {
         named.collect()
     }
 
-    /// What so many have, or more.
+    /// The value that at least `needed` servers reach.
     fn most<T: Ord>(&self, mut answers: Vec<T>) -> T {
         answers.sort_unstable_by(|one, other| other.cmp(one));
         answers.swap_remove(self.needed - 1)
@@ -69,7 +69,7 @@ impl Look<'_> {
         self.tell(redis::cmd("DEL").arg(self.key));
     }
 
-    /// In one step, so that nobody sees the key gone meanwhile.
+    /// In one step, so that no client sees the key missing.
     pub fn take_over(&self, owner: &str, lease: Duration) {
         let lease = u64::try_from(lease.as_millis()).expect("a lease");
         let mut pipe = redis::pipe();

@@ -1,4 +1,4 @@
-//! A holder that lost its lock is told, and can do no harm.
+//! A holder that lost its lock is notified, and its later calls change nothing.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn is_lost(result: leasehold::Result<()>, expected: LostReason) -> bool {
     matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
 }
 
-/// Both ways to know, in time, after `loss` happened to the lock.
+/// Asserts that the holder is notified in both ways, in time, after `loss` happened to the lock.
 fn is_told(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
@@ -27,12 +27,15 @@ fn is_told(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     assert_eq!(told, Ok(expected));
     assert!(
         took <= LEASE.get() * 2 / 3 + SLIP.get(),
-        "told after {took:?}"
+        "notified after {took:?}"
     );
     assert!(is_lost(guard.check(), expected) && guard.is_lost());
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
     assert!(!lock.is_held_by_current_thread());
-    assert!(guard.lost().recv().is_err(), "told once, then disconnected");
+    assert!(
+        guard.lost().recv().is_err(),
+        "one message, then disconnected"
+    );
     assert!(is_lost(guard.unlock(), expected));
 }
 
@@ -58,13 +61,13 @@ pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
     assert_eq!(kept, "x");
 }
 
-/// Nothing is taken anew silently while a part of the program believes to hold it.
+/// The lock is not acquired again silently while a part of the program believes to hold it.
 pub fn a_lost_lock_is_unlocked_before_it_is_taken_anew(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     lock.lock().unwrap();
     stage.delete();
-    // Not known yet, so it is this call that finds out.
+    // The loss is not known yet, so this call detects it.
     assert!(is_lost(lock.lock(), LostReason::Deleted));
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
     for _ in 0..2 {
@@ -103,14 +106,10 @@ pub fn an_inner_unlock_finds_out(stage: &Stage) {
     stage.delete();
     assert!(is_lost(guard.unlock(), LostReason::Deleted));
     assert!(is_lost(lock.unlock(), LostReason::Deleted));
-    assert_eq!(
-        stage.count(),
-        0,
-        "nothing was written to a lock that was gone"
-    );
+    assert_eq!(stage.count(), 0, "nothing was written to a missing key");
 }
 
-/// The threads at home that wait for a lost hold need not wait for its holder to notice.
+/// The local threads that wait for a lost hold do not depend on its holder.
 pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
@@ -118,7 +117,7 @@ pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
     std::thread::scope(|scope| {
         let next = scope.spawn(|| {
             started.send(()).unwrap();
-            // Not without end, so that a turn that never comes is a failure, not a hang.
+            // With a deadline, so that a turn that never comes is a failure and not a hang.
             assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
             assert_eq!(stage.count(), 1);
             lock.unlock().unwrap();
@@ -132,7 +131,7 @@ pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
     elsewhere(|| lock.acquire().unwrap().unlock()).unwrap();
 }
 
-/// What a thread that lost its lock still does to it never touches the next holder.
+/// Calls of a thread that lost its lock never change the next hold.
 pub fn a_lost_hold_does_not_touch_the_next(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);

@@ -1,9 +1,9 @@
 //! Which scenario runs for which lock in which environment.
 //!
 //! A combination in which the meaning of a lock differs runs every scenario: each kind of lock on
-//! one server, and `RedLock` on five. In the other combinations a lock differs only in how its
-//! servers are reached. They run the scenarios whose names stand in brackets, which depend on that;
-//! the other scenarios are ignored there, and `scripts/soak` runs them.
+//! one server, and `RedLock` on five. In the other combinations only the connection differs. They
+//! run the scenarios in brackets, which depend on the connection. The other scenarios are ignored
+//! there; `scripts/soak` runs them.
 
 /// The scenarios of a group, each as a test. The groups are the modules of this directory.
 macro_rules! group {
@@ -146,7 +146,7 @@ exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refus
 combination! { red_in_five_servers_two_paused: transport Red in FiveServersTwoPaused,
 exclusion reentrancy waiting renewal loss }
 
-// These count what a server is asked, so each has a server of its own.
+// These scenarios count commands, so each runs on its own server.
 combination! { reentrant_in_own_server: whole Reentrant in OwnServer,
 economy }
 combination! { fenced_in_own_server: whole Fenced in OwnServer,
@@ -156,13 +156,15 @@ economy }
 combination! { multi_in_own_server: whole Multi in OwnServer,
 economy }
 
-/// Against the sources, because that is where a scenario, a lock or an environment is forgotten.
+/// Compares the tests with the sources, where a scenario, a lock or an environment can be
+/// forgotten.
 mod completeness {
     use crate::support::proxy::repository;
     use std::collections::BTreeSet;
     use std::process::Command;
 
-    /// The kinds of lock that an environment is for; all kinds but `red`, where it is not listed.
+    /// The kinds of locks for each environment. An environment that is not listed has all kinds
+    /// except `red`.
     const KINDS: &[(&str, &[&str])] = &[
         ("namespaced", &["reentrant", "fenced", "wrapped"]),
         ("unix_socket", &["reentrant", "fenced", "wrapped"]),
@@ -179,14 +181,14 @@ mod completeness {
         let (group, _) = scenario.split_once("::").expect("group::scenario");
         let kinds = KINDS.iter().find(|(name, _)| *name == place);
         let has_kind = kinds.map_or(lock != "red", |(_, kinds)| kinds.contains(&lock));
-        // It counts what a server is asked, so it needs a server that no other test uses.
+        // It counts commands, so it needs a server that no other test uses.
         let has_group = (group == "economy") == (place == "own_server")
             && match place {
-                // Each call waits for time-outs there, and two dead servers show the same.
+                // Each call waits for timeouts there, and two dead servers show the same.
                 "five_servers_two_paused" => {
                     ["exclusion", "reentrancy", "waiting", "renewal", "loss"].contains(&group)
                 }
-                // Its scenarios use one client, which knows one of the servers.
+                // Its scenarios use one client, which knows only one of the servers.
                 _ => lock != "red" || group != "operator",
             };
         has_kind && has_group

@@ -1,4 +1,4 @@
-//! What every kind of lock does in every environment, written once.
+//! The contract of every kind of lock in every environment.
 //!
 //! A scenario is a function of a [`Stage`]. `matrix.rs` makes a test of each scenario for each
 //! [`Subject`] in each [`Environment`], and fails if one is missing.
@@ -40,11 +40,11 @@ pub use environments::{
 use look::Look;
 pub use subjects::{Fenced, Multi, Red, Reentrant, Wrapped};
 
-/// What makes a lock.
+/// A kind of lock.
 pub trait Subject {
     fn make(clients: &Clients, name: &str) -> Arc<dyn Lock>;
 
-    /// What the lock of this name is made of, in order.
+    /// The names of the locks in Redis that the lock consists of, in order.
     fn names(name: &str) -> Vec<String> {
         vec![name.to_owned()]
     }
@@ -55,10 +55,10 @@ pub trait Environment {
     fn start() -> Site;
 }
 
-/// An environment that runs.
+/// A running environment.
 pub struct Site {
     deployment: Box<dyn Deployment>,
-    /// Of the clients that a process has there.
+    /// The builders of the clients of one process.
     builders: Vec<LockClientBuilder>,
     namespace: &'static str,
 }
@@ -84,8 +84,7 @@ impl Site {
     }
 }
 
-/// What one process has: a client, or one for each of several independent servers. It stands for the
-/// first of them.
+/// The clients of one process: one, or one for each independent server. Dereferences to the first.
 #[derive(Clone)]
 pub struct Clients(Vec<LockClient>);
 
@@ -98,7 +97,7 @@ impl Deref for Clients {
 }
 
 impl Clients {
-    /// A number of its statistics: of most of the clients, where there are several.
+    /// A number of the statistics that most of the clients have reached.
     pub fn counted(&self, number: fn(&leasehold::Stats) -> u64) -> u64 {
         let mut numbers: Vec<u64> = self.0.iter().map(|one| number(&one.stats())).collect();
         numbers.sort_unstable();
@@ -106,13 +105,13 @@ impl Clients {
     }
 }
 
-/// A key of Redis, and the places of the servers that have it.
+/// A key of Redis, and the indexes of the servers that have it.
 struct Key {
     name: String,
     homes: Vec<usize>,
 }
 
-/// One lock's name in one environment, and who uses it.
+/// One lock in one environment, and its users.
 pub struct Stage {
     site: Site,
     name: String,
@@ -139,7 +138,7 @@ impl Stage {
         }
     }
 
-    /// Of the lock, or of the first of those that it is made of.
+    /// The name of the lock, or of the first lock that it consists of.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -148,17 +147,17 @@ impl Stage {
         &self.names
     }
 
-    /// As the lock itself has it.
+    /// The name that the lock itself reports.
     pub fn whole_name(&self) -> String {
         self.names.join(", ")
     }
 
-    /// How many locks of Redis it is.
+    /// The number of locks in Redis that it consists of.
     pub fn parts(&self) -> u64 {
         u64::try_from(self.names.len()).expect("a few")
     }
 
-    /// A client of its own, as another process would be.
+    /// A new client, as another process would have it.
     pub fn client(&self) -> Clients {
         self.client_with(|builder| builder)
     }
@@ -169,18 +168,18 @@ impl Stage {
         Clients(built.collect())
     }
 
-    /// The stage's lock, from this client.
+    /// The lock of this stage for this client.
     pub fn lock_of(&self, client: &Clients) -> Arc<dyn Lock> {
         (self.make)(client, &self.name)
     }
 
-    /// The stage's lock, from a client of its own.
+    /// The lock of this stage for a new client.
     pub fn lock(&self) -> Arc<dyn Lock> {
         self.lock_of(&self.client())
     }
 }
 
-/// How a scenario looks at Redis: what another program would see there.
+/// The view of another program on Redis.
 impl Stage {
     fn look_at<'a>(&'a self, key: &'a Key) -> Look<'a> {
         let deployment = &self.site.deployment;
@@ -196,12 +195,12 @@ impl Stage {
         self.keys.iter().map(|key| self.look_at(key))
     }
 
-    /// At the lock, or the first of those that it is made of.
+    /// The first lock that it consists of.
     fn first(&self) -> Look<'_> {
         self.look_at(&self.keys[0])
     }
 
-    /// That has the lock, or the first of those that it is made of.
+    /// The server that has the lock, or the first lock that it consists of.
     pub fn server(&self) -> &Server {
         self.first().servers[0]
     }
@@ -210,41 +209,42 @@ impl Stage {
         self.server().connection()
     }
 
-    /// To every server that has the lock, or the first of those that it is made of.
+    /// Runs a command on every server that has the lock, or the first lock that it consists of.
     pub fn tell(&self, command: &Cmd) {
         self.first().tell(command);
     }
 
-    /// Of the lock, or of the first of those that it is made of.
+    /// The key of the lock, or of the first lock that it consists of.
     pub fn key(&self) -> &str {
         &self.keys[0].name
     }
 
-    /// Who holds the lock, and how many times.
+    /// The holders of the lock and their counts.
     pub fn holders(&self) -> Vec<(String, u32)> {
         self.first().holders()
     }
 
-    /// How many times the lock is held; 0 if nobody holds it, and no number at all while its parts are
-    /// held differently often.
+    /// The hold count in Redis; 0 if no client holds the lock. Waits while the parts of the lock
+    /// The hold count in Redis; 0 if no client holds the lock, `u32::MAX` if its parts have
+    /// different counts.
     pub fn count(&self) -> u32 {
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
         let counts = self.looks().map(|look| look.count());
         counts.reduce(agree).expect("it has a part")
     }
 
-    /// What Redis leaves of the lease; `None` without a key.
+    /// What is left of the lease in Redis; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
         let lefts = self.looks().map(|look| look.time_to_live());
         lefts.min().expect("it has a part")
     }
 
-    /// Behind the holder's back.
+    /// Deletes the lock without notice to its holder.
     pub fn delete(&self) {
         self.looks().for_each(|look| look.delete());
     }
 
-    /// Somebody else has the lock, without a word to its holder.
+    /// Another owner takes the lock over, without notice to its holder.
     pub fn take_over(&self, owner: &str, lease: Duration) {
         self.looks().for_each(|look| look.take_over(owner, lease));
     }

@@ -1,4 +1,4 @@
-//! A nested hold takes nothing from the outer one, and gives it no less than it asked for itself.
+//! A nested hold never shortens the lease of the outer one, and gets at least what it asked for.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn the_longest_lease_counts(stage: &Stage) {
     lock.unlock().unwrap();
     throughout(
         A_WHILE.get() * 2,
-        "the outer hold, with all that was granted",
+        "the outer hold keeps the longest lease",
         || lock.hold_count() == 1,
     );
     lock.unlock().unwrap();
@@ -50,7 +50,7 @@ pub fn an_inner_unlock_stops_no_renewal(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-/// A fixed hold is renewed while a level inside asks for it, and no longer.
+/// A fixed hold is renewed while an inner level asks for it, and no longer.
 pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     let lock = stage.lock();
     lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
@@ -74,7 +74,7 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     );
 }
 
-/// Whichever guard goes first, the level that is left keeps what it asked for.
+/// The remaining level keeps its lease, whichever guard is dropped first.
 pub fn guards_go_in_any_order(stage: &Stage) {
     let lock = stage.lock();
     let renewed = lock.acquire().unwrap();
@@ -93,7 +93,7 @@ pub fn guards_go_in_any_order(stage: &Stage) {
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
-/// The same the other way round: the renewed level goes, and with it the renewal.
+/// When the renewed level is unlocked, the renewal ends.
 pub fn a_renewal_goes_with_its_guard(stage: &Stage) {
     let lock = stage.lock();
     let renewed = lock.acquire().unwrap();

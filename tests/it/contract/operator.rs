@@ -44,12 +44,12 @@ pub fn force_unlock_frees_and_wakes(stage: &Stage) {
     });
     assert!(
         !operator.force_unlock(stage.name()).unwrap(),
-        "nobody holds it"
+        "no client holds it"
     );
     assert!(matches!(holder.unlock(), Err(Error::Lost { .. })));
 }
 
-/// Its own client knows at once, another's at its next renewal.
+/// Its own client knows at once, another client at its next renewal.
 pub fn the_holder_is_told_of_a_force_unlock(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
@@ -59,7 +59,7 @@ pub fn the_holder_is_told_of_a_force_unlock(stage: &Stage) {
     ] {
         let guard = lock.acquire().unwrap();
         assert!(operator.force_unlock(stage.name()).unwrap());
-        let told = within(bound, "the news", || guard.lost().recv());
+        let told = within(bound, "the notification", || guard.lost().recv());
         assert_eq!(told, Ok(LostReason::Deleted));
     }
 }
@@ -105,7 +105,7 @@ pub fn a_loss_is_an_event(stage: &Stage) {
     eventually("the loss to be known", || guard.is_lost());
     drop(guard);
     for events in events {
-        // The holder may know a moment before the operator.
+        // The holder may know a moment before the event is sent.
         let mut lost = Vec::new();
         eventually("the event", || {
             lost.extend(lost_events(&events));
@@ -119,13 +119,13 @@ pub fn a_loss_is_an_event(stage: &Stage) {
     }
 }
 
-/// A renewed hold whose lease the server keeps longer than the holder can be released late.
+/// The event of a renewed hold is sent even if the server keeps the lease longer than the client.
 pub fn a_late_release_is_an_event(stage: &Stage) {
     let client = stage.client();
     let events = client.events();
     let lock = stage.lock_of(&client);
     lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
-    // As a server does whose clock is slow.
+    // A server with a slow clock keeps the lease longer.
     let persist = redis::cmd("PEXPIRE")
         .arg(stage.key())
         .arg(60_000)
@@ -139,7 +139,7 @@ pub fn a_late_release_is_an_event(stage: &Stage) {
             ..
         })
     ));
-    assert_eq!(stage.count(), 0, "nobody waits for a lease of no use");
+    assert_eq!(stage.count(), 0, "the lease was released");
     let late = events.try_iter().any(
         |event| matches!(event, LockEvent::ReleasedLate { lock, .. } if *lock == *stage.name()),
     );

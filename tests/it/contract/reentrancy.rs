@@ -1,4 +1,4 @@
-//! A thread takes again what it has.
+//! A thread acquires a lock that it holds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is refused, and leaves everything as it was.
+//! Calls that are refused and change nothing.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold::{Error, Interrupt, Lease, Lock, Result};
 use super::Stage;
 use crate::support::timing::{A_WHILE, SOON};
 
-/// Every call that asks Redis for a lock that nobody holds.
+/// Every call that asks Redis for a lock that no client holds.
 fn every_question(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {
     vec![
         ("lock_with", lock.lock_with(lease)),
@@ -59,7 +59,7 @@ pub fn a_key_of_another_type_is_left_alone(stage: &Stage) {
     assert_eq!((kept.as_str(), lives), ("mine", -1));
 }
 
-/// Before anything is sent.
+/// The call fails before anything is sent.
 pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
     let lock = stage.lock();
     for bad in [
@@ -89,11 +89,11 @@ pub fn a_lease_at_its_bounds_is_taken(stage: &Stage) {
     lock.lock_with(Lease::fixed(longest)).unwrap();
     assert!(stage.time_to_live().unwrap() > longest - SOON.get());
     lock.unlock().unwrap();
-    // A millisecond is over before anybody can look.
+    // A lease of one millisecond ends before the test can look.
     let shortest = Lease::fixed(Duration::from_millis(1));
     match lock.try_lock(A_WHILE.get(), shortest) {
         Ok(true) => assert!(matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. }))),
-        // Nor is it long enough for several locks or servers on a slow machine, which is no refusal.
+        // On a slow machine the lease may end before several locks or servers have replied.
         Ok(false) if stage.parts() > 1 => {}
         Err(error @ Error::Unavailable { .. })
             if error.to_string().contains("after the lease") => {}

@@ -1,4 +1,4 @@
-//! Leases that live as long as their holder.
+//! Leases last as long as their holder.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
         stage.count() == 1 && lock.is_held_by_current_thread() && guard.check().is_ok()
     });
     let renewals = client.counted(|stats| stats.renewals);
-    // One each two thirds of a lease, and on a machine that stands still so many that it stands.
+    // One renewal each two thirds of a lease. A stalled machine may miss some, as long as the lease
+    // lasts.
     assert!(
         (3..=6).contains(&(renewals / stage.parts())),
         "{renewals} renewals in three leases"
@@ -24,7 +25,7 @@ pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.lost), 0);
 }
 
-/// The time to live rises again before its last third is over.
+/// The time to live rises before the last third of the lease ends.
 pub fn a_renewal_comes_in_the_last_third(stage: &Stage) {
     let lease = LEASE.get() * 2;
     let client = stage.client_with(|builder| builder.watchdog_lease(LEASE.get() * 2));
@@ -34,7 +35,7 @@ pub fn a_renewal_comes_in_the_last_third(stage: &Stage) {
     eventually("a renewal", || {
         let left = stage.time_to_live().expect("it is held");
         if left > shortest + lease / 3 {
-            // It came after the last look, by so much at most.
+            // The renewal came after the last look, so at most this much later.
             unseen = seen.elapsed();
             return true;
         }
@@ -63,7 +64,7 @@ pub fn nothing_renews_what_was_given_back(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.renewal_calls), 0);
 }
 
-/// The holder of a lock that may be renewed twice is told while its last lease still runs.
+/// After the last permitted renewal, the holder is notified while its last lease still runs.
 pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
@@ -76,7 +77,7 @@ pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
     assert_eq!(stage.count(), 1, "the last lease still runs");
     let left = stage.time_to_live().expect("it still runs");
     assert!(left >= LEASE.get() / 6, "told with only {left:?} left");
-    // Twice two thirds of a lease, and two thirds more.
+    // Two renewals of two thirds of a lease each, and two thirds more.
     assert!(
         told + SLIP.get() * 2 >= LEASE.get() * 2,
         "too early: {told:?}"
@@ -110,12 +111,12 @@ pub fn a_limit_of_no_renewals_is_a_lease_with_a_warning(stage: &Stage) {
         (stage.count(), client.counted(|stats| stats.renewals)),
         (1, 0)
     );
-    // What still stands of it is of no use to anybody.
+    // The rest of the lease is released, because it is of no use.
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
     assert_eq!(stage.count(), 0);
 }
 
-/// Its pace is its own, not the client's, whose leases are ten times as long.
+/// The pace of renewals follows the lock's own lease. The client's leases are ten times as long.
 pub fn a_lease_of_its_own_length_is_renewed(stage: &Stage) {
     let client = stage.client_with(|builder| builder.watchdog_lease(LEASE.get() * 10));
     let lock = stage.lock_of(&client);

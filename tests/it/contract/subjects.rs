@@ -1,4 +1,4 @@
-//! What makes a lock.
+//! The kinds of locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Subject for Reentrant {
     }
 }
 
-/// The fenced lock, as what it has in common with the others.
+/// The fenced lock, without its token.
 pub struct Fenced;
 
 impl Subject for Fenced {
@@ -25,7 +25,7 @@ impl Subject for Fenced {
     }
 }
 
-/// Two names as one lock.
+/// A multi-lock of two names.
 pub struct Multi;
 
 impl Subject for Multi {
@@ -38,7 +38,7 @@ impl Subject for Multi {
     }
 }
 
-/// One lock on several independent servers.
+/// A Redlock on several independent servers.
 pub struct Red;
 
 impl Subject for Red {
@@ -47,8 +47,7 @@ impl Subject for Red {
     }
 }
 
-/// The reentrant lock behind a user's own implementation of the trait, which leaves to the trait
-/// what the trait provides.
+/// The reentrant lock behind a user's implementation of the trait, which uses the provided methods.
 #[derive(Debug)]
 pub struct Wrapped(Box<dyn Lock>);
 

@@ -1,4 +1,4 @@
-//! Those who wait get it.
+//! Waiting threads get the lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,12 +9,12 @@ use leasehold::{Lease, Lock};
 use super::Stage;
 use crate::support::timing::{A_WHILE, SOON, throughout, within};
 
-/// A lease that plays no part: whoever gets the lock before its end was woken.
+/// A lease that outlasts the test: a waiter that gets the lock before its end was woken.
 pub fn long() -> Lease {
     Lease::fixed(SOON.get() * 6)
 }
 
-/// `waiter` takes the lock some time after `holder` had it, and not before it gives it back.
+/// `waiter` gets the lock after `holder` has unlocked it, and not before.
 pub fn is_handed_over(
     stage: &Stage,
     holder: &dyn Lock,
@@ -32,7 +32,7 @@ pub fn is_handed_over(
         throughout(A_WHILE.get(), "the holder keeps it", || {
             !taken.load(Ordering::SeqCst)
         });
-        // Long before patience or the lease is over: it was woken.
+        // Long before the wait or the lease ends: the waiter was woken.
         within(SOON.get() / 2, "the hand-over", || {
             holder.unlock().unwrap();
             waiting.join().unwrap();
@@ -72,7 +72,7 @@ pub fn patience_without_end_is_possible(stage: &Stage) {
     });
 }
 
-/// Many threads of several clients, each once, and every one gets it.
+/// Many threads of several clients acquire the lock once, and each of them gets it.
 pub fn everybody_gets_it(stage: &Stage) {
     const THREADS: usize = 4;
     let clients = [stage.client(), stage.client(), stage.client()];
