@@ -1,4 +1,4 @@
-//! Locks that their holder walks away from, in every way but a crash.
+//! Locks that their holder abandons without a crash.
 
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, elsewhere, process, unique};
 
-/// The holder that may renew so many times is told as the next renewal would be due.
+/// A holder with this many renewals is notified when the next renewal would be due.
 fn a_limit_of_renewals_is_told(renewals: u32) {
     let server = Server::start();
     let lease = LEASE.get() * 3;
@@ -25,7 +25,7 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
     let took = start.elapsed();
     assert_eq!(told, Ok(LostReason::RenewalLimit));
     let left = seen::time_to_live(&server, &name);
-    assert!(left >= lease / 6, "told with only {left:?} left");
+    assert!(left >= lease / 6, "notified with only {left:?} left");
     assert!(matches!(
         guard.check(),
         Err(Error::Lost {
@@ -34,15 +34,15 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
         })
     ));
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
-    // Two thirds of a lease for each renewal, and as much for the one that does not come.
+    // Two thirds of a lease for each renewal, and two thirds until the one that is not sent.
     let due = lease * 2 / 3 * (renewals + 1);
     let slack = lease / 16 * (renewals + 1);
     assert!(
         took + slack + SLIP.get() >= due && took <= due + SLIP.get(),
-        "told after {took:?}"
+        "notified after {took:?}"
     );
 
-    // Until the lease is over nobody else has it, and from then on anybody.
+    // No other client gets the lock before the lease ends, and any client gets it afterwards.
     let taken = elsewhere(|| {
         let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
         taken.expect("Redis answers").map(|guard| {
@@ -85,26 +85,27 @@ fn a_holder_without_renewals_is_told_while_its_lease_runs_out() {
     a_limit_of_renewals_is_told(0);
 }
 
-/// Its leases are so long that what is seen on a busy machine is still what was.
+/// With leases long enough for a busy machine.
 fn abandoned_client(url: &str) -> LockClient {
     let builder = builder(url).watchdog_lease(LEASE.get() * 3);
     builder.build().expect("the settings are good")
 }
 
-/// The role: one of the ways to walk away, in a process where no other test's threads are counted.
+/// The role: abandons a lock in one of several ways, in a process in which no threads of other
+/// tests are counted.
 pub fn abandon(arguments: &[&str]) {
     let &[url, name, way] = arguments else {
         panic!("{arguments:?}")
     };
     let threads = process::threads();
     match way {
-        "by hand" => the_last_handle_goes(url, name),
+        "without a guard" => the_last_handle_goes(url, name),
         "by guard" => the_handles_go_before_the_guard(url, name),
         "forgotten" => a_guard_is_forgotten(url, name),
         other => panic!("{other}"),
     }
     if way != "forgotten" {
-        // Two are joined; the pool's own ends by itself.
+        // Dropping the client joins two threads. The thread of the pool ends by itself.
         eventually("all threads to end", || process::threads() <= threads);
     }
     child::say("over");
@@ -137,8 +138,8 @@ fn all_connections_are_closed(server: &Server) {
     });
 }
 
-/// Has a thread of the client wait, so that all its threads run.
-fn wait_in_vain(client: &LockClient, name: &str) {
+/// A thread of the client waits for the lock, so that all threads of the client run.
+fn wait_without_success(client: &LockClient, name: &str) {
     let refused = elsewhere(|| {
         client
             .reentrant_lock(name)
@@ -147,13 +148,13 @@ fn wait_in_vain(client: &LockClient, name: &str) {
     assert!(!refused.expect("Redis answers"), "it is held");
 }
 
-/// Held by hand, nobody can ever unlock it again: it runs out with its lease.
+/// Without a guard and without a handle, no thread can unlock the lock: its lease runs out.
 #[test]
 #[ignore = "soak"]
 fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
     let server = Server::start();
     let name = unique("abandoned");
-    let mut process = start(&server, &name, "by hand");
+    let mut process = start(&server, &name, "without a guard");
     process.say("drop");
     assert_eq!(process.hear(), "dropped");
     assert!(!seen::is_free(&server, &name), "its lease runs");
@@ -169,7 +170,7 @@ fn the_last_handle_goes(url: &str, name: &str) {
     let elsewhere_held = other.reentrant_lock(&format!("{name}:other"));
     elsewhere_held.lock().expect("it is free");
     let client = abandoned_client(url);
-    wait_in_vain(&client, elsewhere_held.name());
+    wait_without_success(&client, elsewhere_held.name());
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
     lock.lock().expect("it is held by this thread");
@@ -182,7 +183,7 @@ fn the_last_handle_goes(url: &str, name: &str) {
     elsewhere_held.unlock().expect("it is held");
 }
 
-/// A guard is as good as a handle: the lock is renewed for it, and it unlocks.
+/// A guard works like a handle: the watchdog renews the lock, and the guard unlocks it.
 #[test]
 #[ignore = "soak"]
 fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
@@ -204,7 +205,7 @@ fn the_handles_go_before_the_guard(url: &str, name: &str) {
     let client = abandoned_client(url);
     let lock = client.reentrant_lock(name);
     let guard = lock.acquire().expect("it is free");
-    wait_in_vain(&client, name);
+    wait_without_success(&client, name);
     child::say("held");
     child::hear();
     drop((client, lock));
@@ -217,7 +218,7 @@ fn the_handles_go_before_the_guard(url: &str, name: &str) {
 }
 
 /// The forgotten guard keeps its client alive, so its lock is renewed until the process ends,
-/// although the program has no handle of it.
+/// although the program has no handle to it.
 #[test]
 #[ignore = "soak"]
 fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
@@ -242,7 +243,7 @@ fn a_guard_is_forgotten(url: &str, name: &str) {
     drop((client, lock));
 }
 
-/// Its owner is gone, and no other thread is the owner.
+/// Its owner has ended, and no other thread is the owner.
 #[test]
 fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
     let server = Server::start();
@@ -260,7 +261,7 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
     assert_eq!(seen::holders(&server, &name), owner);
     assert_eq!(client.stats().lost, 0);
     thread::scope(|scope| {
-        // One at home, one of another process.
+        // One thread of this process, and one of another process.
         let takes = |client: &LockClient| {
             let lock = client.reentrant_lock(&name);
             scope.spawn(move || lock.acquire()?.unlock())
@@ -269,21 +270,25 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
         throughout(A_WHILE.get(), "they wait", || {
             !waiters.iter().any(ScopedJoinHandle::is_finished)
         });
-        within(SLIP.get() * 2, "from the force to both holds", || {
-            assert!(client.force_unlock(&name).expect("Redis answers"));
-            for waiter in waiters {
-                waiter
-                    .join()
-                    .expect("its errors are above")
-                    .expect("it has the lock");
-            }
-        });
+        within(
+            SLIP.get() * 2,
+            "from the forced unlock to both holds",
+            || {
+                assert!(client.force_unlock(&name).expect("Redis answers"));
+                for waiter in waiters {
+                    waiter
+                        .join()
+                        .expect("its errors are above")
+                        .expect("it has the lock");
+                }
+            },
+        );
     });
     assert!(seen::is_free(&server, &name));
     assert_eq!(client.stats().lost, 1);
 }
 
-/// No call of the thread gives back the level of a guard that it forgot.
+/// No call of the thread releases the level of a guard that it forgot.
 #[test]
 fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
     let server = Server::start();
@@ -300,7 +305,8 @@ fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
     assert!(client.force_unlock(&name).expect("Redis answers"));
     let taken = others.reentrant_lock(&name).acquire();
     taken.and_then(LockGuard::unlock).expect("it is free");
-    // Another thread of the client takes it, too. This thread still has the lost hold of its guard.
+    // Another thread of the client acquires the lock, too. This thread still has the lost hold of
+    // its guard.
     elsewhere(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
     assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));

@@ -1,4 +1,4 @@
-//! A server behind a proxy, and what the server has, as it says itself.
+//! A server behind a proxy, and a view of the server without the proxy.
 
 use std::collections::HashMap;
 use std::thread;
@@ -22,7 +22,7 @@ impl Bench {
         Self::with(Server::start())
     }
 
-    /// For a test of what calls may take: no other test's server runs beside it.
+    /// For a test that measures times: no other test's server runs at the same time.
     pub fn alone() -> Self {
         Self::with(Server::options().alone().start())
     }
@@ -33,12 +33,12 @@ impl Bench {
         Self { server, proxy }
     }
 
-    /// Of a client behind the proxy, for which a lost reply costs `timeout`.
+    /// A builder for a client behind the proxy, for which a lost reply costs `timeout`.
     pub fn builder(&self, timeout: Duration) -> LockClientBuilder {
         builder(&self.proxy.url()).command_timeout(timeout)
     }
 
-    /// A client that no fault meets.
+    /// A client without the proxy.
     pub fn rival(&self) -> LockClient {
         client(&self.server.url())
     }
@@ -48,7 +48,7 @@ impl Bench {
     }
 }
 
-/// The server knows all scripts: a first call by hash, of which no reply arrives, is done.
+/// Loads all scripts, so that the first call by hash is executed even if its reply is lost.
 pub fn load_scripts(server: &Server) {
     let scripts = repository().join("lua");
     for file in std::fs::read_dir(scripts).expect("the scripts") {
@@ -57,11 +57,11 @@ pub fn load_scripts(server: &Server) {
     }
 }
 
-/// What Redis has, without the proxy.
+/// What Redis has, read without the proxy.
 pub struct Books(pub Connection);
 
 impl Books {
-    /// Who holds a lock, and how often.
+    /// The holder of a lock, and its count.
     pub fn holder(&mut self, name: &str) -> Option<(String, u32)> {
         let hgetall = redis::cmd("HGETALL").arg(name).clone();
         let counts: HashMap<String, u32> = hgetall.query(&mut self.0).expect("a lock, or none");
@@ -73,7 +73,7 @@ impl Books {
         self.holder(name).map_or(0, |(_, count)| count)
     }
 
-    /// Zero where there is no lock.
+    /// Zero if there is no lock.
     pub fn time_to_live(&mut self, name: &str) -> Duration {
         let pttl: i64 = redis::cmd("PTTL")
             .arg(name)
@@ -83,7 +83,7 @@ impl Books {
         Duration::from_millis(pttl.max(0).unsigned_abs())
     }
 
-    /// Waits until Redis has the count of the holder, for so long at most.
+    /// Waits until Redis has the holder's count, for at most `bound`.
     #[track_caller]
     pub fn comes_to(&mut self, count: u32, name: &str, bound: Duration, what: &str) {
         let start = Instant::now();

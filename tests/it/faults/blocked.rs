@@ -1,5 +1,5 @@
-//! A log that blocks, and one that drops the last client: code of the application that is called
-//! for the client's own threads.
+//! A log that blocks, and one that drops the last client. Both are code of the application that the
+//! client's own threads cause to be called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -22,11 +22,11 @@ enum Log {
     Drop,
 }
 
-/// How often the log was called for a thread of a client.
+/// How often the log was called on a thread of a client.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static BLOCKED: Mutex<bool> = Mutex::new(true);
 static RELEASED: Condvar = Condvar::new();
-/// The last client, for the log to drop.
+/// The last client, which the log drops.
 static LAST: Mutex<Option<LockClient>> = Mutex::new(None);
 
 impl Subscriber for Log {
@@ -70,7 +70,8 @@ fn release_the_log() {
     RELEASED.notify_all();
 }
 
-/// The role: one of the scenarios below. A process of its own, because a process has one log.
+/// The role: one of the scenarios below. A process has only one log, so each scenario has its own
+/// process.
 pub fn log_scenario(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")
@@ -86,7 +87,7 @@ pub fn log_scenario(arguments: &[&str]) {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         report(info);
-        // On whatever thread.
+        // On any thread.
         std::process::exit(101);
     }));
     tracing::subscriber::set_global_default(log).expect("the first");
@@ -117,7 +118,7 @@ fn cut_subscriptions(redis: &mut Connection) {
         .expect("an answer");
 }
 
-/// Loses it, and waits for its holder to be told.
+/// Deletes the lock, and waits until its holder is notified.
 fn lose(redis: &mut Connection, guard: &LockGuard) {
     delete(redis, guard.name());
     let bound = LEASE.get() * 2 / 3 + SLIP.get();
@@ -164,7 +165,7 @@ fn a_log_that_blocks_costs_no_wake_up() {
 fn a_subscription_is_cut(url: &str) {
     let (ours, theirs, mut redis) = (client(url), client(url), connect(url));
     let held = ours.reentrant_lock(&unique("held"));
-    // A lease that does not end before the message comes.
+    // The lease does not end before the message comes.
     held.lock_with(Lease::fixed(SOON.get() * 6))
         .expect("it is free");
     thread::scope(|scope| {
@@ -219,7 +220,7 @@ fn a_loss_is_logged(url: &str) {
     let mut redis = connect(url);
     the_log_drops_the_last_client(url, &mut redis, |client, redis| {
         let name = unique("held");
-        // No guard keeps the client.
+        // Without a guard, which would keep the client alive.
         client.reentrant_lock(&name).lock().expect("it is free");
         *LAST.lock() = Some(client);
         delete(redis, &name);

@@ -1,4 +1,4 @@
-//! Connections that break in the middle of something: it is asked again, elsewhere, and in time.
+//! Connections that break during a request: it is retried on another connection, in time.
 
 mod drip;
 
@@ -24,12 +24,12 @@ fn client(bench: &Bench) -> LockClient {
     builder.build().expect("the settings are good")
 }
 
-/// What was still asked on connections on which something broke.
+/// The requests that were still sent on broken connections.
 #[derive(Clone, Default)]
 struct Broken(Arc<Mutex<HashMap<u64, Vec<String>>>>);
 
 impl Broken {
-    /// The next `most` requests that run `script` meet this fault.
+    /// The next `most` requests that run `script` get this fault.
     fn by(proxy: &Proxy, script: &'static str, fault: Fault, most: usize) -> Self {
         let broken = Self::default();
         let (seen, mut left) = (broken.clone(), most);
@@ -48,7 +48,7 @@ impl Broken {
         broken
     }
 
-    /// How many connections broke, of which none was used again.
+    /// The number of broken connections, none of which was used again.
     #[track_caller]
     fn count(&self) -> usize {
         let broken = self.0.lock();
@@ -58,8 +58,8 @@ impl Broken {
         broken.len()
     }
 
-    /// As [`count`](Self::count), but what got no answer may have been taken back on the same
-    /// connection, once, as the last thing on it.
+    /// The number of broken connections, on which at most one compensation was sent, as the last
+    /// request.
     #[track_caller]
     fn count_taken_back(&self) -> usize {
         let broken = self.0.lock();
@@ -75,7 +75,7 @@ impl Broken {
     }
 }
 
-/// The steps of a hold with two levels: the script of each, and the count behind it.
+/// The steps of a hold with two levels: the script of each, and the count after it.
 const STEPS: [(&str, u32); 4] = [
     ("acquire", 1),
     ("recount", 2),
@@ -91,13 +91,13 @@ fn step(lock: &ReentrantLock, place: usize) -> leasehold::Result<()> {
     }
 }
 
-/// Nobody has to wait for a time-out to see that a connection is broken.
+/// The broken connection is noticed without a timeout, so the timeout can be long.
 fn patient_client(bench: &Bench) -> LockClient {
     let builder = bench.builder(SOON.get()).watchdog_lease(SOON.get());
     builder.build().expect("the settings are good")
 }
 
-/// Every step works although something breaks at its first attempt.
+/// Every step succeeds although its first attempt fails.
 fn every_step_is_asked_again(bench: &Bench, faults: &[Fault]) {
     let client = patient_client(bench);
     let mut books = bench.books();
@@ -110,14 +110,14 @@ fn every_step_is_asked_again(bench: &Bench, faults: &[Fault]) {
             result.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(books.count(lock.name()), count, "{what}");
             assert_eq!(lock.hold_count(), count, "{what}");
-            // What comes next goes elsewhere, too.
+            // The next call also uses another connection.
             client.inspect(lock.name()).unwrap();
             assert_eq!(broken.count(), 1, "{what}");
         }
     }
 }
 
-/// Every strict beginning of `:1\r\n`.
+/// Every incomplete beginning of `:1\r\n`.
 #[test]
 fn a_reply_that_is_reset_at_any_byte_is_asked_for_again() {
     let faults: Vec<Fault> = (0..4).map(Fault::ResetInReply).collect();
@@ -130,7 +130,7 @@ fn a_reply_that_is_cut_at_any_byte_is_asked_for_again() {
     every_step_is_asked_again(&Bench::new(), &faults);
 }
 
-/// The connection looks good, and is not, or soon will not be.
+/// The connection looks intact, but it is closed or about to be closed.
 #[test]
 fn a_connection_that_ends_right_behind_a_reply_costs_the_next_call_nothing() {
     let bench = Bench::new();
@@ -151,13 +151,13 @@ fn half_a_command_is_never_done_and_asked_again() {
     every_step_is_asked_again(&Bench::new(), &[Fault::HalfRequest]);
 }
 
-/// The longest reply: who holds the lock.
+/// The longest reply: the holders of the lock.
 #[test]
 fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
     let bench = Bench::new();
     let client = patient_client(&bench);
     let lock = client.reentrant_lock(&unique("broken"));
-    // The number of its digits does not change while the test runs.
+    // The number of its digits does not change during the test.
     lock.lock_with(Lease::fixed(LEASE.get() * 5_000)).unwrap();
     let status = client.inspect(lock.name()).unwrap();
     let owner = status.owner.as_ref().expect("this test holds it");
@@ -180,7 +180,7 @@ fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
     lock.unlock().unwrap();
 }
 
-/// Breaking a lock is not repeated: the second copy could break the next hold.
+/// A forced unlock is not retried: a second copy could release the next hold.
 #[test]
 fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
     let bench = Bench::new();
@@ -249,7 +249,7 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
     for ((at, client, _), guard) in holds.iter().zip(guards) {
         guard.unlock().unwrap();
         let stats = client.stats();
-        // The whole of it is an answer.
+        // The complete reply is an answer.
         assert!(
             stats.renewals_unknown > 0 || *at == "*1\r\n:1\r\n".len(),
             "after {at} bytes: {stats:?}"
@@ -258,7 +258,7 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
     }
 }
 
-/// Not one of its requests arrives whole.
+/// None of its requests arrives completely.
 #[test]
 #[ignore = "soak"]
 fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
@@ -274,7 +274,7 @@ fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
     assert!(is_unavailable(&result), "{result:?}");
     let result = within(timeout() * 10 + slip, "lock", || lock.lock());
     assert!(is_unavailable(&result), "{result:?}");
-    // On a busy machine the end of a connection may be seen later than the time-out.
+    // On a busy machine the end of a connection may be noticed later than the timeout.
     assert!(broken.count_taken_back() > 2);
     assert_eq!((lock.hold_count(), books.count(lock.name())), (0, 0));
 
@@ -295,6 +295,6 @@ fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
     assert_eq!(lock.hold_count(), 0);
     assert_eq!(books.count(lock.name()), 1);
     bench.proxy.calm();
-    // It goes on in the background.
+    // The release goes on in the background.
     books.comes_to(0, lock.name(), LEASE.get(), "a release that failed");
 }

@@ -1,4 +1,4 @@
-//! Somebody sets the machine's clock: leases, renewals and waits go by clocks that nobody sets.
+//! The wall clock of a machine is set: leases, renewals and waits use monotonic clocks.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,12 +15,12 @@ use crate::support::{builder, client, unique};
 const HOURS: i32 = 5;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Long enough that a busy machine renews in time.
+/// Long enough to renew in time on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
 
-/// How far the wall clock jumped since this was made, and in which direction.
+/// How far the wall clock jumped since this value was made.
 struct Jump {
     wall: SystemTime,
     monotonic: Instant,
@@ -34,7 +34,7 @@ impl Jump {
         }
     }
 
-    /// In whole hours.
+    /// In whole hours, with the direction as its sign.
     fn hours(&self) -> i32 {
         let true_time = self.wall + self.monotonic.elapsed();
         let now = SystemTime::now();
@@ -46,8 +46,8 @@ impl Jump {
     }
 }
 
-/// The role: holds locks and waits for others while its clock is set. What it says is timed by its
-/// parent, whose clocks are left alone.
+/// The role: holds locks and waits for others while its clock is set. Its parent measures the
+/// times, because the parent's clock is not set.
 pub fn stepped_clock(arguments: &[&str]) {
     let &[url, prefix, hours] = arguments else {
         panic!("{arguments:?}")
@@ -63,7 +63,7 @@ pub fn stepped_clock(arguments: &[&str]) {
     let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(lease() * 3));
     let fixed = fixed.expect("Redis answers").expect("it is free");
     thread::scope(|scope| {
-        let (awaited, in_vain) = (lock("awaited"), lock("in vain"));
+        let (awaited, refused) = (lock("awaited"), lock("refused"));
         scope.spawn(move || {
             awaited
                 .acquire()
@@ -73,9 +73,9 @@ pub fn stepped_clock(arguments: &[&str]) {
             child::say("awaited");
         });
         scope.spawn(move || {
-            let taken = in_vain.try_lock(lease() * 3, Lease::RENEWED);
+            let taken = refused.try_lock(lease() * 3, Lease::RENEWED);
             assert!(!taken.expect("Redis answers"), "its holder keeps it");
-            child::say("in vain");
+            child::say("refused");
         });
         child::say("ready");
         eventually("the clock to be set", || jump.hours() == hours);
@@ -105,8 +105,8 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     let name = |what: &str| format!("{prefix}:{what}");
     let ours = client(&server.url());
     let awaited = ours.reentrant_lock(&name("awaited"));
-    let in_vain = ours.reentrant_lock(&name("in vain"));
-    for lock in [&awaited, &in_vain] {
+    let refused = ours.reentrant_lock(&name("refused"));
+    for lock in [&awaited, &refused] {
         lock.lock_with(Lease::fixed(SOON.get() * 6))
             .expect("it is free");
     }
@@ -120,7 +120,7 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     let start = Instant::now();
     eventually("it to wait", || {
         seen::listeners(&server, &name("awaited")) == 1
-            && seen::listeners(&server, &name("in vain")) == 1
+            && seen::listeners(&server, &name("refused")) == 1
     });
     clock.set(hours);
     assert_eq!(process.hear(), "jumped");
@@ -142,14 +142,14 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     assert_eq!(process.hear(), "deleted");
     assert!(
         deleted.elapsed() <= lease() * 2 / 3 + SLIP.get(),
-        "told after {:?}",
+        "notified after {:?}",
         deleted.elapsed()
     );
 
-    // In whichever order.
+    // In either order.
     let mut said = [process.hear(), process.hear()];
     said.sort_unstable();
-    assert_eq!(said, ["expired", "in vain"]);
+    assert_eq!(said, ["expired", "refused"]);
     let took = start.elapsed();
     assert!(
         took + SLIP.get() >= lease() * 3 && took <= lease() * 3 + SLIP.get(),
@@ -183,8 +183,8 @@ fn server_by(clock: &FakedClock) -> Server {
         .start()
 }
 
-/// Redis counts leases by its wall clock, so all of them end as it is set forward: their holders are
-/// told at their next renewal.
+/// Redis counts leases by its wall clock, so all of them end when it is set forward. The holders
+/// are notified at their next renewal.
 #[test]
 fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_told() {
     let clock = FakedClock::new();
@@ -207,12 +207,13 @@ fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_tol
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
 }
 
-/// As a virtual machine's may, whose time is set by many small steps. Its leases end before ours would.
+/// A virtual machine may adjust its clock in many small steps. The server's leases then end before
+/// the client's would.
 #[test]
 #[ignore = "soak"]
 fn a_server_whose_clock_is_a_little_fast_frees_no_lock_that_is_held() {
     let clock = FakedClock::new();
-    // Half of what is allowed for.
+    // Half of the drift that the library allows for.
     clock.hurry(5);
     let server = server_by(&clock);
     let lock = client(&server.url()).reentrant_lock("lock");
@@ -226,8 +227,8 @@ fn a_server_whose_clock_is_a_little_fast_frees_no_lock_that_is_held() {
     }
 }
 
-/// Leases that run get longer by as much as the clock is set back. Who renews or gives back a lock
-/// notices nothing, but who dies keeps it for so much longer.
+/// When the server's clock is set back, current leases last longer by that time. A holder that
+/// renews or unlocks is not affected, but the lock of a holder that dies is stuck for longer.
 #[test]
 #[ignore = "soak"]
 fn a_server_whose_clock_is_set_back_costs_no_lock() {
@@ -247,7 +248,7 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
         left.hold_count() == 0
     });
     let stuck = seen::time_to_live(&server, "left");
-    assert!(stuck > HOUR, "until somebody gives it back: {stuck:?}");
+    assert!(stuck > HOUR, "until a client releases it: {stuck:?}");
     assert!(matches!(
         left.unlock(),
         Err(Error::Lost {
@@ -255,13 +256,13 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
             ..
         })
     ));
-    assert!(seen::is_free(&server, "left"), "cleared away by its holder");
+    assert!(seen::is_free(&server, "left"), "released by its holder");
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
     guard.unlock().expect("it is held");
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
 }
 
-/// After the jump all is as before.
+/// After the jump, locks work as before.
 fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs: &LockClient) {
     let guard = ours.reentrant_lock("after").acquire().expect("it is free");
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());

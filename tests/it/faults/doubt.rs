@@ -1,5 +1,5 @@
-//! Counts of which nobody knows whether Redis has them: a nested call gave up without an answer. What
-//! goes on in the background sets them right, and the lock stands meanwhile.
+//! Unknown counts: a nested call gave up without a reply, so the client does not know the count in
+//! Redis. The watchdog writes the count in the background, and the lock remains held.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,13 +13,13 @@ use crate::support::proxy::{Fault, Request};
 use crate::support::timing::{LEASE, Millis, SLIP, eventually, millis, throughout};
 use crate::support::unique;
 
-/// A renewal takes so long, as in many a network.
+/// A typical round trip for a renewal.
 const ROUND_TRIP: Millis = Millis(10);
 
-/// The longest pause between two attempts of the background, which is the library's own.
+/// The longest pause between two attempts in the background: a constant of the library.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Long enough to repeat a renewal on a busy machine.
+/// Long enough to retry a renewal on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
@@ -27,7 +27,7 @@ fn lease() -> Duration {
 fn client(bench: &Bench, lease: Duration) -> LockClient {
     let builder = bench.builder(SLIP.get()).watchdog_lease(lease);
     let client = builder.build().expect("the settings are good");
-    // With a connection, so that the first attempt of a call is sent at once.
+    // Opens a connection, so that the first attempt of a call is sent at once.
     let lock = client.reentrant_lock(&unique("first"));
     lock.lock().expect("it is free");
     lock.unlock().expect("it is held");
@@ -38,21 +38,21 @@ fn counts(request: &Request) -> bool {
     request.runs("recount")
 }
 
-/// The background sends the source. Calls send the hash, which the server of the bench knows.
+/// The background sends the source. Calls send the hash, which the server knows.
 fn counts_in_the_background(request: &Request) -> bool {
     counts(request) && request.command() == "EVAL"
 }
 
-/// The names that the hold may have, of all attempts of the background so far.
+/// The owner ids of the hold in each attempt of the background so far.
 type Names = Arc<Mutex<Vec<String>>>;
 
-/// One fault for the counts of calls, one for those of the background.
+/// One fault for the recounts of calls, and one for those of the background.
 fn faults(bench: &Bench, of_calls: Fault, of_background: Fault) -> Names {
     let names = Names::default();
     let seen = Arc::clone(&names);
     bench.proxy.on_request(move |request| {
         if counts_in_the_background(request) {
-            // EVAL, the source, 1, the key, the names.
+            // EVAL, the source, 1, the key, the owner ids.
             seen.lock()
                 .push(String::from_utf8_lossy(&request.words[4]).into_owned());
             of_background.clone()
@@ -67,18 +67,18 @@ fn faults(bench: &Bench, of_calls: Fault, of_background: Fault) -> Names {
     names
 }
 
-/// A nested acquire that Redis does, and nobody hears of it.
+/// A nested acquire that Redis executes, but whose reply is lost.
 #[track_caller]
-fn nested_in_doubt(lock: &ReentrantLock, books: &mut Books) {
+fn nested_without_reply(lock: &ReentrantLock, books: &mut Books) {
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!((lock.hold_count(), books.count(lock.name())), (1, 2));
 }
 
-/// The lock stands for three leases, although its count is not what it should be.
+/// The lock is held for three leases, although its count is wrong.
 #[track_caller]
 fn stands(lock: &ReentrantLock, books: &mut Books) {
-    throughout(lease() * 3, "renewed, in doubt", || {
+    throughout(lease() * 3, "the lock is renewed", || {
         assert!(books.time_to_live(lock.name()) > Duration::ZERO);
         (lock.hold_count(), books.count(lock.name())) == (1, 2)
     });
@@ -90,10 +90,10 @@ fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
     let bench = Bench::new();
     let mut books = bench.books();
     let client = client(&bench, lease());
-    let lock = client.reentrant_lock(&unique("doubt"));
+    let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
     let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_in_doubt(&lock, &mut books);
+    nested_without_reply(&lock, &mut books);
     let memory = |limit: &str| {
         let mut config = redis::cmd("CONFIG");
         let set = config.arg("SET").arg("maxmemory").arg(limit);
@@ -103,7 +103,10 @@ fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
     faults_pass(&bench, &attempts);
     let before = attempts.lock().len();
     stands(&lock, &mut books);
-    assert!(attempts.lock().len() >= before + 2, "it is tried, in vain");
+    assert!(
+        attempts.lock().len() >= before + 2,
+        "the background retries"
+    );
     let refused = client.reentrant_lock(&unique("refused")).lock();
     assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
     memory("0");
@@ -114,7 +117,7 @@ fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
     assert_eq!(books.count(lock.name()), 0);
 }
 
-/// From here on all requests reach the server; those of the background are noted still.
+/// From now on all requests reach the server. Those of the background are still recorded.
 fn faults_pass(bench: &Bench, names: &Names) {
     let seen = Arc::clone(names);
     bench.proxy.on_request(move |request| {
@@ -126,7 +129,7 @@ fn faults_pass(bench: &Bench, names: &Names) {
     });
 }
 
-/// What writes the counts waits for replies that do not come, whenever a renewal becomes due.
+/// The background waits for missing replies, also when a renewal becomes due.
 #[test]
 #[ignore = "soak"]
 fn a_count_in_doubt_that_is_never_answered_costs_no_lock() {
@@ -139,7 +142,7 @@ fn a_count_in_doubt_whose_connections_are_cut_costs_no_lock() {
     never_answered(Fault::HalfRequest);
 }
 
-/// Clients whose doubts begin at all times of a lease.
+/// Clients whose counts become unknown at different times of a lease.
 fn never_answered(fault: Fault) {
     const CLIENTS: u32 = 12;
     let bench = Bench::new();
@@ -155,12 +158,16 @@ fn never_answered(fault: Fault) {
         lost.filter_map(|lost| lost.expect("its errors are above").err())
             .collect()
     });
-    assert!(lost.is_empty(), "lost, in doubt after {lost:?}");
+    assert!(
+        lost.is_empty(),
+        "lost, with an unknown count after {lost:?}"
+    );
 }
 
-/// Whether a lock whose count is in doubt so long after it was taken is held for three leases more.
+/// Whether a lock is held for three more leases if its count becomes unknown this long after the
+/// acquire.
 fn stands_after(client: &LockClient, after: Duration) -> Result<(), Duration> {
-    let lock = client.reentrant_lock(&unique("doubt"));
+    let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().expect("it is free");
     thread::sleep(after);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
@@ -175,7 +182,7 @@ fn stands_after(client: &LockClient, after: Duration) -> Result<(), Duration> {
     Ok(())
 }
 
-/// No renewal is due for long, and no call of the holder helps.
+/// No renewal is due for long, and the holder makes no other call.
 #[test]
 fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
     for (fault, reset) in [
@@ -186,7 +193,7 @@ fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
         let bench = Bench::new();
         let mut books = bench.books();
         let client = client(&bench, LEASE.get() * 60);
-        let lock = client.reentrant_lock(&unique("doubt"));
+        let lock = client.reentrant_lock(&unique("unknown count"));
         lock.lock().unwrap();
         let attempts = faults(&bench, fault.clone(), Fault::Pass);
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
@@ -196,7 +203,10 @@ fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
         let what = format!("{fault:?}, all reset: {reset}");
         assert!(is_unavailable(&result), "{what}: {result:?}");
         books.comes_to(1, lock.name(), SLIP.get(), &what);
-        assert!(!attempts.lock().is_empty(), "{what}: it was not doubted");
+        assert!(
+            !attempts.lock().is_empty(),
+            "{what}: the background wrote no count"
+        );
         assert_eq!(lock.hold_count(), 1, "{what}");
         bench.proxy.calm();
         lock.lock().unwrap();
@@ -213,17 +223,21 @@ fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
     let bench = Bench::new();
     let mut books = bench.books();
     let client = client(&bench, lease());
-    let lock = client.reentrant_lock(&unique("doubt"));
+    let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
     let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_in_doubt(&lock, &mut books);
+    nested_without_reply(&lock, &mut books);
     let start = Instant::now();
     eventually("many attempts", || attempts.lock().len() >= 8);
     let attempts = attempts.lock().clone();
     assert!(attempts.iter().all(|names| *names == attempts[0]));
-    // The first, the call's for its copies, the call's for what comes after it, the background's.
+    // The first id, the id of the call's retries, the id after the abandoned call, and the id of
+    // the background.
     assert!(attempts[0].split(' ').count() <= 4, "{}", attempts[0]);
-    assert!(start.elapsed() >= millis(500), "it does not give way");
+    assert!(
+        start.elapsed() >= millis(500),
+        "there is a pause between the attempts"
+    );
     bench.proxy.calm();
     let soon = LONGEST_PAUSE + SLIP.get();
     books.comes_to(1, lock.name(), soon, "it can be written");
@@ -231,17 +245,17 @@ fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
     assert_eq!(books.count(lock.name()), 0);
 }
 
-/// However often its thread tries meanwhile, and is refused.
+/// However often the thread tries meanwhile and is refused.
 #[test]
 #[ignore = "soak"]
 fn the_names_of_a_hold_do_not_pile_up_with_calls_that_are_refused() {
     let bench = Bench::new();
     let mut books = bench.books();
     let client = client(&bench, lease());
-    let lock = client.reentrant_lock(&unique("doubt"));
+    let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
     let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_in_doubt(&lock, &mut books);
+    nested_without_reply(&lock, &mut books);
     let mut config = redis::cmd("CONFIG");
     bench
         .server

@@ -1,4 +1,4 @@
-//! Another client frees a lock while threads of its holder's process wait for it.
+//! Another client force-unlocks a lock while local threads wait for its holder.
 
 use std::thread;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, millis, within};
 use crate::support::{client, unique};
 
-/// So long that nothing but the waiting thread makes the client ask whether the lock still stands.
+/// Only because a thread waits does the client confirm the lock earlier than after this time.
 pub fn long() -> Duration {
     SOON.get() * 6
 }
 
-/// A second thread waits for the lock that the calling thread takes with `lease`, and gets it when
-/// `free` has freed it.
+/// A second thread waits for the lock that the calling thread acquires with `lease`. It gets the
+/// lock after `free` has force-unlocked it.
 pub fn a_waiting_thread_gets_it_within_a_second(
     lock: &dyn Lock,
     lease: Lease,
@@ -33,7 +33,7 @@ pub fn a_waiting_thread_gets_it_within_a_second(
         let task = tasks.recv().unwrap();
         eventually("the thread to wait", || task.is_asleep());
         free();
-        // On a machine that may stand still for a while.
+        // One second, and the delay of a busy machine.
         within(millis(1_000) + millis(1_500), "the hand-over", || {
             waiting.join().unwrap();
         });

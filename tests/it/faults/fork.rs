@@ -1,4 +1,4 @@
-//! A process that holds locks forks: its child has none of them, and does them no harm.
+//! A process that holds locks forks: the child has none of them and does not affect them.
 
 #[cfg(target_os = "linux")]
 pub mod namespace;
@@ -17,16 +17,16 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, process, unique};
 
-/// Forks of a process whose other threads are busy with the same client.
+/// The number of forks while other threads use the same client.
 const FORKS: usize = 40;
 
-/// Long enough that a busy machine renews in time.
+/// Long enough to renew in time on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 3
 }
 
-/// The life of a forked child: it ends with `work`, or with its first panic, and runs nothing of what
-/// its parent left on the stack.
+/// Runs `work` in a forked child, then ends the process. Nothing that the parent left on the stack
+/// is run, not even after a panic.
 fn live(work: impl FnOnce()) -> ! {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -37,14 +37,14 @@ fn live(work: impl FnOnce()) -> ! {
     std::process::exit(0);
 }
 
-/// Waits for a forked child, which must end well, and soon.
+/// Waits for a forked child, which must end soon and without a failure.
 fn wait_for(child: i32) {
     let start = Instant::now();
     let status = loop {
         if let Some(status) = fork::waitpid_nohang(child).expect("a child of ours") {
             break status;
         }
-        // Before its grandparent gives up.
+        // Before the test itself gives up.
         if start.elapsed() > SOON.get() / 2 {
             let pid = u32::try_from(child).expect("a process");
             process::signal(pid, "KILL");
@@ -62,7 +62,7 @@ fn is_not_held<T: std::fmt::Debug>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::NotHeld { .. }))
 }
 
-/// The call is refused for what it is, and asks nobody.
+/// The call is refused at once, without a request to Redis.
 #[track_caller]
 fn is_refused<T: std::fmt::Debug>(what: &str, call: impl FnOnce() -> Result<T>) {
     let result = within(SLIP.get(), what, call);
@@ -72,11 +72,11 @@ fn is_refused<T: std::fmt::Debug>(what: &str, call: impl FnOnce() -> Result<T>) 
     );
 }
 
-/// What the parent has as it forks.
+/// What the parent holds when it forks.
 struct Held {
     client: LockClient,
-    /// Held twice, by hand.
-    by_hand: ReentrantLock,
+    /// Held twice, without a guard.
+    unguarded: ReentrantLock,
     by_guards: [LockGuard; 3],
     free: ReentrantLock,
 }
@@ -86,11 +86,11 @@ impl Held {
         let client = builder(url).watchdog_lease(lease());
         let client = client.build().expect("the settings are good");
         let lock = |what: &str| client.reentrant_lock(&format!("{prefix}:{what}"));
-        let by_hand = lock("by hand");
-        by_hand.lock().expect("it is free");
-        by_hand.lock().expect("it is held by this thread");
+        let unguarded = lock("unguarded");
+        unguarded.lock().expect("it is free");
+        unguarded.lock().expect("it is held by this thread");
         Self {
-            by_hand,
+            unguarded,
             by_guards: ["unlocked", "dropped", "kept"]
                 .map(|what| lock(what).acquire().expect("it is free")),
             free: lock("free"),
@@ -99,14 +99,14 @@ impl Held {
     }
 
     fn stands(&self) -> bool {
-        self.by_hand.hold_count() == 2 && self.by_guards.iter().all(|guard| guard.check().is_ok())
+        self.unguarded.hold_count() == 2 && self.by_guards.iter().all(|guard| guard.check().is_ok())
     }
 
-    /// In the child: nothing of it is held.
+    /// In the child: no lock is held.
     fn is_not_held(&self) {
-        assert!(!self.by_hand.is_held_by_current_thread());
-        assert_eq!(self.by_hand.hold_count(), 0);
-        let shown = format!("{:?} {:?}", self.by_hand, self.client);
+        assert!(!self.unguarded.is_held_by_current_thread());
+        assert_eq!(self.unguarded.hold_count(), 0);
+        let shown = format!("{:?} {:?}", self.unguarded, self.client);
         assert!(shown.contains("hold_count: 0"), "{shown}");
         for guard in &self.by_guards {
             assert!(is_not_held(&guard.check()), "{:?}", guard.check());
@@ -119,14 +119,14 @@ impl Held {
             );
         }
         for _ in 0..3 {
-            let unlocked = within(SLIP.get(), "unlock", || self.by_hand.unlock());
+            let unlocked = within(SLIP.get(), "unlock", || self.unguarded.unlock());
             assert!(is_not_held(&unlocked), "{unlocked:?}");
         }
     }
 
-    /// In the child: the parent's client asks Redis nothing.
+    /// In the child: calls of the parent's client send nothing to Redis.
     fn asks_nothing(&self) {
-        for lock in [&self.by_hand, &self.free] {
+        for lock in [&self.unguarded, &self.free] {
             is_refused("lock", || lock.lock());
             is_refused("acquire", || lock.acquire().map(drop));
             is_refused("try_lock", || lock.try_lock(Duration::ZERO, Lease::RENEWED));
@@ -143,11 +143,11 @@ impl Held {
         }
     }
 
-    /// In the child: nothing happens as all of it goes, and nothing hangs.
+    /// In the child: dropping the parent's guards and handles does nothing, and does not hang.
     fn goes(self) {
         let Self {
             client,
-            by_hand,
+            unguarded,
             by_guards: [unlocked, dropped, kept],
             free,
             ..
@@ -156,12 +156,12 @@ impl Held {
         assert!(is_not_held(&unlocked), "{unlocked:?}");
         within(SLIP.get(), "the drop of a guard", || drop(dropped));
         within(SLIP.get(), "the drop of the last handle", || {
-            drop((client, by_hand, free, kept));
+            drop((client, unguarded, free, kept));
         });
     }
 }
 
-/// A thread of this client waits for a lock of another one's, and is woken by its release.
+/// A thread of this client waits for a lock of another client, and is woken by its release.
 fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
@@ -182,8 +182,8 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
     });
 }
 
-/// The role: forks, while it holds locks, a child that tries everything with what it has from its
-/// parent.
+/// The role: forks while it holds locks. The child tries everything with the parent's guards and
+/// handles.
 pub fn fork_a_holder(arguments: &[&str]) {
     let &[url, prefix] = arguments else {
         panic!("{arguments:?}")
@@ -191,7 +191,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
     let held = Held::take(url, prefix);
     let other = client(url);
     let awaited = format!("{prefix}:awaited");
-    // From here on all its threads and connections are there.
+    // From now on all threads and connections exist.
     is_woken(&held.client, &other, url, &awaited);
     child::say("held");
     assert_eq!(child::hear(), "fork");
@@ -224,7 +224,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
     child::say("go on");
     child::hear();
     for _ in 0..2 {
-        held.by_hand.unlock().expect("it is held");
+        held.unguarded.unlock().expect("it is held");
     }
     for guard in held.by_guards {
         guard.unlock().expect("it is held");
@@ -235,7 +235,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
 fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
     let server = Server::start();
     let prefix = unique("fork");
-    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
     let holders = || names.each_ref().map(|name| seen::holders(&server, name));
     let mut parent = Process::start("fork_a_holder", &[&server.url(), &prefix]);
     assert_eq!(parent.hear(), "held");
@@ -253,7 +253,7 @@ fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
     }
 }
 
-/// The role: forks, while it holds locks, a child that lives on.
+/// The role: forks while it holds locks. The child lives on.
 pub fn fork_and_wait(arguments: &[&str]) {
     let &[url, prefix] = arguments else {
         panic!("{arguments:?}")
@@ -262,7 +262,7 @@ pub fn fork_and_wait(arguments: &[&str]) {
     if let Fork::Child = fork::fork().expect("the system can fork") {
         live(|| {
             child::say(format_args!("child {}", fork::getpid()));
-            // The parent's handles are there, and used, as long as the child lives.
+            // The parent's handles exist, and are used, while the child lives.
             loop {
                 held.is_not_held();
                 thread::sleep(millis(20));
@@ -278,12 +278,12 @@ pub fn fork_and_wait(arguments: &[&str]) {
 fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
     let server = Server::start();
     let prefix = unique("fork");
-    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
     let mut parent = Process::start("fork_and_wait", &[&server.url(), &prefix]);
     let said = parent.hear();
     let child = said.strip_prefix("child ").and_then(|pid| pid.parse().ok());
     let child = Orphan(child.expect("its number"));
-    throughout(lease(), "the parent's", || {
+    throughout(lease(), "the parent's holds", || {
         !seen::is_free(&server, &names[0])
     });
     parent.kill();
@@ -295,7 +295,7 @@ fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
     assert!(child.lives());
 }
 
-/// The child of a child; killed when dropped.
+/// The child of a child. Killed when dropped.
 struct Orphan(u32);
 
 impl Orphan {
@@ -313,8 +313,8 @@ impl Drop for Orphan {
     }
 }
 
-/// The role: forks again and again while other threads are in the midst of calls of the same client,
-/// so that whatever they have locked at home stays locked in the child.
+/// The role: forks repeatedly while other threads make calls of the same client, so that mutexes
+/// may be locked in the child.
 pub fn fork_a_busy_client(arguments: &[&str]) {
     let &[url, prefix] = arguments else {
         panic!("{arguments:?}")

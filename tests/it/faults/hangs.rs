@@ -1,5 +1,5 @@
-//! The servers hang: they take bytes and answer nothing. Every call ends in its time, and a holder
-//! whose lease runs out meanwhile knows it before anybody else can have the lock.
+//! The servers hang: they accept bytes and reply nothing. Every call ends in time, and a holder
+//! whose lease ends meanwhile knows it before another client can have the lock.
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
 
-/// The documentation allows a call so much more than its time-outs.
+/// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);
 
 everywhere! {
@@ -24,7 +24,7 @@ everywhere! {
     a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock
 }
 
-/// Time-outs that are short beside the lease, and such that an attempt to renew is under way when a
+/// A timeout that is short compared to the lease, so that a renewal attempt is under way when the
 /// lease ends.
 fn timeout(lease: Duration) -> Duration {
     lease * 27 / 200
@@ -41,7 +41,7 @@ fn client(place: &Place, lease: Duration) -> LockClient {
         .expect("the settings are good")
 }
 
-/// What one client holds when the server begins to hang.
+/// The locks of one client when the server begins to hang.
 struct Held {
     client: LockClient,
     renewed: LockGuard,
@@ -76,7 +76,7 @@ impl Held {
         self.guards().map(|guard| guard.name().to_owned())
     }
 
-    /// Waits until both renewed locks have just been renewed: their leases begin here.
+    /// Waits until both renewed locks have just been renewed: their leases begin now.
     fn are_renewed(&self) {
         let renewals = self.client.stats().renewals;
         eventually("the renewals", || {
@@ -85,10 +85,11 @@ impl Held {
     }
 }
 
-/// Other threads of its process ask for the lock, and nobody knows yet whether somebody has it.
+/// Other local threads try to acquire the lock while the client does not know whether another
+/// client holds it.
 #[test]
 #[ignore = "soak"]
-fn who_does_not_wait_is_not_told_that_a_lock_is_held_while_nobody_knows() {
+fn a_try_lock_is_not_refused_before_redis_has_replied() {
     let server = Server::start();
     let client = builder(&server.url())
         .command_timeout(millis(300))
@@ -122,7 +123,7 @@ fn who_does_not_wait_is_not_told_that_a_lock_is_held_while_nobody_knows() {
     });
 }
 
-/// A call, how many levels its thread holds before, and its budget in command time-outs.
+/// A call, the number of levels that its thread holds before, and its budget in command timeouts.
 struct Call {
     name: &'static str,
     levels: u32,
@@ -187,13 +188,13 @@ const CALLS: &[Call] = &[
     },
 ];
 
-/// Outlasts every hang.
+/// Longer than every hang.
 fn long() -> Lease {
     Lease::fixed(SOON.get() * 6)
 }
 
-/// Makes one call on a lock of its own while the server hangs. It ends in its time, with `Unavailable`
-/// unless the server was back by then, and afterwards nothing of it is left.
+/// Makes one call on its own lock while the server hangs. It ends in time, with `Unavailable`
+/// unless the server is back by then, and leaves nothing in Redis.
 fn ends_in_its_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
     let lock = client.reentrant_lock(&unique("call"));
     for _ in 0..call.levels {
@@ -215,7 +216,8 @@ fn ends_in_its_time(call: &Call, client: &LockClient, lease: Duration, hang: &[B
     });
 }
 
-/// Waits for a lock that another client holds; what `look` sees at the moment at which it is got.
+/// Waits for a lock that another client holds. Calls `look` at the moment at which the lock is
+/// acquired.
 fn get<T>(rival: &LockClient, name: &str, look: impl FnOnce() -> T) -> leasehold::Result<T> {
     let lock = rival.reentrant_lock(name);
     assert!(lock.try_lock(SOON.get() * 3, Lease::RENEWED)?);
@@ -231,7 +233,7 @@ fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
     losses.collect()
 }
 
-/// The server hangs for `time`, from the moment at which a lease begins.
+/// The server hangs for `time`, from the beginning of a lease.
 fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Duration) {
     let (callers, rivals) = (client(place, lease), client(place, lease));
     let held = Held::of(place, lease, lease);
@@ -259,7 +261,7 @@ fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Dura
                 "{} at the moment at which its rival has it",
                 guard.name()
             );
-            // While the server hangs, the message may be late by a quarter of a time-out.
+            // The message may be late by a quarter of a timeout, because the server hangs.
             let rung = guard.lost().recv_timeout(SLIP.get());
             assert_eq!(rung, Ok(LostReason::Expired));
         }
@@ -269,7 +271,7 @@ fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Dura
     told.sort_unstable();
     let mut names = held.names();
     names.sort_unstable();
-    assert_eq!(told, names, "the operator is told once of each");
+    assert_eq!(told, names, "one event for each loss");
     for guard in [held.renewed, held.fixed].into_iter().chain(held.nested) {
         let unlocked = guard.unlock();
         assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
@@ -286,7 +288,7 @@ fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock(place: &Place
     is_told_before_anybody_else_has_it(place, lease, lease * 3);
 }
 
-/// A renewal that fails is no loss as long as there is time for another.
+/// A failed renewal is no loss as long as there is time for another one.
 fn a_hang_of_half_a_lease_costs_nothing(place: &Place) {
     let lease = LEASE.get() * 4;
     let (callers, rivals) = (client(place, lease), client(place, lease));
@@ -304,7 +306,7 @@ fn a_hang_of_half_a_lease_costs_nothing(place: &Place) {
         });
         hang[0].wait();
         held.are_renewed();
-        // The next renewal falls into the hang.
+        // The next renewal is due during the hang.
         thread::sleep(lease * 3 / 10);
         let before = client.stats();
         place.pause();

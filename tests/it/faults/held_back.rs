@@ -1,4 +1,4 @@
-//! Requests that arrive late: after their caller has given up, or has done something else since.
+//! Requests that arrive late: after their caller has given up, or has continued.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{elsewhere, unique};
 
-/// Long enough to repeat a renewal on a busy machine.
+/// Long enough to retry a renewal on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
@@ -17,7 +17,7 @@ fn lease() -> Duration {
 fn client(bench: &Bench) -> LockClient {
     let builder = bench.builder(SLIP.get()).watchdog_lease(lease());
     let client = builder.build().expect("the settings are good");
-    // With a connection, so that the first attempt of a call is sent at once.
+    // Opens a connection, so that the first attempt of a call is sent at once.
     let guard = client.reentrant_lock("first").acquire();
     guard.and_then(LockGuard::unlock).expect("it is free");
     client
@@ -41,7 +41,7 @@ fn holds(gate: &Gate, least: usize) {
     eventually("requests to be held back", || gate.held() >= least);
 }
 
-/// What was held back arrives, and is done.
+/// The delayed requests arrive and are executed.
 fn let_go(gate: &Gate) {
     holds(gate, 1);
     let held = gate.held();
@@ -49,7 +49,7 @@ fn let_go(gate: &Gate) {
     eventually("what was held back to be done", || gate.passed() >= held);
 }
 
-/// A hold of this thread that stands, here and in Redis, and is renewed.
+/// A hold of this thread that is valid in the client and in Redis, and is renewed.
 struct Standing {
     lock: ReentrantLock,
     holder: (String, u32),
@@ -74,20 +74,20 @@ impl Standing {
         let name = self.lock.name();
         let found = (self.books.holder(name), self.lock.hold_count());
         let expected = (Some(self.holder.clone()), self.holder.1);
-        assert_eq!(found, expected, "in Redis, and here");
+        assert_eq!(found, expected, "in Redis, and in the client");
         assert!(self.books.time_to_live(name) > Duration::ZERO);
     }
 
     #[track_caller]
     fn stays(&mut self) {
-        throughout(lease() * 2, "the hold, in Redis as here", || {
+        throughout(lease() * 2, "the hold, in Redis and in the client", || {
             self.stands();
             true
         });
     }
 }
 
-/// The release was repeated, and its repetition was answered.
+/// The release was retried, and the retry was answered.
 #[test]
 fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
     let bench = Bench::new();
@@ -108,7 +108,8 @@ fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
     guard.unlock().unwrap();
 }
 
-/// It takes the lock anew, for nobody. Its holder must not take that for its own hold.
+/// The late acquire takes the lock again without a holder. The lost hold must not be confused with
+/// it.
 #[test]
 #[ignore = "soak"]
 fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
@@ -118,7 +119,7 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
     let gate = hold_back(&bench, "acquire", 1);
     let guard = lock.acquire().unwrap();
     holds(&gate, 1);
-    // Meanwhile another client has had the lock.
+    // Meanwhile another client held the lock.
     bench.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
     let_go(&gate);
     let told = guard.lost().recv_timeout(lease());
@@ -137,10 +138,10 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
     let gate = hold_back(&bench, "release", usize::MAX);
     let result = lock.unlock();
     assert!(is_unavailable(&result), "{result:?}");
-    // It was repeated.
+    // It was retried.
     holds(&gate, 2);
     bench.proxy.calm();
-    // What goes on in the background frees the lock.
+    // The background releases the lock.
     let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
     let mut hold = Standing::of(&bench, &lock);
     let_go(&gate);
@@ -164,7 +165,8 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
             connections.push(request.connection);
             return Fault::HoldBack(held.clone());
         }
-        // What is sent to be on the safe side, and may well come before what it is to take back.
+        // The additional release of the background may arrive before the acquire that it
+        // compensates.
         if request.runs("release") && !connections.contains(&request.connection) {
             return Fault::SwallowRequest;
         }
@@ -174,10 +176,10 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!(lock.hold_count(), 0);
     let_go(&gate);
-    // Long before the lease could end it.
+    // Long before the end of the lease.
     bench
         .books()
-        .comes_to(0, lock.name(), lease(), "taken back");
+        .comes_to(0, lock.name(), lease(), "a late acquire");
 }
 
 #[test]
@@ -202,7 +204,7 @@ fn an_acquire_that_arrives_late_does_not_touch_the_next_hold() {
     assert_eq!(bench.books().count(lock.name()), 0);
 }
 
-/// Its connection is gone, and with it the way to take it back right behind it.
+/// The connection is closed, so no compensation can follow on it.
 #[test]
 #[ignore = "soak"]
 fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() {
@@ -216,7 +218,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
             bench.proxy.reset_all();
         });
         let result = lock.lock();
-        // The repetition of it was answered.
+        // Its retry was answered.
         lock.unlock().unwrap();
         result
     });
@@ -224,7 +226,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
     assert_eq!(bench.books().count(lock.name()), 0);
     let_go(&gate);
     let rival = bench.rival().reentrant_lock(lock.name());
-    within(lease() + SLIP.get(), "another's lock", || {
+    within(lease() + SLIP.get(), "another client's lock", || {
         rival.lock().unwrap();
     });
     let mut books = bench.books();
@@ -233,7 +235,7 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
     assert_eq!(books.count(lock.name()), 0);
 }
 
-/// A nested acquire was repeated, answered and given back before its first copy arrives.
+/// A nested acquire was retried, answered and unlocked before its first copy arrives.
 #[test]
 #[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
@@ -251,7 +253,8 @@ fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
     assert_eq!(bench.books().count(lock.name()), 0);
 }
 
-/// As above, of an inner unlock.
+/// An inner unlock was retried, answered and followed by a nested acquire before its first copy
+/// arrives.
 #[test]
 #[ignore = "soak"]
 fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count() {
@@ -271,7 +274,7 @@ fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count()
     assert_eq!(bench.books().count(lock.name()), 0);
 }
 
-/// What was sent behind it, to take it back, arrives behind it.
+/// The compensation that was sent behind it arrives behind it.
 #[test]
 #[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right() {
@@ -310,13 +313,13 @@ fn a_nested_acquire_that_arrives_after_the_release_leaves_the_next_holder_alone(
     let_go(&gate);
     hold.stands();
     rival.unlock().unwrap();
-    // Nor the next one of the same thread.
+    // Nor the next hold of the same thread.
     lock.lock().unwrap();
     assert_eq!(bench.books().count(lock.name()), 1);
     lock.unlock().unwrap();
 }
 
-/// A renewal on its way, whose hold is given back meanwhile.
+/// A delayed renewal whose hold is unlocked meanwhile.
 fn a_late_renewal(bench: &Bench, lock: &ReentrantLock) -> Gate {
     let gate = hold_back(bench, "renew", 1);
     lock.lock().unwrap();
@@ -360,7 +363,7 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
     lock.unlock().unwrap();
 }
 
-/// Another thread asked for it, and gave up before the holder gave the lock back.
+/// Another thread sent it, and gave up before the holder unlocked.
 #[test]
 #[ignore = "soak"]
 fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_lengthen_its_lease() {

@@ -1,4 +1,5 @@
-//! A process that is killed (-9) frees its locks within one lease, and blocks nobody.
+//! A process that is killed (SIGKILL) releases its locks within one lease, and blocks no other
+//! process.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ everywhere! {
     a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease
 }
 
-/// The role: a thread that takes the lock so many times, and threads that queue up for it.
+/// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
+/// queue.
 pub fn hold_and_queue(arguments: &[&str]) {
     let &[target, name, levels, queue] = arguments else {
         panic!("{arguments:?}")
@@ -73,8 +75,8 @@ fn start(place: &Place, name: &str, levels: u32, queue: usize) -> Process {
     process
 }
 
-/// Threads of two other processes wait for the lock of the one that is killed: the first of them has
-/// it when its lease is over, and no sooner, and the others have it right after.
+/// Threads of two other processes wait for the lock of the killed process. The first gets it when
+/// the lease ends, not earlier, and the others get it right after.
 fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
     let name = unique("killed");
     let server = place.home(&name);
@@ -97,7 +99,7 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
         throughout(LEASE.get() * 3 / 2, "held by a process that lives", || {
             seen::holders(server, &name) == owner
         });
-        // Stopped first, so that what is left is what is left when it dies.
+        // Stopped first, so that the remaining lease is read at the moment of death.
         holder.pause();
         let stopped = Instant::now();
         let left = seen::time_to_live(server, &name);
@@ -108,7 +110,7 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
             assert_eq!(
                 (seen.len(), seen[0].1),
                 (1, 1),
-                "nothing is left of the dead"
+                "no hold of the killed process is left"
             );
             assert_ne!(seen[0].0, owner[0].0);
             taken.push(at - stopped);
@@ -134,19 +136,19 @@ fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease(place: &Place) 
     a_killed_holder_frees_its_lock(place, 3, 0);
 }
 
-/// The threads that queue up behind the holder at home die with it, and no message is sent to them.
+/// The threads in the local queue die with the holder, and no message is sent to them.
 fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease(place: &Place) {
     a_killed_holder_frees_its_lock(place, 1, QUEUE);
 }
 
-/// A process is killed while it waits for the lock that this one holds; whoever waits behind it has
-/// the lock at its release, and not after a lease.
+/// A process is killed while it waits for the lock of this one. The next waiting process gets the
+/// lock at its release, not after a lease.
 fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
     let name = unique("killed");
     let server = place.home(&name);
     let ours = place.client();
     let held = ours.reentrant_lock(&name);
-    // So long that nobody gets it by its end.
+    // So long that no waiter gets the lock by its end.
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
     let mut killed = start(place, &name, 0, queue);
@@ -156,7 +158,9 @@ fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
         let waiter = scope.spawn(|| takes(&others, &name));
         eventually("both to listen", || seen::listeners(server, &name) == 2);
         killed.kill();
-        eventually("one to be gone", || seen::listeners(server, &name) == 1);
+        eventually("one listener to be gone", || {
+            seen::listeners(server, &name) == 1
+        });
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter.join().expect("it has the lock");
@@ -166,7 +170,7 @@ fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
     assert!(takes(&ours, &name) <= SLIP.get());
 }
 
-/// How long it takes to get the lock.
+/// The time that it takes to get the lock.
 fn takes(client: &LockClient, name: &str) -> Duration {
     let start = Instant::now();
     let guard = client.reentrant_lock(name).acquire();
@@ -184,7 +188,7 @@ fn a_killed_head_of_a_queue_blocks_nobody_else(place: &Place) {
     a_killed_waiter_blocks_nobody(place, QUEUE);
 }
 
-/// It is killed at any moment of its asking, being told, taking and giving back.
+/// The process is killed at a random moment of requesting, waiting, acquiring and unlocking.
 fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(place: &Place) {
     let name = unique("killed");
     let server = place.home(&name);

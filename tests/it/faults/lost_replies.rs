@@ -1,4 +1,4 @@
-//! Replies that never arrive. What was asked is done on the server; the client has to find out.
+//! Lost replies. The server has executed the request, and the client has to find out.
 
 mod at_random;
 
@@ -16,18 +16,18 @@ use crate::support::unique;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
-/// Long enough for a busy machine, where a reply is not lost.
+/// Long enough for a busy machine if no reply is lost.
 fn timeout() -> Duration {
     SLIP.get()
 }
 
-/// Of which a lost reply costs `timeout`.
+/// A client for which a lost reply costs `timeout`.
 fn client(bench: &Bench, lease: Duration, timeout: Duration) -> LockClient {
     let builder = bench.builder(timeout).watchdog_lease(lease);
     builder.build().expect("the settings are good")
 }
 
-/// This fault for every request that runs `script`.
+/// Every request that runs `script` gets this fault.
 fn always(bench: &Bench, script: &'static str, fault: Fault) {
     bench.proxy.on_request(move |request| {
         if request.runs(script) {
@@ -38,7 +38,8 @@ fn always(bench: &Bench, script: &'static str, fault: Fault) {
     });
 }
 
-/// This fault for the next request that runs `script`; the answer becomes true when it came.
+/// The next request that runs `script` gets this fault. The result becomes true when the request
+/// came.
 fn once(bench: &Bench, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&done);
@@ -69,7 +70,7 @@ fn one_lost_reply_of_each_step_costs_time_and_nothing_else() {
             let what = format!("{fault:?} of {script}, step {step}");
             let result = if step < 3 { lock.lock() } else { lock.unlock() };
             result.unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(lost.load(Ordering::SeqCst), "{what}: it was not asked");
+            assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
             assert_eq!(lock.hold_count(), count, "{what}");
             assert_eq!(books.count(&name), count, "{what}");
         }
@@ -88,7 +89,7 @@ fn an_acquire_that_is_never_answered_is_taken_back() {
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        books.comes_to(0, &name, LEASE.get(), "taken back");
+        books.comes_to(0, &name, LEASE.get(), "an abandoned acquire");
         bench.proxy.calm();
         lock.lock().unwrap();
         assert_eq!(books.count(&name), 1);
@@ -112,7 +113,7 @@ fn a_release_that_is_never_answered_is_done() {
         books.comes_to(0, &name, LEASE.get(), "released");
         bench.proxy.calm();
         lock.lock().unwrap();
-        // Releases that are repeated in the background do not touch the next hold.
+        // Releases that are retried in the background do not affect the next hold.
         thread::sleep(LEASE.get());
         assert_eq!((lock.hold_count(), books.count(&name)), (1, 1));
         lock.unlock().unwrap();
@@ -149,7 +150,7 @@ fn a_nested_acquire_whose_connections_are_reset_is_taken_back() {
     a_nested_acquire_without_any_answer(Fault::ResetBeforeReply);
 }
 
-/// It takes so long that a renewal comes between.
+/// The call takes so long that a renewal happens meanwhile.
 #[test]
 fn an_inner_unlock_that_is_never_answered_is_done() {
     let bench = Bench::new();
@@ -171,7 +172,7 @@ fn an_inner_unlock_that_is_never_answered_is_done() {
     }
 }
 
-/// Of each renewal the first reply.
+/// The first reply to each renewal is lost.
 #[test]
 #[ignore = "soak"]
 fn renewals_whose_replies_are_lost_are_repeated_in_time() {
@@ -185,7 +186,7 @@ fn renewals_whose_replies_are_lost_are_repeated_in_time() {
 fn every_second_renewal_is_lost(fault: Fault) {
     let bench = Bench::new();
     let mut books = bench.books();
-    // Two attempts, and the machine, have a third of it.
+    // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
     let client = client(&bench, lease, timeout());
     let guard = client.reentrant_lock(&unique("lost")).acquire().unwrap();
@@ -209,7 +210,7 @@ fn every_second_renewal_is_lost(fault: Fault) {
     assert_eq!(books.count(&name), 0);
 }
 
-/// The server renews, and the holder cannot know: it gives up when its lease could be over.
+/// The server renews, but the holder cannot know it: the hold ends when its lease may be over.
 #[test]
 fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
     for fault in FAULTS {
@@ -222,18 +223,23 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
         let start = Instant::now();
         let guard = lock.acquire().unwrap();
         let bound = LEASE.get() + SLIP.get();
-        let told = guard.lost().recv_timeout(bound).expect("the loss is told");
+        let told = guard
+            .lost()
+            .recv_timeout(bound)
+            .expect("the holder is notified");
         assert_eq!(told, LostReason::Expired);
         assert!(guard.check().is_err());
         assert!(start.elapsed() <= bound, "{:?}", start.elapsed());
-        // Nobody was let in before the holder knew; nobody waits for what is of no use to it.
+        // No other client got the lock before the holder knew of the loss, and the watchdog
+        // releases the lost lock.
         assert_eq!(books.count(&name), 1);
         assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
         assert_eq!(books.count(&name), 0);
     }
 }
 
-/// The lock was granted, and the reply does not say so. Nothing but a release frees it in time.
+/// The lock was granted, but the reply cannot be parsed. Only a release frees the lock before its
+/// lease ends.
 #[test]
 fn an_acquire_whose_reply_cannot_be_read_is_taken_back() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What is promised, on the worst day: one module for each kind of fault.
+//! The promises under faults: one module for each kind of fault.
 
 #[macro_use]
 mod place;

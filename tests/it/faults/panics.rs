@@ -1,4 +1,4 @@
-//! A log that panics when it is called for a thread of the client.
+//! A log that panics when it is called on a thread of the client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -50,8 +50,8 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-/// The role: one of the scenarios below, with a log that panics. A process of its own, because a
-/// process has one log.
+/// The role: one of the scenarios below, with a log that panics. A process has only one log, so
+/// each scenario has its own process.
 pub fn panicking_log(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")
@@ -66,7 +66,7 @@ pub fn panicking_log(arguments: &[&str]) {
     std::panic::set_hook(Box::new(move |info| {
         if !is_a_clients_own_thread() {
             report(info);
-            // Threads that wait for a lock would wait on.
+            // After the panic, threads that wait for a lock would continue to wait.
             std::process::exit(101);
         }
     }));
@@ -103,7 +103,7 @@ fn a_lock_is_lost(url: &str) {
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
         .expect("the server answers");
-    // The thread must be there for the second loss, too.
+    // The thread must exist for the second loss, too.
     for at in [3, 11] {
         let lost = guards.remove(at);
         thread::scope(|scope| {
@@ -116,14 +116,14 @@ fn a_lock_is_lost(url: &str) {
             let bound = LEASE.get() * 2 / 3 + SLIP.get();
             let told = lost.lost().recv_timeout(bound);
             assert_eq!(told, Ok(LostReason::Deleted));
-            within(SLIP.get() * 2, "the next in line", || {
+            within(SLIP.get() * 2, "the next thread", || {
                 next.join()
                     .expect("its errors are above")
                     .expect("it is held");
             });
         });
         assert!(matches!(lost.check(), Err(Error::Lost { .. })));
-        eventually("the operator to be told", || {
+        eventually("the event of the loss", || {
             events
                 .try_iter()
                 .any(|event| matches!(event, LockEvent::Lost { .. }))
@@ -155,8 +155,8 @@ fn a_renewal_fails(url: &str) {
         .expect("the server answers");
     for _ in 0..2 {
         let before = client.stats();
-        // The server takes all requests and answers none, from before the renewal, which is due with a
-        // third of the lease left and given a sixth of it, until an eighth is left for another try.
+        // The server hangs from before the renewal, which is due with a third of the lease left and
+        // may take a sixth of it, until an eighth is left for another attempt.
         eventually("it to be nearly due", || guards[0].remaining() < lease / 2);
         let hang = u64::try_from((lease * 3 / 8).as_millis()).expect("a lease");
         redis::cmd("CLIENT")
@@ -193,7 +193,7 @@ fn a_subscription_is_cut(url: &str) {
         .and_then(|client| client.get_connection())
         .expect("the server answers");
     for _ in 0..3 {
-        // So long that nobody gets it by its end.
+        // So long that the waiter does not get the lock by its end.
         held.lock_with(Lease::fixed(SOON.get() * 6))
             .expect("it is free");
         thread::scope(|scope| {

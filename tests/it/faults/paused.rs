@@ -1,7 +1,8 @@
-//! A holder that is stopped (SIGSTOP) through its lease finds its lock lost, before anything else.
+//! A holder that is stopped (SIGSTOP) for longer than its lease finds its lock lost before anything
+//! else.
 //!
-//! Threads of the stopped process are busy with all that can be done with a held lock, each with a
-//! lock of its own, so that some call comes first at the moment of waking, whichever it is.
+//! The threads of the stopped process make all kinds of calls on held locks, each on its own lock,
+//! so that every kind of call is at some time the first after the process continues.
 
 use std::cell::Cell;
 use std::thread;
@@ -21,7 +22,7 @@ everywhere! {
     a_pause_that_is_shorter_than_the_lease_costs_no_lock
 }
 
-/// Long enough that a busy machine renews in time.
+/// Long enough to renew in time on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
@@ -30,7 +31,7 @@ fn lease() -> Duration {
 enum Said {
     Held,
     Lost,
-    /// No answer in the time of the call.
+    /// No reply within the time of the call.
     Nothing,
 }
 
@@ -49,7 +50,7 @@ impl Said {
     }
 }
 
-/// What a busy thread does with the lock that it holds, and what the library says of the hold.
+/// What a thread does with the lock that it holds, and what the library reports about the hold.
 type Busy = fn(&ReentrantLock, &LockGuard) -> Said;
 
 fn nest(lock: &ReentrantLock) -> Result<()> {
@@ -57,7 +58,7 @@ fn nest(lock: &ReentrantLock) -> Result<()> {
     guard.expect("this thread holds it already").unlock()
 }
 
-/// They go on through the pause.
+/// Calls that go on through the pause.
 const BUSY: &[(&str, Busy)] = &[
     ("check", |_, guard| Said::by(guard.check())),
     ("hold_count", |lock, _| Said::held(lock.hold_count() > 0)),
@@ -70,12 +71,12 @@ const BUSY: &[(&str, Busy)] = &[
     ("is_lost", |_, guard| Said::held(!guard.is_lost())),
     ("extend", |_, guard| Said::by(guard.extend(lease()))),
     ("nested", |lock, _| Said::by(nest(lock))),
-    ("nested by hand", |lock, _| {
+    ("nested, unguarded", |lock, _| {
         Said::by(lock.lock().and_then(|()| lock.unlock()))
     }),
 ];
 
-/// They come for the first time after the waking.
+/// Calls that are made for the first time after the pause.
 const FIRST: &[(&str, Busy)] = &[
     ("first unlock", |lock, _| Said::by(lock.unlock())),
     ("first nested", |lock, _| Said::by(lock.lock())),
@@ -83,7 +84,7 @@ const FIRST: &[(&str, Busy)] = &[
     ("first check", |_, guard| Said::by(guard.check())),
 ];
 
-/// A thread that hears of the pause by nothing but the clock.
+/// Detects the pause by the clock alone.
 struct Pause(Cell<Instant>);
 
 impl Pause {
@@ -98,8 +99,8 @@ impl Pause {
     }
 }
 
-/// Until the pause, and then once more. What was about to be said as the process was stopped is of
-/// no account; the call after it is the first that counts.
+/// Calls `work` until the pause, and then once more. The result of the call during the pause does
+/// not count; the first call after it does.
 fn go_on(work: impl Fn() -> Said) -> Said {
     let pause = Pause::none_yet();
     loop {
@@ -112,7 +113,7 @@ fn go_on(work: impl Fn() -> Said) -> Said {
     }
 }
 
-/// The first call comes after the waking.
+/// Makes the first call after the pause.
 fn come_late(work: impl Fn() -> Said) -> Said {
     let pause = Pause::none_yet();
     while !pause.is_over() {
@@ -121,7 +122,7 @@ fn come_late(work: impl Fn() -> Said) -> Said {
     work()
 }
 
-/// The role: every thread holds a lock as the process is stopped.
+/// The role: every thread holds a lock when the process is stopped.
 pub fn sleep_through(arguments: &[&str]) {
     let &[target, prefix] = arguments else {
         panic!("{arguments:?}")
@@ -153,7 +154,7 @@ pub fn sleep_through(arguments: &[&str]) {
                 .expect("Redis answers")
         );
     }
-    child::say("taken anew");
+    child::say("acquired again");
     child::hear();
 }
 
@@ -161,7 +162,7 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
     let guard = lock.acquire().expect("it is held by this thread");
-    let bell = guard.lost().clone();
+    let lost = guard.lost().clone();
     child::say("busy");
     let said = if goes_on {
         go_on(|| work(&lock, &guard))
@@ -172,24 +173,26 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     let Err(Error::Lost { reason, .. }) = guard.check() else {
         panic!("{name}: {:?}", guard.check());
     };
-    // The second only by the answer to a renewal that was about to be sent as the pause began.
+    // The reason is `Taken` only if a renewal was about to be sent when the pause began.
     assert!(
         matches!(reason, LostReason::Expired | LostReason::Taken),
         "{name}: {reason:?}"
     );
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
-    let told = within(SLIP.get() * 2, "the bell", || bell.recv_timeout(SOON.get()));
+    let told = within(SLIP.get() * 2, "the notification", || {
+        lost.recv_timeout(SOON.get())
+    });
     assert_eq!(told, Ok(reason), "{name}");
     let unlocked = guard.unlock();
     assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
-    // The thread whose work was an unlock has given back the other level already.
+    // A thread whose work was an unlock has already released the other level.
     let unlocked = lock.unlock();
     assert!(
         matches!(unlocked, Err(Error::Lost { .. } | Error::NotHeld { .. })),
         "{unlocked:?}"
     );
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
-    // Nothing is left of the lost hold: the thread is one of many that the rival keeps out.
+    // Nothing is left of the lost hold: the thread waits like any other client.
     let taken = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(!taken.expect("Redis answers"), "{name}: the rival has it");
 }
@@ -236,7 +239,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
         lock.unlock().expect("the rival's hold stands");
     }
     sleeper.say("free again");
-    assert_eq!(sleeper.hear(), "taken anew");
+    assert_eq!(sleeper.hear(), "acquired again");
     for ((name, before), home) in names.iter().zip(&before).zip(&homes) {
         let now = seen::holders(home, name);
         assert_eq!(
@@ -250,7 +253,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
     sleeper.finish();
 }
 
-/// The role: holds a lock through a pause that its lease outlasts.
+/// The role: holds a lock through a pause that is shorter than its lease.
 pub fn sleep_a_little(arguments: &[&str]) {
     let &[target, name] = arguments else {
         panic!("{arguments:?}")

@@ -1,4 +1,4 @@
-//! Where the locks of a row are: a row that says nothing of one server runs for all.
+//! The deployments in which a test runs: tests that do not depend on one server run in all of them.
 
 use leasehold::{LockClient, LockClientBuilder};
 use redis::FromRedisValue;
@@ -9,7 +9,7 @@ use crate::support::server::Server;
 use crate::support::timing::LEASE;
 
 /// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the
-/// semicolon run on one server by default; `scripts/soak` runs all others, which are ignored.
+/// semicolon run on one server by default. All others are ignored; `scripts/soak` runs them.
 macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
         mod one_server {
@@ -39,7 +39,7 @@ macro_rules! everywhere {
     };
 }
 
-/// Of this test alone, and nobody fails over in it.
+/// Servers that only this test uses, and that do not fail over.
 pub enum Place {
     OneServer(Box<Server>),
     Sentinel(SentinelDeployment),
@@ -54,7 +54,7 @@ impl Place {
         Self::OneServer(Box::new(Server::start()))
     }
 
-    /// What sentinels do when a master hangs is another test's.
+    /// Sentinels do not fail over here when a master hangs.
     pub fn sentinel() -> Self {
         let deployment = SentinelDeployment::start();
         for sentinel in deployment.sentinels() {
@@ -65,7 +65,7 @@ impl Place {
         Self::Sentinel(deployment)
     }
 
-    /// What a cluster does when a primary hangs is another test's.
+    /// The cluster does not fail over here when a primary hangs.
     pub fn cluster() -> Self {
         let cluster = ClusterDeployment::start();
         for node in cluster.nodes() {
@@ -75,7 +75,7 @@ impl Place {
         Self::Cluster(cluster)
     }
 
-    /// In one word, for another process: see [`builder_of`].
+    /// One word that another process passes to [`builder_of`].
     pub fn target(&self) -> String {
         match self {
             Self::OneServer(server) => server.url(),
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// With leases that are short enough for a test.
+    /// A builder with leases that are short enough for a test.
     pub fn builder(&self) -> LockClientBuilder {
         builder_of(&self.target())
     }
@@ -96,7 +96,7 @@ impl Place {
         self.builder().build().expect("the settings are good")
     }
 
-    /// All that locks are on.
+    /// All servers that can have locks.
     pub fn servers(&self) -> Vec<&Server> {
         match self {
             Self::OneServer(server) => vec![server],
@@ -105,7 +105,7 @@ impl Place {
         }
     }
 
-    /// All that know a user, or a script.
+    /// All servers, for a change of users or scripts.
     pub fn all_servers(&self) -> &[Server] {
         match self {
             Self::OneServer(server) => std::slice::from_ref(&**server),
@@ -122,7 +122,7 @@ impl Place {
         }
     }
 
-    /// These names by the server that has them; none without.
+    /// These names, grouped by the server that has them.
     pub fn by_home(&self, names: &[String]) -> Vec<(&Server, Vec<String>)> {
         let mut homes: Vec<_> = self.servers().into_iter().map(|s| (s, vec![])).collect();
         let shards = match self {
@@ -136,13 +136,13 @@ impl Place {
         homes
     }
 
-    /// What one command says of this lock, where it is.
+    /// The reply to one command about this lock, from the server that has it.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, command: &str, name: &str) -> T {
         self.home(name).ask(redis::cmd(command).arg(name))
     }
 
-    /// All servers with locks hang from here on.
+    /// All servers that can have locks hang from now on.
     pub fn pause(&self) {
         self.servers().into_iter().for_each(Server::pause);
     }
@@ -153,7 +153,7 @@ impl Place {
     }
 }
 
-/// Of clients of the place that named itself so.
+/// The builder for the deployment that wrote this word.
 pub fn builder_of(target: &str) -> LockClientBuilder {
     let builder = match target.split_once('=') {
         Some((master, sentinels)) => LockClient::builder_sentinel(sentinels.split(','), master),

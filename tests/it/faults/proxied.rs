@@ -1,4 +1,4 @@
-//! A place in which clients find a proxy for each server with locks.
+//! A deployment with a proxy before each server that can have locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
-/// Without replicas: they would follow a proxy.
+/// Without replicas, which would follow a proxy.
 pub struct Proxied<'a> {
     place: &'a Place,
     servers: Vec<&'a Server>,
@@ -46,7 +46,7 @@ impl<'a> Proxied<'a> {
         }
     }
 
-    /// Of a client for which a lost reply costs `timeout`.
+    /// A builder for a client for which a lost reply costs `timeout`.
     pub fn builder(&self, timeout: Duration) -> LockClientBuilder {
         let target = match self.place {
             Place::OneServer(_) => self.proxies[0].url(),
@@ -59,7 +59,7 @@ impl<'a> Proxied<'a> {
         builder_of(&target).command_timeout(timeout)
     }
 
-    /// As [`Proxy::on_request`], of all proxies together.
+    /// Calls [`Proxy::on_request`] on all proxies.
     pub fn on_request(&self, rule: impl FnMut(&Request) -> Fault + Send + 'static) {
         let rule = Arc::new(Mutex::new(rule));
         for proxy in &self.proxies {
@@ -72,7 +72,7 @@ impl<'a> Proxied<'a> {
         self.proxies.iter().for_each(Proxy::calm);
     }
 
-    /// Of the server that has this lock.
+    /// A view of the server that has this lock.
     pub fn books(&self, name: &str) -> Books {
         let shard = match self.place {
             Place::Cluster(cluster) => cluster.shards_of(&[name.to_owned()])[0],
@@ -81,7 +81,7 @@ impl<'a> Proxied<'a> {
         Books(self.servers[shard].connection())
     }
 
-    /// No lock is left.
+    /// True if no lock is left.
     pub fn is_empty(&self) -> bool {
         let mut servers = self.servers.iter();
         servers.all(|server| server.ask::<u32>(&redis::cmd("DBSIZE")) == 0)
@@ -93,7 +93,7 @@ fn port_of(proxy: &Proxy) -> u16 {
     port.and_then(Result::ok).expect("host and port")
 }
 
-/// The sentinels know the proxy as the master.
+/// Makes the sentinels monitor the proxy as the master.
 fn monitor(deployment: &SentinelDeployment, master: &Server, proxy: &Proxy) {
     eventually("the replicas to be gone", || {
         let info: String = master.ask(redis::cmd("INFO").arg("replication"));
@@ -114,13 +114,13 @@ fn monitor(deployment: &SentinelDeployment, master: &Server, proxy: &Proxy) {
     }
 }
 
-/// The nodes know each other by their proxies.
+/// Makes the nodes announce the addresses of their proxies.
 fn announce(cluster: &ClusterDeployment, primaries: &[&Server], proxies: &[Proxy]) {
     let set = |name: &str, value: &str| {
         let set = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).clone();
         primaries.iter().for_each(|primary| primary.ask::<()>(&set));
     };
-    // It is told with the next ping, of which there are two in this time.
+    // The announcement is sent with the next ping, of which there are two in this time.
     set("cluster-node-timeout", "1000");
     for (primary, proxy) in primaries.iter().zip(proxies) {
         let mut port = redis::cmd("CONFIG");
@@ -129,7 +129,7 @@ fn announce(cluster: &ClusterDeployment, primaries: &[&Server], proxies: &[Proxy
             .arg(port_of(proxy));
         primary.ask::<()>(&port);
     }
-    eventually("all nodes to tell of the proxies", || {
+    eventually("all nodes to announce the proxies", || {
         primaries.iter().all(|primary| {
             let nodes: String = primary.ask(redis::cmd("CLUSTER").arg("NODES"));
             let told = |proxy| nodes.contains(&format!(":{}@", port_of(proxy)));

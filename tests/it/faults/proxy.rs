@@ -1,5 +1,5 @@
-//! The proxy does what it says: each fault, seen from both sides of it. A proxy that lies would let
-//! every test that stands on it pass.
+//! The proxy itself: each fault, seen from both sides. Tests with faults prove nothing if the proxy
+//! does not cause them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use crate::support::proxy::{Fault, Gate, Proxy, Request};
 use crate::support::server::{Port, Server};
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
 
-/// A connection of plain bytes.
+/// A connection for raw bytes.
 struct Client(TcpStream);
 
 impl Client {
@@ -74,7 +74,7 @@ fn bench() -> (Server, Proxy) {
     (server, proxy)
 }
 
-/// This fault for each INCR, and none for the rest.
+/// Each INCR gets this fault; other requests get none.
 fn on_incr(proxy: &Proxy, fault: Fault) {
     proxy.on_request(move |request| {
         if request.command() == "INCR" {
@@ -124,7 +124,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
         .iter()
         .flat_map(|word| packed(&["echo", word]))
         .collect();
-    // However the bytes are cut on their way.
+    // The bytes arrive in pieces of this size.
     for piece in together.chunks(7) {
         client.0.write_all(piece).expect("the proxy reads");
         std::thread::yield_now();
@@ -197,7 +197,7 @@ fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
     client.send(&["INCR", "n"]);
     client.sees_reset();
     assert_eq!(value(&server), Some(1));
-    // The server sees the end of it, too: only the test's own connection is left.
+    // The server also sees the end: only the test's own connection is left.
     eventually("the server's end to be closed", || {
         server
             .ask::<String>(redis::cmd("CLIENT").arg("LIST"))
@@ -239,7 +239,7 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
         let mut bytes = [0; 100];
         let length = client.0.read(&mut bytes).expect("a piece");
         seen.extend(&bytes[..length]);
-        // Who reads late gets several at once, but no part of one.
+        // A slow reader gets several pieces at once, but no part of one.
         assert!(seen.len() % 3 == 0 || seen.len() == reply.len(), "{seen:?}");
     }
     assert_eq!(seen, reply);
@@ -317,7 +317,7 @@ fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
                 client.hear(":1\r\n+OK\r\n");
             }
         }
-        // Another connection is not held up, and sees nothing of it.
+        // Another connection is not delayed.
         let mut other = Client::of(&proxy);
         let behind = if leave == "stay" { ":1\r\n" } else { ":0\r\n" };
         other.ask(&["EXISTS", "behind"], behind);
@@ -412,7 +412,7 @@ fn another_server_gets_the_new_connections() {
     proxy.retarget(&another.address());
     Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
     old.ask(&["GET", "n"], "$-1\r\n");
-    // Nobody listens there.
+    // No server listens there.
     let nobodys = Port::reserve();
     proxy.retarget(&format!("127.0.0.1:{}", nobodys.number()));
     Client::of(&proxy).sees_fin();

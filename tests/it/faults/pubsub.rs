@@ -1,4 +1,4 @@
-//! Messages are hints: without them waiting takes longer, but not for ever.
+//! Without messages, waiting takes longer, but not indefinitely.
 
 mod forbidden;
 mod killed;
@@ -8,12 +8,14 @@ use super::place::Place;
 use crate::support::server::Server;
 use crate::support::traffic;
 
-/// What clients sent to wait and to try: releases, and what scripts call, left out.
+/// The number of commands that clients sent to wait and to try. Releases and calls inside scripts
+/// are left out.
 fn commands(server: &Server, releases: u64) -> u64 {
     traffic::sent(server, releases) - releases
 }
 
-/// The same in each place. Sentinels ping and publish themselves, so only scripts are counted there.
+/// The number of these commands in any deployment. Sentinels ping and publish themselves, so only
+/// scripts are counted there.
 fn commands_in(place: &Place, server: &Server, releases: u64) -> u64 {
     match place {
         Place::Sentinel(_) => traffic::scripts(server) - releases,

@@ -1,6 +1,6 @@
-//! The server answers, but with an error: what each call says then, and what becomes of held locks.
+//! The server replies with an error: what each call returns then, and what happens to held locks.
 //!
-//! `conditions` has a test for each such error. This is what all of them do.
+//! `conditions` has a test for each such error. This file has what they share.
 
 mod batches;
 mod conditions;
@@ -16,35 +16,35 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis};
 use crate::support::{builder, unique};
 
-/// The documentation allows a call so much more than its time-outs.
+/// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Of the lock that is renewed: its next renewal is due when all calls have been made.
+/// The lease of the renewed lock: its next renewal is due when all calls have been made.
 const LONG: Millis = Millis(6_000);
 
-/// What a call comes to while the condition lasts.
+/// The result of a call while the condition lasts.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Works,
-    /// At once, with an error that says so.
+    /// It fails at once, with an error that contains these words.
     Refused(&'static str),
-    /// It is asked again until the budget is used up, and the error says why.
+    /// It is retried until its budget is used up, and the error contains these words.
     Retried(&'static str),
 }
 use Outcome::{Refused, Retried, Works};
 
-/// What servers say whose user lacks a permission.
+/// The error of a user who lacks a permission.
 const NO_PERMISSION: &str = "no permissions";
 
-/// Whether an error has these words. Redis 7.0 and older say it in other words if a script calls
-/// what the user may not.
+/// Whether an error contains these words. Redis 7.0 and older use other words if a script calls a
+/// command that the user may not run.
 fn says(text: &str, words: &str) -> bool {
     let in_script = "the user executing the script can't";
     let text = text.to_lowercase();
     text.contains(&words.to_lowercase()) || words == NO_PERMISSION && text.contains(in_script)
 }
 
-/// What is expected of a condition.
+/// The expected results under a condition.
 struct Expected {
     acquire: Outcome,
     nested: Outcome,
@@ -53,13 +53,13 @@ struct Expected {
     renewal: Outcome,
     inspect: Outcome,
     force_unlock: Outcome,
-    /// Whether connections on which it was told are used again.
+    /// Whether connections with this error are used again.
     connections_are_kept: bool,
 }
 
 impl Expected {
-    /// Every call says the same.
-    fn of_all(outcome: Outcome) -> Self {
+    /// Every call has the same result.
+    fn all(outcome: Outcome) -> Self {
         Self {
             acquire: outcome,
             nested: outcome,
@@ -73,7 +73,7 @@ impl Expected {
     }
 }
 
-/// How a condition begins and ends, on a connection that nothing takes from the test.
+/// How a condition begins and ends, on a connection that it does not affect.
 struct Condition<'a> {
     url: &'a str,
     begin: &'a mut dyn FnMut(&mut Connection),
@@ -115,7 +115,7 @@ fn comes_to<T: std::fmt::Debug>(
         }
         (Retried(why), Err(Error::Unavailable { cause, .. })) => {
             let cause = cause.to_string();
-            // The end of the budget may cut off the last of its attempts.
+            // The end of the budget may interrupt the last attempt.
             let told = says(&cause, why) || cause == "no reply in time";
             assert!(told, "{what}: {cause}");
             assert!(took >= timeout() * timeouts, "{what} took only {took:?}");
@@ -124,14 +124,14 @@ fn comes_to<T: std::fmt::Debug>(
     }
 }
 
-/// A lock that outlasts the condition without a renewal.
+/// A lock whose lease outlasts the condition.
 fn hold(client: &LockClient, what: &str, lease: Duration) -> LockGuard {
     let lock = client.reentrant_lock(&unique(what));
     let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease));
     guard.expect("an answer").expect("it is free")
 }
 
-/// Connections other than this.
+/// The ids of all connections but this one.
 fn connections(admin: &mut Connection) -> HashSet<u64> {
     let mut list = redis::cmd("CLIENT");
     let list: String = list.arg("LIST").query(admin).expect("the server answers");
@@ -142,7 +142,7 @@ fn connections(admin: &mut Connection) -> HashSet<u64> {
     ids.map(|id| id.parse().expect("a number")).collect()
 }
 
-/// Everything that the library asks, while the condition stands and when it is over. No lock is lost.
+/// Makes every kind of call under the condition and after it. No lock is lost.
 fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
     let client = client(condition.url);
     let events = client.events();
@@ -184,16 +184,12 @@ fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
     comes_to(expected.force_unlock, "force_unlock", 1, || {
         client.force_unlock(forced.name())
     });
-    assert_eq!(
-        nested.hold_count(),
-        1,
-        "an unlock that failed is over all the same"
-    );
+    assert_eq!(nested.hold_count(), 1, "a failed unlock ends the hold");
 
     // What the watchdog does meanwhile.
     match expected.renewal {
         Works => eventually("a renewal", || client.stats().renewals > before.renewals),
-        Refused(why) | Retried(why) => eventually("the operator to be told", || {
+        Refused(why) | Retried(why) => eventually("the event of the failed renewal", || {
             events.try_iter().any(|event| {
                 matches!(event, LockEvent::RenewalFailed { lock, cause, .. }
                     if *lock == *renewed.name() && says(&cause, why))
@@ -237,7 +233,10 @@ fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
             .is_locked()
             .expect("an answer")
     });
-    assert!(Instant::now() < freed_by, "only by its lease");
+    assert!(
+        Instant::now() < freed_by,
+        "only the end of its lease released it"
+    );
     free.acquire()
         .expect("it is free")
         .unlock()

@@ -1,4 +1,5 @@
-//! One lock's trouble is its own, and the callers' load is not the watchdog's.
+//! Renewals: a problem with one lock does not affect the others, and the load of the callers does
+//! not affect the watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,7 +30,7 @@ fn names(what: &str, number: usize) -> Vec<String> {
     (0..number).map(|_| unique(what)).collect()
 }
 
-/// The shortest time to live of these keys; none of them may be missing.
+/// The shortest time to live of these keys. All of them must exist.
 fn shortest_left(redis: &mut Connection, keys: &[String]) -> Duration {
     let mut pipeline = redis::pipe();
     for key in keys {
@@ -93,7 +94,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
             "{checked:?}"
         );
     }
-    // A lock that is renewed in time has a third of its lease left when it is.
+    // A lock that is renewed in time has a third of its lease left at that moment.
     let homes = place.by_home(&names);
     let mut homes: Vec<_> = homes
         .into_iter()
@@ -118,14 +119,18 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
             "{unlocked:?}"
         );
         let left: bool = place.ask("EXISTS", &name);
-        assert_eq!(left, reason == LostReason::Taken, "what is another's stays");
+        assert_eq!(
+            left,
+            reason == LostReason::Taken,
+            "the other owner's lock stays"
+        );
     }
     for guard in guards {
         guard.unlock().expect("it is held");
     }
 }
 
-/// As many threads as one likes take and free locks through one or two connections.
+/// Many threads acquire and release locks through one or two connections.
 fn a_busy_pool_costs_no_lock(connections: u32) {
     let server = Server::start();
     let lease = LEASE.get() * 2;
@@ -138,23 +143,23 @@ fn a_busy_pool_costs_no_lock(connections: u32) {
     let names = names("kept", 50);
     let guards = hold(&client, &names);
     let end = AtomicBool::new(false);
-    let (done, in_vain) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
         for at in 0..16 {
             let lock = client.reentrant_lock(&unique("busy"));
-            let (end, done, in_vain) = (&end, &done, &in_vain);
+            let (end, done, failed) = (&end, &done, &failed);
             scope.spawn(move || {
-                // An earlier call of this thread had no answer, and may be being taken back.
+                // An earlier call of this thread had no reply, and may still be under compensation.
                 let mut unanswered = false;
                 while !end.load(Ordering::Relaxed) {
-                    // All are good here, and tell how busy the pool is.
+                    // All of these are expected, and show how busy the pool is.
                     match lock.try_lock(millis(1), Lease::fixed(SOON.get())) {
                         Ok(true) => done.fetch_add(1, Ordering::Relaxed),
-                        Ok(false) if unanswered => in_vain.fetch_add(1, Ordering::Relaxed),
-                        Ok(false) => panic!("{at}: nobody else takes it"),
+                        Ok(false) if unanswered => failed.fetch_add(1, Ordering::Relaxed),
+                        Ok(false) => panic!("{at}: no other thread uses it"),
                         Err(Error::Unavailable { .. }) => {
                             unanswered = true;
-                            in_vain.fetch_add(1, Ordering::Relaxed)
+                            failed.fetch_add(1, Ordering::Relaxed)
                         }
                         Err(other) => panic!("{at}: {other:?}"),
                     };
@@ -175,7 +180,7 @@ fn a_busy_pool_costs_no_lock(connections: u32) {
         end.store(true, Ordering::Relaxed);
     });
     let stats = client.stats();
-    println!("{done:?} taken, {in_vain:?} in vain, {stats:?}");
+    println!("{done:?} acquired, {failed:?} failed, {stats:?}");
     assert_eq!(stats.lost, 0, "{stats:?}");
     assert!(stats.renewals >= 2 * names.len() as u64);
 }
@@ -192,7 +197,7 @@ fn a_pool_of_two_that_is_busy_costs_no_lock() {
     a_busy_pool_costs_no_lock(2);
 }
 
-/// All connections of the pool wait for replies that do not come, for three leases.
+/// All connections of the pool wait for missing replies, for three leases.
 fn a_drained_pool_costs_no_lock(connections: u32) {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
@@ -264,7 +269,8 @@ fn a_pool_of_two_that_is_drained_costs_no_lock() {
     a_drained_pool_costs_no_lock(2);
 }
 
-/// Short leases that are given back before they are due leave the long one beside them its time, on a server that is slow.
+/// Short leases that are released before they are due do not delay the renewal of a long one on a
+/// slow server.
 #[test]
 fn short_leases_that_come_and_go_cost_no_long_one() {
     let server = Server::start();
@@ -291,7 +297,7 @@ fn short_leases_that_come_and_go_cost_no_long_one() {
     let mut short = next();
     eventually("the long one to be renewed", || {
         thread::sleep(millis(20));
-        // Only then the one before is given back: there is always one.
+        // The last short lock is released only now, so there is always one.
         short = next();
         client.stats().renewals > 0
     });

@@ -1,4 +1,4 @@
-//! The server restarts, or loses keys, under held locks.
+//! The server restarts or loses keys while locks are held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,13 +14,13 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, elsewhere, unique};
 
-/// Outlasts a restart of the server.
+/// Longer than a restart of the server.
 const LONG: Millis = Millis(3_000);
 
-/// A stranger's field, as another client writes it.
+/// The field of another client.
 const STRANGER: &str = "00000000-0000-4000-8000-000000000000:7";
 
-/// Locks that one client holds, and what it says of them.
+/// Locks that one client holds, and its events.
 struct Holder {
     client: LockClient,
     events: Receiver<LockEvent>,
@@ -28,7 +28,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// Of one lock that is renewed and one that is not.
+    /// Holds one renewed lock and one with a fixed lease.
     fn of_two(builder: LockClientBuilder) -> Self {
         let client = builder
             .watchdog_lease(LONG.get())
@@ -38,7 +38,7 @@ impl Holder {
         let guards = [Lease::RENEWED, fixed].map(|lease| {
             let lock = client.reentrant_lock(&unique("held"));
             let guard = lock.try_acquire(Duration::ZERO, lease).expect("an answer");
-            guard.expect("nobody else has it")
+            guard.expect("no other client holds it")
         });
         Self {
             events: client.events(),
@@ -52,8 +52,8 @@ impl Holder {
         names.collect()
     }
 
-    /// Everybody is told before the next renewal would be over: the holder, the operator, and
-    /// whoever unlocks.
+    /// Asserts that each guard, the events and each unlock report the loss before the next renewal
+    /// would be over.
     #[track_caller]
     fn assert_told(self, reason: LostReason) {
         let end = Instant::now() + LONG.get() * 2 / 3 + SLIP.get();
@@ -66,7 +66,7 @@ impl Holder {
         }
         assert_eq!(self.client.stats().lost, losses);
         let mut names = self.names();
-        eventually("the operator to be told", || {
+        eventually("the events of the losses", || {
             for event in self.events.try_iter() {
                 if let LockEvent::Lost { lock, reason: told } = event {
                     assert_eq!(told, reason);
@@ -113,7 +113,11 @@ fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
     let theirs: Vec<_> = theirs.collect();
     holder.assert_told(LostReason::Taken);
     let still = names.iter().map(|name| owners(&server, name));
-    assert_eq!(still.collect::<Vec<_>>(), theirs, "nobody else's is freed");
+    assert_eq!(
+        still.collect::<Vec<_>>(),
+        theirs,
+        "no lock of another client is released"
+    );
     for guard in taken {
         guard.unlock().expect("it was held all the time");
     }
@@ -177,7 +181,7 @@ fn a_hundred_holders_are_told_of_a_flush(place: &Place) {
     holder.assert_told(LostReason::Deleted);
 }
 
-/// Opens so many connections of the client's pool: none answers before all are in use.
+/// Opens this many connections of the client's pool: no reply comes before all are in use.
 fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
     let pause = redis::cmd("CLIENT")
         .arg("PAUSE")
@@ -197,7 +201,7 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
             let blocked = info
                 .lines()
                 .find_map(|line| line.strip_prefix("blocked_clients:"));
-            // The watchdog's may be one more.
+            // The watchdog may have one more.
             blocked.is_some_and(|blocked| {
                 blocked
                     .parse()
@@ -208,8 +212,8 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
     });
 }
 
-/// All its connections are dead afterwards. One attempt for each of them would take longer than the
-/// unlock may.
+/// All connections of the pool are broken afterwards. One attempt with each would take longer than
+/// the unlock may.
 #[test]
 #[ignore = "soak"]
 fn a_restart_with_the_data_goes_unnoticed() {
@@ -246,7 +250,7 @@ fn a_restart_with_the_data_goes_unnoticed() {
     assert_eq!(client.stats().lost, 0);
 }
 
-/// Who waits when the server restarts gets the lock when it is given back.
+/// A client that waits during the restart gets the lock after its release.
 #[test]
 fn a_waiter_outlasts_a_restart_with_the_data() {
     let server = Server::options().keeps_data().start();
@@ -275,7 +279,7 @@ fn a_waiter_outlasts_a_restart_with_the_data() {
     assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
 }
 
-/// Locks, nests and unlocks until it is told to stop; never together with another thread.
+/// Acquires, nests and unlocks until `stop`, never at the same time as another thread.
 fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold::Result<u64> {
     let mut times = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -283,7 +287,7 @@ fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold
         assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
         let nested = lock.lock().and_then(|()| lock.unlock());
         let held = nested.and_then(|()| guard.check());
-        // Also where that failed: it is an error of this thread alone.
+        // Also if the lock failed: the error concerns this thread only.
         busy.store(false, Ordering::SeqCst);
         held?;
         guard.unlock()?;
@@ -293,7 +297,7 @@ fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold
 }
 
 fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Place) {
-    // A machine that is busy with all this costs no lease.
+    // Long enough that no lease ends on a machine that is busy with this test.
     let clients = [0, 1].map(|_| {
         let client = place.builder().watchdog_lease(LONG.get()).build();
         client.expect("the settings are good")
@@ -315,7 +319,8 @@ fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Plac
             .collect();
         let mut servers: Vec<_> = place.servers().iter().map(|s| s.connection()).collect();
         for redis in &servers {
-            // A read with a time-out fails if the process is stopped meanwhile; the server has a fuse.
+            // A read with a timeout fails if the process is stopped meanwhile. The server has a
+            // timeout of its own.
             redis.set_read_timeout(None).expect("a setting");
         }
         let end = Instant::now() + LEASE.get() * 3;
@@ -331,7 +336,7 @@ fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Plac
             .map(|worker| worker.join().expect("no panic").expect("no error"))
             .collect()
     });
-    // Between processes there is no order, so one may have more turns than another.
+    // Between processes there is no order, so one may have more holds than another.
     assert!(done.iter().all(|times| *times > 0), "all get on: {done:?}");
     assert!(done.iter().sum::<u64>() > 50, "all get on: {done:?}");
     kept.check().expect("it is renewed all the time");

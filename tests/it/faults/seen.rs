@@ -1,4 +1,4 @@
-//! What Redis has of a lock, as any other program sees it there.
+//! The state of a lock in Redis, as any other program sees it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
     server.ask(redis::cmd(command).arg(name))
 }
 
-/// Who holds the lock, and how many times.
+/// The holders of the lock and their counts.
 pub fn holders(server: &Server, name: &str) -> Vec<(String, u32)> {
     ask(server, "HGETALL", name)
 }
@@ -19,23 +19,24 @@ pub fn is_free(server: &Server, name: &str) -> bool {
     holders(server, name).is_empty()
 }
 
-/// What is left of the lease; nothing without a hold.
+/// What is left of the lease; zero without a lock.
 pub fn time_to_live(server: &Server, name: &str) -> Duration {
     let millis: i64 = ask(server, "PTTL", name);
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// The moment at which the lease ends, by the server's clock: the same as long as nobody touches it.
+/// The end of the lease by the server's clock. It is constant as long as no client touches the
+/// lock.
 pub fn end_of_lease(server: &Server, name: &str) -> i64 {
     ask(server, "PEXPIRETIME", name)
 }
 
-/// How many clients listen for the lock's release.
+/// The number of clients that subscribed to the lock's channel.
 pub fn listeners(server: &Server, name: &str) -> u32 {
     listening(&mut server.connection(), name)
 }
 
-/// As [`listeners`], where there is only a connection.
+/// The number of subscribers, read through this connection.
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
     let channel = format!("redisson_lock__channel:{{{name}}}");
     let of_all = redis::cmd("PUBSUB")
@@ -43,7 +44,7 @@ pub fn listening(redis: &mut Connection, name: &str) -> u32 {
         .arg(&channel)
         .query(redis);
     let (_, of_all): (String, u32) = of_all.expect("the server answers");
-    // A server that does not know shards has nobody who listens to one.
+    // A server that does not know shard channels has no subscribers of them.
     let of_shard = redis::cmd("PUBSUB")
         .arg("SHARDNUMSUB")
         .arg(&channel)

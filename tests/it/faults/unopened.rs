@@ -1,4 +1,4 @@
-//! A connection that cannot be opened costs none of those that are open.
+//! A connection that cannot be opened does not affect those that are open.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,19 +14,19 @@ use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeploym
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually};
 
-/// Connections that are open when the server accepts no more.
+/// The number of open connections when the server accepts no more.
 const OPEN: usize = 4;
 
-/// Threads that share them.
+/// The number of threads that share them.
 const THREADS: usize = 6;
 
-/// The name under which sentinels know it.
+/// The name of the master for the sentinels.
 const MASTER: &str = "mymaster";
 
-/// Calls of each of these threads.
+/// The number of calls of each of these threads.
 const CALLS: usize = 25;
 
-/// No renewal is due during the test, so that the callers' connections are the only ones.
+/// No renewal is due during the test, so that only callers have connections.
 fn settings(url: &str) -> LockClientBuilder {
     patient(builder(url))
 }
@@ -42,7 +42,7 @@ fn client(url: &str) -> LockClient {
     settings(url).build().expect("the settings are good")
 }
 
-/// What the server says of each connection of a caller, whose last command is a script.
+/// One line of `CLIENT LIST` for each connection of a caller, whose last command is a script.
 fn callers(admin: &mut Connection) -> Vec<String> {
     let mut list = redis::cmd("CLIENT");
     let list: String = list.arg("LIST").query(admin).expect("the server answers");
@@ -72,7 +72,7 @@ fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
     taken.expect("no other thread uses this name").unlock()
 }
 
-/// One command of `CLIENT`.
+/// Runs one `CLIENT` command.
 fn client_command(admin: &mut Connection, words: &[&str]) {
     let command = redis::cmd("CLIENT").arg(words).exec(admin);
     command.expect("the server answers");
@@ -84,7 +84,7 @@ fn pause_scripts(admin: &mut Connection) {
     client_command(admin, &["PAUSE", &longest, "WRITE"]);
 }
 
-/// As many callers wait for the reply to a script. The server says so by a flag.
+/// Waits until this many callers wait for the reply to a script, which the server shows by a flag.
 fn callers_wait(admin: &mut Connection, expected: usize) {
     let waits = |line: &String| {
         let flags = line.split(" flags=").nth(1);
@@ -99,7 +99,7 @@ fn callers_wait(admin: &mut Connection, expected: usize) {
     });
 }
 
-/// Opens the connections, by as many calls at once.
+/// Opens the connections, by as many concurrent calls.
 fn open_connections(client: &LockClient, admin: &mut Connection) {
     pause_scripts(admin);
     thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn open_connections(client: &LockClient, admin: &mut Connection) {
     assert_eq!(connections(admin).len(), OPEN);
 }
 
-/// More threads than open connections, all of which succeed.
+/// More threads than open connections make calls, and all of them succeed.
 fn shared_by_all(client: &LockClient) {
     thread::scope(|scope| {
         for at in 0..THREADS {
@@ -128,7 +128,7 @@ fn shared_by_all(client: &LockClient) {
     });
 }
 
-/// All calls go on with the connections that are open when `refuse` ends.
+/// All calls succeed with the connections that are open when `refuse` returns.
 fn goes_on(url: &str, admin: &mut Connection, refuse: impl FnOnce(&mut Connection)) -> LockClient {
     let client = client(url);
     open_connections(&client, admin);
@@ -140,7 +140,8 @@ fn goes_on(url: &str, admin: &mut Connection, refuse: impl FnOnce(&mut Connectio
     client
 }
 
-/// A request that is not repeated has a new connection if that is possible, and else an open one.
+/// A request that must not be repeated uses a new connection if possible, and otherwise an open
+/// one.
 fn is_asked_once(client: &LockClient, admin: &mut Connection) {
     let before = connections(admin);
     let forced = client.force_unlock("free");
@@ -166,7 +167,8 @@ fn a_socket_file_that_is_gone_costs_no_open_connection() {
     is_asked_once(&client, admin);
 }
 
-/// The server accepts and closes a further connection. It refuses either the log-in or the first command.
+/// The server accepts a further connection and closes it. Either the log-in or the first command
+/// fails.
 #[test]
 fn too_many_clients_cost_no_open_connection() {
     for password in [None, Some("s3cret")] {
@@ -223,7 +225,7 @@ fn a_process_without_file_descriptors_uses_its_open_connections() {
     runs_out_of_descriptors("one", &[], &server);
 }
 
-/// Nor can the sentinels be asked.
+/// The sentinels cannot be reached either.
 #[test]
 fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
     let deployment = SentinelDeployment::start();
@@ -239,7 +241,7 @@ fn a_process_without_file_descriptors_uses_the_primaries_that_it_knows() {
     runs_out_of_descriptors("cluster", &cluster.urls(), primary);
 }
 
-/// The watchdog has a connection of its own, and cannot open it.
+/// The watchdog needs its own connection, and cannot open it.
 #[test]
 fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
     let server = Server::start();
@@ -263,7 +265,8 @@ fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
     guard.unlock().expect("it was held all the time");
 }
 
-/// One thread uses the open connection to a server, another thread needs a second one for a Redlock.
+/// One thread uses the open connection to a server, another thread needs a second one for a
+/// Redlock.
 #[test]
 fn a_redlock_that_cannot_connect_costs_no_open_connection() {
     let servers = Independent::start(3);

@@ -1,4 +1,4 @@
-//! A server that sends one byte after the other, each within one time-out of the one before.
+//! A server that sends its replies byte by byte, each byte within one timeout of the last.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn drip_always(bench: &Bench, script: &'static str) -> Broken {
     Broken::by(&bench.proxy, script, drip(), usize::MAX)
 }
 
-/// The first reply only: the call asks again, elsewhere.
+/// Only the first reply arrives slowly: the call retries on another connection.
 #[test]
 #[ignore = "soak"]
 fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
@@ -36,14 +36,14 @@ fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
         let bound = timeout() + SLIP.get();
         let result = within(bound, &what, || super::step(&lock, place));
         result.unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!(start.elapsed() >= timeout(), "{what} was not held up");
+        assert!(start.elapsed() >= timeout(), "{what} was not delayed");
         assert_eq!(books.count(lock.name()), count, "{what}");
         client.inspect(lock.name()).unwrap();
         assert_eq!(broken.count_taken_back(), 1, "{what}");
     }
 }
 
-/// All replies: each call ends within what its documentation states.
+/// All replies arrive slowly: each call ends within its documented time.
 #[test]
 #[ignore = "soak"]
 fn every_call_ends_in_its_time_while_the_server_drips() {
@@ -56,7 +56,7 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
         let broken = drip_always(&bench, script);
         let result = within(bound, call, work);
         assert!(is_unavailable(&result), "{call}: {result:?}");
-        // On a busy machine it may be on its way still.
+        // On a busy machine the end of the last request may be late.
         eventually(call, || broken.count_taken_back() > 0);
         bench.proxy.calm();
     };
@@ -77,7 +77,7 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
     check("force_unlock", "force_unlock", once + slip, &|| {
         client.force_unlock(lock.name()).map(drop)
     });
-    let guard = lock.acquire().expect("all that was taken back is free");
+    let guard = lock.acquire().expect("all orphans are released");
     check("recount", "try_lock, nested", once + grace, &|| {
         lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
     });
@@ -125,12 +125,12 @@ fn an_interrupt_is_heard_while_the_server_drips() {
         .comes_to(0, lock.name(), LEASE.get(), "an interrupted attempt");
 }
 
-/// Every second renewal's reply: the one that follows is in time.
+/// The reply to every second renewal arrives slowly; the next one is in time.
 #[test]
 #[ignore = "soak"]
 fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
     let bench = Bench::new();
-    // Two attempts, and the machine, have a third of it.
+    // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
     let builder = bench.builder(timeout()).watchdog_lease(lease);
     let client = builder.build().unwrap();
@@ -167,7 +167,7 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
     }
 }
 
-/// All renewals: nobody is left to believe that a lock is held.
+/// The replies to all renewals arrive slowly: the holder is notified of the loss.
 #[test]
 #[ignore = "soak"]
 fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
@@ -182,10 +182,13 @@ fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
     let mut books = bench.books();
     for guard in &guards {
         let left = (LEASE.get() + taken + SLIP.get()).saturating_sub(start.elapsed());
-        let reason = guard.lost().recv_timeout(left).expect("the loss is told");
+        let reason = guard
+            .lost()
+            .recv_timeout(left)
+            .expect("the holder is notified");
         assert_eq!(reason, LostReason::Expired);
         assert!(matches!(guard.check(), Err(Error::Lost { .. })));
-        // The server has been asked again and again to keep it, so nobody else is in.
+        // The server renewed the lock each time, so no other client holds it.
         assert_eq!(books.count(guard.name()), 1);
     }
     within(LEASE.get(), "another lock", || {

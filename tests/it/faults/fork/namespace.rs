@@ -1,4 +1,4 @@
-//! A fork into a PID namespace, where the child can have the process id of its parent.
+//! A fork into a new PID namespace, where the child can have the process id of its parent.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::unique;
 
-/// What gives a command a PID namespace of its own, if the system permits it.
+/// The command that starts a program in its own PID namespace, if the system permits one.
 fn with_own_pids() -> Option<&'static [&'static str]> {
     const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--kill-child"];
     const AS_USER: &[&str] = &[
@@ -55,7 +55,7 @@ pub fn fork_into_a_namespace(arguments: &[&str]) {
     child::say("tried");
     assert_eq!(child::hear(), "end");
     for _ in 0..2 {
-        held.by_hand.unlock().expect("it is held");
+        held.unguarded.unlock().expect("it is held");
     }
     for guard in held.by_guards {
         guard.unlock().expect("it is held");
@@ -70,7 +70,7 @@ fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
     };
     let server = Server::start();
     let prefix = unique("fork");
-    let names = ["by hand", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
     let holders = || names.each_ref().map(|name| seen::holders(&server, name));
     let arguments = [&*server.url(), &prefix];
     let mut parent = Process::start_under(launcher, "fork_into_a_namespace", &arguments);

@@ -20,9 +20,9 @@ everywhere! {
     operations_with_every_third_connection_reset_keep_every_count
 }
 
-/// How many calls of `lock`, `unlock` and the like a test makes: `LEASEHOLD_OPERATIONS`, or 1,000
-/// if that is not set. With more than one server, a fifth of a larger number: the scripts are the
-/// same there.
+/// The number of calls of `lock`, `unlock` and so on: `LEASEHOLD_OPERATIONS`, or 1,000 if that is
+/// not set. With more than one server, a fifth of a larger number, because the scripts are the same
+/// there.
 fn operations(place: &Place) -> u32 {
     const FEW: u32 = 1_000;
     let set = std::env::var("LEASEHOLD_OPERATIONS").ok();
@@ -41,7 +41,7 @@ const OWN_NAMES: u32 = 2;
 const SHARED_NAMES: u32 = 2;
 const THREADS: u32 = CLIENTS * (OWN_NAMES + SHARED_NAMES);
 
-/// Taken from `LEASEHOLD_SEED` if that is set; shown when the test fails.
+/// `LEASEHOLD_SEED` if that is set. Shown when the test fails.
 fn seed() -> u64 {
     let seed = std::env::var("LEASEHOLD_SEED").ok();
     let seed = seed.map_or_else(
@@ -57,7 +57,7 @@ fn client(bench: &Proxied, lease: Duration, timeout: Duration) -> LockClient {
     builder.build().expect("the settings are good")
 }
 
-/// One reply of three is lost, of all scripts. Counts them.
+/// Loses one reply of three, of all scripts, and counts them.
 fn lose_one_of_three(bench: &Proxied, seed: u64, fault: Fault) -> Arc<AtomicU32> {
     let lost = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&lost);
@@ -76,22 +76,22 @@ fn lose_one_of_three(bench: &Proxied, seed: u64, fault: Fault) -> Arc<AtomicU32>
     lost
 }
 
-/// One thread's part: its lock, and who is inside, as the process itself counts.
+/// The state of one thread: its lock, and the holder as the process itself counts.
 struct Part<'a> {
     lock: ReentrantLock,
     id: u64,
-    /// Nobody else uses the name.
+    /// No other thread uses the name.
     alone: bool,
     inside: &'a AtomicU64,
     books: Books,
     random: fastrand::Rng,
     levels: Vec<Option<LockGuard>>,
-    /// A thread has failed: the others need not go on.
+    /// A thread has failed, so the others stop.
     failed: &'a AtomicBool,
 }
 
 impl Drop for Part<'_> {
-    /// Whoever waits for what a thread that failed holds would wait for ever.
+    /// The other threads must not wait for what a failed thread holds.
     fn drop(&mut self) {
         if thread::panicking() && !self.failed.swap(true, Ordering::SeqCst) {
             let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.books.0);
@@ -124,15 +124,16 @@ impl Part<'_> {
         if count > 0 && answered {
             assert_eq!(self.books.count(&name), count, "after a clear answer");
         } else if count > 0 || self.alone {
-            // Without an answer it is put right behind the call. And a late copy of an acquire that
-            // was repeated may still take a lock that nobody wants; its lease ends that.
+            // After a call without a clear reply the count is corrected in the background. Also, a
+            // late copy of a retried acquire may take a lock that no thread wants; its lease ends
+            // that.
             let what = format!("answered: {answered}");
             self.books.comes_to(count, &name, lease(), &what);
         }
-        // Of a shared lock that is given back somebody else may be the holder already.
+        // A shared lock may already have another holder after the release.
     }
 
-    /// Whether there was a clear answer.
+    /// Returns whether there was a clear reply.
     fn deeper(&mut self) -> bool {
         let patient = millis(100);
         let result = match self.random.u32(..4) {
@@ -156,12 +157,10 @@ impl Part<'_> {
                 self.levels.push(level);
                 true
             }
-            // Somebody else's, or this thread's own attempt from before that is being taken back.
+            // Another thread holds it, or an earlier attempt of this thread that is being
+            // compensated.
             Ok(None) => {
-                assert!(
-                    self.levels.is_empty(),
-                    "a nested acquire has nobody to wait for"
-                );
+                assert!(self.levels.is_empty(), "a nested acquire does not wait");
                 false
             }
             Err(Error::Unavailable { .. }) => false,
@@ -179,7 +178,7 @@ impl Part<'_> {
             None => self.lock.unlock(),
             Some(guard) if self.random.bool() => guard.unlock(),
             Some(guard) => {
-                // Tells nobody how it went.
+                // A drop does not report whether the release succeeded.
                 drop(guard);
                 return false;
             }
@@ -192,7 +191,7 @@ impl Part<'_> {
     }
 }
 
-/// Long enough that nothing is renewed, and so nothing can be lost honestly.
+/// Long enough that nothing is renewed, so that no lock can be lost.
 fn lease() -> Duration {
     LEASE.get() * 5
 }
@@ -243,21 +242,21 @@ fn random_operations(place: &Place, fault: Fault, timeout: Duration) {
 }
 
 fn operations_with_every_third_reply_swallowed_keep_every_count(place: &Place) {
-    // Every lost reply costs one time-out.
+    // Every lost reply costs one timeout.
     random_operations(place, Fault::SwallowReply, millis(20));
 }
 
 fn operations_with_every_third_connection_reset_keep_every_count(place: &Place) {
-    // A reset is seen at once, so that there is time for several.
+    // A reset is noticed at once, so there is time for several.
     random_operations(place, Fault::ResetBeforeReply, millis(200));
 }
 
-/// Holds of several clients, so that each renewal has luck of its own. While `check` says that a lock
-/// is held, Redis has it, and nobody else gets it.
+/// Each client has one renewal, so that each is random. While `check` reports that a lock is held,
+/// Redis has it and no other client gets it.
 fn locks_are_renewed_although_every_third_reply_is_lost(place: &Place) {
     let seed = seed();
     let bench = Proxied::new(place);
-    // Time for several attempts in a third of it.
+    // Several attempts fit into a third of the lease.
     let lease = LEASE.get() * 2;
     let clients = [(); 6].map(|()| client(&bench, lease, millis(100)));
     let [rival, holders @ ..] = &clients;
@@ -274,7 +273,7 @@ fn locks_are_renewed_although_every_third_reply_is_lost(place: &Place) {
             let found = books.count(guard.name());
             match guard.check() {
                 Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
-                // All the attempts in the last third of a lease had no answer, which happens.
+                // All attempts in the last third of a lease may be lost.
                 Err(Error::Lost { reason, .. }) => assert_eq!(reason, LostReason::Expired),
                 Err(error) => panic!("{error}"),
             }
@@ -288,9 +287,9 @@ fn locks_are_renewed_although_every_third_reply_is_lost(place: &Place) {
     let stats = holders.each_ref().map(LockClient::stats);
     let renewed: u64 = stats.iter().map(|stats| stats.renewals).sum();
     let failed: u64 = stats.iter().map(|stats| stats.renewals_unknown).sum();
-    println!("{renewed} renewals, {failed} more without an answer, {taken} locks lost");
+    println!("{renewed} renewals, {failed} more without a reply, {taken} locks lost");
     assert!(failed > 0, "{stats:?}");
-    // The busier the machine is, the more replies are late beside those that are lost.
+    // On a busy machine more replies are late, in addition to those that are lost.
     let kept = guards.iter().filter(|(_, guard)| !guard.is_lost()).count() as u64;
     assert!(kept >= 2 && renewed >= 4 * kept, "{kept} kept: {stats:?}");
     bench.calm();

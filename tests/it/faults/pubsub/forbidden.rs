@@ -1,4 +1,4 @@
-//! The user may not listen: to anything, or to some channels.
+//! The user has no permission to subscribe, to all channels or to some.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,10 +28,10 @@ fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
 const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
 const MAY_NOT: [&str; 2] = ["-subscribe", "-ssubscribe"];
 
-/// The longest pause between two looks at a lock whose release nobody announces, on any machine.
+/// The longest pause between two polls of a waiter, on any machine.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A client of a user who may do all that a lock needs, but listen only to these channels.
+/// A client of a user with all permissions for locks, but only for these channels.
 fn client_of_user(place: &Place, subscribe: &[&str], channels: &[&str]) -> LockClient {
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("reset");
@@ -55,7 +55,8 @@ fn kill_subscribers(place: &Place) {
     }
 }
 
-/// Takes many locks that another client gives back, one after the other; each is had by a poll.
+/// Acquires many locks that another client releases one after the other. Each acquire succeeds by a
+/// poll.
 fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
     for name in names {
         let lease = Lease::fixed(SOON.get() * 6);
@@ -79,7 +80,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
     }
 }
 
-/// Such a user can take a lock and give it back: a message is a hint.
+/// Such a user can acquire and unlock: the message of a release is not essential.
 fn a_user_who_may_not_publish_can_unlock(place: &Place) {
     let client = client_of_user(place, &MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("mute"));
@@ -92,7 +93,7 @@ fn a_user_who_may_not_publish_can_unlock(place: &Place) {
     assert!(client.force_unlock(lock.name()).expect("it is held"));
 }
 
-/// A lock that is held for long is asked for once a second, not more.
+/// A lock that is held for long is polled once a second, not more often.
 fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
     let name = unique("long");
     let server = place.home(&name);
@@ -106,7 +107,7 @@ fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
             lock.unlock()
         });
         let polls = waiter.stats().wakeups_by_timeout;
-        // Past the first, quick ones.
+        // After the first polls, which follow each other quickly.
         eventually("it polls", || {
             waiter.stats().wakeups_by_timeout >= polls + 6
         });
@@ -123,7 +124,7 @@ fn a_user_who_may_not_subscribe_polls_and_is_told_once(place: &Place) {
     polls_and_is_told_once(place, millis(0));
 }
 
-/// Once for each server.
+/// One warning for each server.
 fn polls_and_is_told_once(place: &Place, time: Duration) {
     logs::keep();
     let waiter = client_of_user(place, &MAY_NOT, &["allchannels"]);
@@ -137,7 +138,7 @@ fn polls_and_is_told_once(place: &Place, time: Duration) {
     }
     for (server, _) in place.by_home(&names) {
         let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
-        assert!(!refused.is_empty(), "it did try");
+        assert!(!refused.is_empty(), "it has tried");
         let told = logs::warnings_about(&server.address());
         assert_eq!(told.len(), 1, "{told:#?}");
         assert!(told[0].contains("poll"), "{told:?}");
@@ -151,12 +152,12 @@ fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(place: &P
     let waiter = client_of_user(place, &MAY, &channels);
     let holder = place.client();
     let names: Vec<String> = (0..30).map(|at| format!("{prefix}:{at}")).collect();
-    // Of one server, which has ten of them at least.
+    // Names on one server, which has at least ten of them.
     let mut homes = place.by_home(&names).into_iter();
     let names = homes.find_map(|(_, names)| names.first_chunk::<10>().cloned());
     let names = names.expect("there are three servers at most");
     take_by_polling(&holder, &waiter, &names);
-    // A new connection says nothing new.
+    // A new connection logs no new warning.
     kill_subscribers(place);
     eventually("a new connection", || waiter.stats().reconnects > 0);
     take_by_polling(&holder, &waiter, &names[..3]);
@@ -165,7 +166,7 @@ fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(place: &P
     assert_eq!(told.len(), 1, "{told:#?}");
 }
 
-/// Of two locks one may be listened to.
+/// The user may listen to one of two locks.
 fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
     let (heard, mute) = (unique("heard"), unique("mute"));
     let allowed = format!("&redisson_lock__channel:{{{heard}}}");

@@ -1,4 +1,4 @@
-//! Those who listen are cut off again and again.
+//! Subscriptions that are cut repeatedly.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,11 +17,11 @@ everywhere! {
     killed_subscribers_do_not_spin
 }
 
-/// Sees to it that nobody listens for long.
+/// Cuts all subscriptions at short intervals.
 fn kill_subscribers(place: &Place, every: Duration, stop: &AtomicBool) {
     let servers = place.all_servers().iter();
     let mut servers: Vec<_> = servers.map(Server::connection).collect();
-    // Not without end, so that a failure is seen at once.
+    // At most this long, so that a failure is seen at once.
     let end = Instant::now() + SOON.get() * 2;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         let kill = redis::cmd("CLIENT")
@@ -36,8 +36,8 @@ fn kill_subscribers(place: &Place, every: Duration, stop: &AtomicBool) {
     }
 }
 
-/// A subscription that is cut again and again neither keeps a waiter from its lock nor makes it
-/// ask without a pause.
+/// A subscription that is cut repeatedly neither keeps a waiter from its lock nor makes it retry
+/// without a pause.
 fn killed_subscribers_do_not_spin(place: &Place) {
     let (holder, waiters) = (place.client(), place.client());
     let name = unique("cut");
@@ -60,8 +60,8 @@ fn killed_subscribers_do_not_spin(place: &Place) {
         let start = Instant::now();
         thread::sleep(LEASE.get() * 2);
         let sent = commands_in(place, server, 0);
-        // One for all: connecting anew, 50 ms apart at least, takes two subscriptions, a hint and
-        // two tries, beside the renewals.
+        // Counted for all waiters together: each reconnect, at intervals of at least 50 ms, takes
+        // two subscriptions, one publish and two tries, in addition to the renewals.
         let bound = u64::try_from(start.elapsed().as_millis() / 50 * 5 + 20).expect("small");
         assert!(sent < bound, "{sent} commands in {:?}", start.elapsed());
         assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
@@ -73,7 +73,7 @@ fn killed_subscribers_do_not_spin(place: &Place) {
     });
 }
 
-/// A lock changes hands between clients whose subscribers do not live long.
+/// A lock changes hands between clients whose subscriptions are cut repeatedly.
 fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
     let clients = [place.client(), place.client()];
     let name = unique("hands");
@@ -99,7 +99,7 @@ fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
                         guard.unlock()?;
                         releases.fetch_add(1, Ordering::Relaxed);
                         turns += 1;
-                        // The other process is to have it next, which it can know by a message only.
+                        // The other process is next, and only a message tells it so.
                         thread::sleep(millis(3));
                     }
                     leasehold::Result::<u64>::Ok(turns)
@@ -120,7 +120,7 @@ fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
     let releases = releases.load(Ordering::Relaxed);
     let sent = commands_in(place, server, releases);
     let ticks = u64::try_from(start.elapsed().as_millis() / 50).expect("small");
-    // For each turn two scripts and some tries in vain; for each new connection as above.
+    // Two scripts and some failed tries for each hold, and the commands of each reconnect.
     let bound = releases * 8 + 2 * ticks * 5;
     assert!(sent < bound, "{sent} commands for {releases} turns");
 }

@@ -12,7 +12,7 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
 use crate::support::{builder, client, unique};
 
-/// A client that hears nothing of what it subscribes to, not even of what it tells itself.
+/// A client that receives no message, not even its own.
 fn deaf(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
     let dropped = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&dropped);
@@ -23,15 +23,15 @@ fn deaf(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
     (client(&proxy.url()), dropped)
 }
 
-/// Of several locks, each held until it is given back or its lease is over: a waiter that hears
-/// nothing has it when the lease that Redis told is over.
+/// Each of several locks is held until it is unlocked or its lease ends. A waiter without messages
+/// gets it at the end of the lease that Redis reported.
 #[test]
 #[ignore = "soak"]
 fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
     let (waiter, dropped) = deaf(&proxy);
-    // Without a message the listening thread, too, looks up a second later only.
+    // Without messages the subscriber thread, too, looks up only a second later.
     let long = LEASE.get() * 3;
     let holder = builder(&server.url()).watchdog_lease(long).build();
     let holder = holder.expect("the settings are good");
@@ -68,7 +68,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
     }
 }
 
-/// Nobody hears anything, and the lock goes round.
+/// No client receives a message, and the lock still changes hands.
 #[test]
 fn a_lock_changes_hands_without_messages() {
     let server = Server::start();

@@ -1,5 +1,4 @@
-//! Renewals of many locks are sent together. What is refused for one of them is none of the others'
-//! business.
+//! Renewals of many locks are sent together. An error for one lock does not affect the others.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use crate::support::timing::{LEASE, SLIP, throughout};
 
 const MANY: usize = 500;
 
-/// The last of the first 250, which are renewed together, and the first of the next.
+/// The last of the first 250 locks, which are renewed together, and the first of the next.
 const REFUSED: [usize; 2] = [249, 250];
 
 fn allow(redis: &mut Connection, rules: &[&str]) {
@@ -34,8 +33,8 @@ fn of_many_locks_two_may_not_be_used_any_more_and_all_others_are_renewed() {
     two_of_many_are_refused(&["resetkeys", "~kept:*", "~redisson_lock__channel:*"]);
 }
 
-/// The script may be called for all keys, but what it calls is allowed for some keys only. Then the
-/// reply has no code of its own.
+/// The script may be called for all keys, but its commands only for some keys. Then the error has
+/// no code of its own.
 #[test]
 fn of_many_locks_a_script_may_not_use_two_any_more_and_all_others_are_renewed() {
     two_of_many_are_refused(&["-@all", "+evalsha", "+eval", "(+@all ~kept:*)"]);
@@ -45,7 +44,7 @@ fn two_of_many_are_refused(rules: &[&str]) {
     let server = Server::start();
     let mut redis = server.connection();
     allow(&mut redis, &["+@all", "~*"]);
-    // So long that all are taken within what is renewed together.
+    // Long enough that all locks are acquired within the time in which they are renewed together.
     let lease = LEASE.get() * 4;
     let client = builder(&format!("redis://worker:secret@{}", server.address()))
         .watchdog_lease(lease)
@@ -83,7 +82,7 @@ fn two_of_many_are_refused(rules: &[&str]) {
     });
     let mut in_danger = HashSet::new();
     for event in events.try_iter() {
-        // A busy machine may be late with a reply.
+        // A reply may be late on a busy machine.
         if let LockEvent::RenewalFailed { lock, cause, .. } = event
             && says(&cause, NO_PERMISSION)
         {

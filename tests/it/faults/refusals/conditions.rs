@@ -12,7 +12,7 @@ use crate::support::server::{Port, Server};
 use crate::support::timing::{SOON, eventually, millis};
 use crate::support::{builder, client};
 
-/// One command; its words are apart by a space each.
+/// Runs one command, whose words are separated by spaces.
 fn run(redis: &mut Connection, command: &str) {
     let mut words = command.split(' ');
     let mut request = redis::cmd(words.next().expect("a command"));
@@ -23,7 +23,7 @@ fn run(redis: &mut Connection, command: &str) {
     answer.unwrap_or_else(|error| panic!("{command}: {error}"));
 }
 
-/// A user of the test's own, whose rights can change.
+/// A user whose permissions the test can change.
 fn url_of_worker(server: &Server) -> String {
     let everything = "ACL SETUSER worker on >secret ~* &* +@all";
     run(&mut server.connection(), everything);
@@ -44,13 +44,13 @@ fn out_of_memory() {
             },
             end: &|admin| run(admin, "CONFIG SET maxmemory 0"),
         },
-        // Only what writes a hash takes memory.
+        // Only scripts that write a hash need memory.
         &Expected {
             unlock: Works,
             renewal: Works,
             inspect: Works,
             force_unlock: Works,
-            ..Expected::of_all(Refused("OOM"))
+            ..Expected::all(Refused("OOM"))
         },
     );
 }
@@ -58,20 +58,20 @@ fn out_of_memory() {
 #[test]
 fn a_server_that_became_a_replica() {
     let server = Server::start();
-    let nobodys = Port::reserve();
+    let closed = Port::reserve();
     stands(
         &server,
         &mut Condition {
             url: &server.url(),
             begin: &mut |admin| {
-                run(admin, &format!("REPLICAOF 127.0.0.1 {}", nobodys.number()));
+                run(admin, &format!("REPLICAOF 127.0.0.1 {}", closed.number()));
             },
             end: &|admin| run(admin, "REPLICAOF NO ONE"),
         },
         &Expected {
             inspect: Works,
             connections_are_kept: false,
-            ..Expected::of_all(Retried("read only replica"))
+            ..Expected::all(Retried("read only replica"))
         },
     );
 }
@@ -80,18 +80,18 @@ fn a_server_that_became_a_replica() {
 #[ignore = "soak"]
 fn a_replica_that_does_not_serve_stale_data() {
     let server = Server::start();
-    let nobodys = Port::reserve();
+    let closed = Port::reserve();
     stands(
         &server,
         &mut Condition {
             url: &server.url(),
             begin: &mut |admin| {
                 run(admin, "CONFIG SET replica-serve-stale-data no");
-                run(admin, &format!("REPLICAOF 127.0.0.1 {}", nobodys.number()));
+                run(admin, &format!("REPLICAOF 127.0.0.1 {}", closed.number()));
             },
             end: &|admin| run(admin, "REPLICAOF NO ONE"),
         },
-        &Expected::of_all(Retried("MASTER is down")),
+        &Expected::all(Retried("MASTER is down")),
     );
 }
 
@@ -115,7 +115,7 @@ fn a_server_that_loads_its_data() {
             begin: &mut |admin| {
                 run(admin, "SAVE");
                 server.kill();
-                // In microseconds for each key: longer than all calls take.
+                // In microseconds for each key: loading takes longer than all calls.
                 let delay = millis(20).as_micros().to_string();
                 server.start_again_with(&[
                     "--key-load-delay",
@@ -127,7 +127,7 @@ fn a_server_that_loads_its_data() {
             },
             end: &|admin| run(admin, "CONFIG SET key-load-delay 0"),
         },
-        &Expected::of_all(Retried("loading")),
+        &Expected::all(Retried("loading")),
     );
 }
 
@@ -144,11 +144,11 @@ fn a_server_that_is_busy_with_a_script() {
                     run(admin, "CONFIG SET busy-reply-threshold 20");
                     let mut other = server.connection();
                     scope.spawn(move || {
-                        let forever = redis::cmd("EVAL")
+                        let busy_script = redis::cmd("EVAL")
                             .arg("while true do end")
                             .arg(0)
                             .exec(&mut other);
-                        forever.expect_err("it is killed");
+                        busy_script.expect_err("it is killed");
                     });
                     eventually("it is busy", || {
                         let pong = redis::cmd("PING").exec(admin);
@@ -157,7 +157,7 @@ fn a_server_that_is_busy_with_a_script() {
                 },
                 end: &|admin| run(admin, "SCRIPT KILL"),
             },
-            &Expected::of_all(Retried("BUSY")),
+            &Expected::all(Retried("BUSY")),
         );
     });
 }
@@ -178,7 +178,7 @@ fn a_password_that_is_asked_for_from_now_on() {
         },
         &Expected {
             connections_are_kept: false,
-            ..Expected::of_all(Refused("NOAUTH"))
+            ..Expected::all(Refused("NOAUTH"))
         },
     );
 }
@@ -198,12 +198,12 @@ fn a_password_that_is_not_valid_any_more() {
         },
         &Expected {
             connections_are_kept: false,
-            ..Expected::of_all(Refused("WRONGPASS"))
+            ..Expected::all(Refused("WRONGPASS"))
         },
     );
 }
 
-/// Redis asks for a password when a connection is opened, not later.
+/// Redis requires the password only when a connection is opened.
 #[test]
 fn connections_that_are_logged_in_outlast_a_new_password() {
     let server = Server::start();
@@ -236,7 +236,7 @@ fn a_user_who_may_not_run_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +evalsha"),
         },
         &Expected {
-            ..Expected::of_all(Refused(NO_PERMISSION))
+            ..Expected::all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -256,7 +256,7 @@ fn a_user_who_may_not_tell_the_server_its_scripts() {
             end: &|admin| run(admin, "ACL SETUSER worker +eval"),
         },
         &Expected {
-            ..Expected::of_all(Refused(NO_PERMISSION))
+            ..Expected::all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -277,7 +277,7 @@ fn a_user_whose_scripts_may_not_write_a_hash() {
             renewal: Works,
             inspect: Works,
             force_unlock: Works,
-            ..Expected::of_all(Refused(NO_PERMISSION))
+            ..Expected::all(Refused(NO_PERMISSION))
         },
     );
 }
@@ -293,11 +293,11 @@ fn a_user_whose_scripts_may_not_extend_a_lease() {
             begin: &mut |admin| run(admin, "ACL SETUSER worker -pexpire"),
             end: &|admin| run(admin, "ACL SETUSER worker +pexpire"),
         },
-        // The nested level asks for no more than there is.
+        // The nested level asks for no longer lease than there is.
         &Expected {
             acquire: Refused(NO_PERMISSION),
             renewal: Refused(NO_PERMISSION),
-            ..Expected::of_all(Works)
+            ..Expected::all(Works)
         },
     );
 }
@@ -326,7 +326,7 @@ fn a_server_that_could_not_save() {
         },
         &Expected {
             inspect: Works,
-            ..Expected::of_all(Refused("MISCONF"))
+            ..Expected::all(Refused("MISCONF"))
         },
     );
 }
@@ -344,7 +344,7 @@ fn a_server_without_its_replicas() {
         },
         &Expected {
             inspect: Works,
-            ..Expected::of_all(Retried("NOREPLICAS"))
+            ..Expected::all(Retried("NOREPLICAS"))
         },
     );
 }
@@ -363,12 +363,12 @@ fn a_server_that_takes_no_more_connections() {
             },
             end: &|admin| run(admin, "CONFIG SET maxclients 100"),
         },
-        // What the server says of it may be cut off by the end of the connection.
-        &Expected::of_all(Retried("")),
+        // The end of the connection may hide the server's error.
+        &Expected::all(Retried("")),
     );
 }
 
-/// That another thread was refused says nothing of who has the lock: nobody takes it for an answer.
+/// The error of one thread does not say who holds the lock, so every thread sends its own request.
 #[test]
 fn a_key_of_another_type_is_told_to_each_of_many_threads() {
     let server = Server::start();
