@@ -1,11 +1,11 @@
-//! Three primaries and their replicas.
+//! The cluster deployment itself: three primaries and their replicas.
 
 use super::{get, set};
 use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
 use crate::support::unique;
 
-/// The error that a command meets, without its slot and address.
+/// The code of the error that a command gets, without its slot and address.
 fn error_code(node: &Server, command: &redis::Cmd) -> Option<String> {
     let error = command.exec(&mut node.connection()).err()?;
     error.code().map(str::to_owned)
@@ -89,7 +89,7 @@ fn the_other_shards_serve_on_unless_full_coverage_is_asked_for() {
         ClusterDeployment::start_with_full_coverage(),
     );
     for (cluster, refused) in [(&partial, None), (&full, Some("CLUSTERDOWN"))] {
-        // With its replica, so that nobody takes over.
+        // The replica is killed, too, so that no server takes over.
         cluster.replica_of(0).kill();
         cluster.kill_primary(0);
         let slot = cluster.slot_of("key");

@@ -1,4 +1,4 @@
-//! A primary dies, and a slot moves, while threads work under many locks.
+//! A primary is killed, and a slot moves, while threads work with many locks.
 
 use leasehold::{Lease, LockClient};
 
@@ -10,7 +10,7 @@ use crate::support::unique;
 
 const NAMES: usize = 64;
 
-/// Eight threads of four clients over 64 locks.
+/// Eight threads of four clients use 64 locks.
 fn work_while_a_primary_dies(rounds: usize) {
     let cluster = ClusterDeployment::start();
     let names: Vec<String> = (0..NAMES).map(|_| unique("job")).collect();
@@ -23,7 +23,7 @@ fn work_while_a_primary_dies(rounds: usize) {
             go_on(500);
             let dying = slots[round];
             let dead = cluster.kill_primary(dying).port();
-            // The slot of another lock moves meanwhile, while its lock is taken and given back.
+            // Meanwhile the slot of another lock moves, while its lock is acquired and released.
             let lives = |slot: &&u16| cluster.primary_of(**slot).port() != dead;
             let moving = *slots.iter().find(lives).expect("in 64 names");
             let migration = cluster.begin_migration(moving, cluster.another_primary(moving));
@@ -54,7 +54,7 @@ fn work_under_many_locks_goes_on_for_half_a_minute() {
     work_while_a_primary_dies(3);
 }
 
-/// A held lock moves with its slot, and the one who waits for it gets it.
+/// A held lock moves with its slot, and the waiting client gets it after the release.
 #[test]
 fn a_hold_moves_with_its_slot() {
     for unlocked_early in [false, true] {
@@ -63,7 +63,7 @@ fn a_hold_moves_with_its_slot() {
         let name = unique("moves");
         let slot = cluster.slot_of(&name);
         let lock = holder.fenced_lock(&name);
-        // Longer than the test: that it ends wakes nobody.
+        // Longer than the test, so that no waiter is woken by its end.
         lock.lock_with(Lease::fixed(SOON.get() * 9)).unwrap();
         let kept = holder.reentrant_lock(&format!("{{{name}}}:kept"));
         kept.lock().unwrap();
@@ -74,7 +74,7 @@ fn a_hold_moves_with_its_slot() {
                 let guard = lock.try_acquire(SOON.get() * 6, Lease::RENEWED).unwrap();
                 guard.expect("it is unlocked").unlock().unwrap();
             });
-            eventually("one to wait", || waiter.stats().wakeups_by_message > 0);
+            eventually("a client to wait", || waiter.stats().wakeups_by_message > 0);
             let to = cluster.another_primary(slot);
             let migration = cluster.begin_migration(slot, to);
             migration.move_keys();
@@ -100,7 +100,7 @@ fn a_hold_moves_with_its_slot() {
     }
 }
 
-/// As long as the slot is on its way, with and without the key: renewed, counted and given back.
+/// While the slot moves, with and without the key, the hold is renewed, counted and released.
 #[test]
 #[ignore = "soak"]
 fn a_hold_is_renewed_while_its_slot_is_on_its_way() {

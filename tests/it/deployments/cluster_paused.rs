@@ -1,4 +1,4 @@
-//! One shard hangs, or is failed over, and the others do not notice.
+//! One shard hangs or fails over, and the others are not affected.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::deployment::ClusterDeployment;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::unique;
 
-/// Names whose locks the shard of slot 0 has, and names that the others have.
+/// Names whose locks are on the shard of slot 0, and names on the other shards.
 fn names(cluster: &ClusterDeployment, count: usize) -> (Vec<String>, Vec<String>) {
     let (mut there, mut elsewhere) = (Vec::new(), Vec::new());
     while there.len() < count || elsewhere.len() < count {
@@ -28,7 +28,7 @@ fn names(cluster: &ClusterDeployment, count: usize) -> (Vec<String>, Vec<String>
     (there, elsewhere)
 }
 
-/// The slowest of many pairs on one lock.
+/// The slowest of many pairs of lock and unlock.
 fn slowest_pair(lock: &dyn Lock) -> Duration {
     let pair = |_| {
         let start = Instant::now();
@@ -59,7 +59,7 @@ fn a_shard_that_hangs_costs_the_others_nothing() {
     let free = client.reentrant_lock(&free);
     slowest_pair(&free);
 
-    // With its replica, so that nobody takes its place.
+    // The replica is paused, too, so that no server takes over.
     cluster.replica_of(0).pause();
     cluster.pause_primary(0);
     let before = client.stats();
@@ -70,9 +70,12 @@ fn a_shard_that_hangs_costs_the_others_nothing() {
     });
     let renewed = client.stats().renewals - before.renewals;
     assert!(renewed >= 3 * EACH as u64, "{renewed} renewals");
-    assert!(lost.iter().all(LockGuard::is_lost), "they were told");
+    assert!(
+        lost.iter().all(LockGuard::is_lost),
+        "their holders were notified"
+    );
 
-    // Who comes now finds its way past the one that hangs.
+    // A new client does not wait for the shard that hangs.
     let late = builder().build().unwrap();
     let bound = SLIP.get() * 8 * 2 + SLIP.get() * 4;
     within(bound, "the first lock of a new client", || {
@@ -83,21 +86,21 @@ fn a_shard_that_hangs_costs_the_others_nothing() {
         guard.unlock().unwrap();
     }
     cluster.start_killed_again();
-    // The hang is over: nothing stays of what was taken back meanwhile.
+    // The hang is over: the orphans of the failed calls are released.
     drop(lost);
     let lock = client.reentrant_lock(&there[0]);
     assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     lock.unlock().unwrap();
 }
 
-/// A name that another shard than the first has.
+/// A name on another shard than the first.
 fn elsewhere_free(cluster: &ClusterDeployment, prefix: &str) -> String {
     let mut names = (0..).map(|at| format!("{prefix}:{at}"));
     let name = names.find(|name| cluster.slot_of(name) > 5_460);
     name.expect("two of three are")
 }
 
-/// Holds, counts and waiters of all shards pass to the new primaries.
+/// Holds, counts and waiters of all shards move to the new primaries.
 #[test]
 #[ignore = "soak"]
 fn locks_survive_a_failover_of_every_shard() {
@@ -110,7 +113,7 @@ fn locks_survive_a_failover_of_every_shard() {
         lock.lock().unwrap();
         lock.lock().unwrap();
     }
-    // One of each shard, for longer than the test.
+    // One lock of each shard, for longer than the test.
     let handed_over = [0, 6_000, 12_000].map(|slot| of_shard(&cluster, slot));
     let handed_over = handed_over.map(|name| holder.reentrant_lock(&name));
     for lock in &handed_over {
@@ -151,7 +154,7 @@ fn locks_survive_a_failover_of_every_shard() {
     assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
 }
 
-/// A name that the shard of this slot has.
+/// A name on the shard of this slot.
 fn of_shard(cluster: &ClusterDeployment, slot: u16) -> String {
     let primary = cluster.primary_of(slot).port();
     loop {

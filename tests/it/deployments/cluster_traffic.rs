@@ -1,4 +1,4 @@
-//! What goes to the servers of a cluster, and to which of them.
+//! Which commands go to which servers of a cluster.
 
 use std::thread;
 
@@ -36,7 +36,7 @@ fn an_uncontended_pair_is_two_commands() {
     }
 }
 
-/// The message of a release goes to the shard of the lock alone.
+/// The message of a release goes only to the shard of the lock.
 #[test]
 fn releases_are_announced_to_their_shard() {
     let cluster = ClusterDeployment::start();
@@ -60,7 +60,7 @@ fn shard_channels(node: &Server) -> Vec<String> {
     node.ask(redis::cmd("PUBSUB").arg("SHARDCHANNELS"))
 }
 
-/// Where the lock is, and as long as somebody waits, and a little longer.
+/// A client subscribes at the lock's primary, while a thread waits and a little longer.
 #[test]
 fn who_waits_listens_at_the_lock_s_primary_and_nowhere_else() {
     let cluster = ClusterDeployment::start();
@@ -86,7 +86,7 @@ fn who_waits_listens_at_the_lock_s_primary_and_nowhere_else() {
             .filter(|n| n.port() != primary.port())
         {
             assert_eq!(shard_channels(node), [""; 0]);
-            assert!(connections(node) <= 2, "one asked for the slots");
+            assert!(connections(node) <= 2, "one connection read the slots");
         }
         lock.unlock().unwrap();
         waiting.join().unwrap();

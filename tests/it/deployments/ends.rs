@@ -1,4 +1,4 @@
-//! Nothing is left of a deployment, however the process ends that started it.
+//! No server and no file of a deployment is left, however the process ends that started it.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
-/// In a child: starts servers that one destructor would end, and servers that none would.
+/// In a child: starts servers that a destructor ends, and servers in a static, which has none.
 pub fn leave_servers(_: &[&str]) {
     let private = SentinelDeployment::start();
     let shared = ClusterDeployment::shared();

@@ -1,4 +1,4 @@
-//! Failovers come and go, and threads and connections stay as many as they were.
+//! The number of threads and connections does not grow with the number of failovers.
 
 use leasehold::{Error, Lease, LockClient};
 
@@ -12,7 +12,7 @@ use crate::support::{child, process, unique};
 const FIRST: usize = 2;
 const MORE: usize = 3;
 
-/// What a client opens at the first request that it has to take back, whenever that is.
+/// A connection that the client may open later, at its first compensation.
 const LATE: usize = 1;
 
 #[test]
@@ -27,7 +27,7 @@ fn failovers_of_a_cluster_leave_nothing_behind() {
     child::alone("many_failovers", &["cluster"]);
 }
 
-/// In a child, where no other test's threads are counted.
+/// In a child process, so that no threads of other tests are counted.
 pub fn many_failovers(arguments: &[&str]) {
     if arguments == ["sentinel"] {
         let deployment = SentinelDeployment::start();
@@ -48,7 +48,7 @@ pub fn many_failovers(arguments: &[&str]) {
     }
 }
 
-/// One client holds locks of all shards, and another waits for them now and then.
+/// One client holds locks of all shards, and another waits for them repeatedly.
 fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn()) {
     let (holder, waiter) = (client(), client());
     let names: Vec<String> = (0..8).map(|_| unique("held")).collect();
@@ -68,7 +68,8 @@ fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn
         }
         let before = holder.stats().renewals;
         eventually("a renewal", || {
-            // A failover can lose what the old master acknowledged last, the renewal of this short lease included.
+            // A failover can lose what the old master acknowledged last, such as the renewal of
+            // this short lease.
             if !renewed.is_held_by_current_thread() {
                 let unlocked = renewed.unlock();
                 assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
@@ -90,7 +91,7 @@ fn count(servers: &[Server], client: impl Fn() -> LockClient, fail_over: impl Fn
         let after: (usize, usize) = now();
         after.0 <= before.0 + LATE && after.1 <= before.1 + LATE
     });
-    // At most the renewed lock, once in each failover; never one of the long leases.
+    // Only the renewed lock may be lost, at most once in each failover.
     assert!(holder.stats().lost <= (FIRST + MORE) as u64);
     assert_eq!(waiter.stats().lost, 0);
     for name in &names {

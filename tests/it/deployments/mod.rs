@@ -1,5 +1,5 @@
-//! Deployments of many servers: themselves, as other tests stand on them, and locks on them while servers
-//! die, hang and change places.
+//! Deployments of several servers: the test support itself, and locks while servers die, hang and
+//! fail over.
 
 mod cluster;
 mod cluster_killed;
@@ -38,8 +38,8 @@ fn of_cluster(cluster: &ClusterDeployment) -> LockClientBuilder {
     LockClient::builder_cluster(cluster.urls())
 }
 
-/// How many connections locks have to a server. Sentinels', those of other servers and the one that asks
-/// are left out.
+/// The number of connections that clients with locks have to a server. Those of sentinels, of other
+/// servers and of this query are left out.
 fn connections(server: &Server) -> usize {
     let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
     let is_ours = |line: &&str| {

@@ -1,4 +1,4 @@
-//! A master, its replicas and their sentinels.
+//! The Sentinel deployment itself: a master, its replicas and their sentinels.
 
 use super::{get, set};
 use crate::support::deployment::SentinelDeployment;

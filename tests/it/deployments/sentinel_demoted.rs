@@ -1,4 +1,4 @@
-//! The master becomes a replica while its locks are held and waited for.
+//! The master becomes a replica while clients hold its locks and wait for them.
 
 use std::thread;
 use std::time::Duration;
@@ -16,20 +16,20 @@ fn time_to_live(server: &Server, name: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(name))
 }
 
-/// Whether a lease was begun anew there: it has more left than it can have had.
+/// Waits until the time to live rises, which shows a renewal.
 fn await_renewal(server: &Server, name: &str) {
     let mut last = time_to_live(server, name);
-    assert!(last > 0, "it did not survive");
+    assert!(last > 0, "the hold was lost in the failover");
     eventually("a renewal at the new master", || {
         let now = time_to_live(server, name);
         now > std::mem::replace(&mut last, now)
     });
 }
 
-/// One lock is renewed meanwhile, and one that nobody renews is waited for.
+/// During the failover one lock is renewed, and a waiter waits for another one with a fixed lease.
 fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
     let client = || {
-        // The hold outlasts the failover.
+        // The lease of the hold outlasts the failover.
         let builder = of_sentinel(deployment).watchdog_lease(LEASE.get() * 3);
         let builder = builder.command_timeout(LEASE.get() / 10);
         builder.build().unwrap()
@@ -42,7 +42,7 @@ fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
     let handed_over = holder.reentrant_lock(&waited);
     handed_over.lock_with(Lease::fixed(SOON.get() * 9)).unwrap();
     let old = deployment.master();
-    // They have the hold that is to survive.
+    // The replicas have the hold that must survive.
     let wait = redis::cmd("WAIT").arg(2).arg(1_000).clone();
     old.ask::<u32>(&wait);
     thread::scope(|scope| {
@@ -51,12 +51,12 @@ fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
             assert!(lock.try_lock(SOON.get() * 6, Lease::RENEWED).unwrap());
             lock.unlock().unwrap();
         });
-        eventually("one to wait", || waiter.stats().wakeups_by_message > 0);
+        eventually("a client to wait", || waiter.stats().wakeups_by_message > 0);
         demotion();
         let new = deployment.master();
         assert_ne!(new.port(), old.port());
         await_renewal(new, &renewed);
-        eventually("nobody to use the old master", || connections(old) == 0);
+        eventually("no client to use the old master", || connections(old) == 0);
         eventually("the waiter to listen at the new one", || {
             listeners(new, &waited) == 1
         });
@@ -100,7 +100,7 @@ fn it_hangs_and_goes_on_as_a_replica() {
     });
 }
 
-/// As long as it hangs: calls end in their time, and go on at the new one.
+/// While the master hangs, calls end in time. Then they use the new master.
 #[test]
 #[ignore = "soak"]
 fn while_it_hangs_calls_end_in_their_time() {

@@ -1,4 +1,4 @@
-//! The master dies while threads work.
+//! The master is killed while threads work.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
 use crate::support::unique;
 
-/// Eight threads of four clients under one lock; the master is killed once in each of `rounds`.
+/// Eight threads of four clients use one lock. The master is killed once in each of `rounds`.
 fn work_while_masters_die(rounds: usize, round: u64) {
     let deployment = SentinelDeployment::start();
     let clients: [LockClient; 4] = std::array::from_fn(|_| patient(of_sentinel(&deployment)));
@@ -47,16 +47,16 @@ fn work_under_one_lock_goes_on_for_half_a_minute() {
     work_while_masters_die(3, 10_000);
 }
 
-/// Takes the lock, and has the master die before a replica knows of that: somebody else gets it from the
-/// new one.
+/// Acquires the lock and kills the master before a replica has the lock, so that another client
+/// gets it from the new master.
 fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
     let master = deployment.master();
-    // Connections and scripts are there from now on.
+    // From now on connections and scripts exist.
     lock.acquire().unwrap().unlock().unwrap();
     let replicas = deployment.servers().iter();
     let replicas: Vec<_> = replicas.filter(|s| s.port() != master.port()).collect();
     replicas.iter().for_each(|replica| replica.pause());
-    // What is sent to them from here on is not even on its way.
+    // From now on no write reaches a replica.
     let cut = redis::cmd("CLIENT")
         .arg(&["KILL", "TYPE", "replica"])
         .clone();
@@ -86,12 +86,12 @@ fn a_holder_whose_lock_the_failover_lost_is_told() {
     let holder = patient(of_sentinel(&deployment));
     let lock = holder.fenced_lock(&unique("lost"));
     lose_a_lock(&deployment, &lock);
-    eventually("the loss to be told", || holder.stats().lost == 1);
+    eventually("the loss to be reported", || holder.stats().lost == 1);
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
 }
 
-/// Also if it unlocks before the first renewal, on a connection that died with the master: whether the old
-/// one did that nobody can say.
+/// Also if the holder unlocks before the first renewal, on a connection that broke with the master.
+/// Whether the old master executed the unlock is unknown.
 #[test]
 fn an_unlock_tells_that_the_failover_lost_the_lock() {
     let deployment = SentinelDeployment::start();

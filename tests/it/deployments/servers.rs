@@ -1,4 +1,4 @@
-//! Replicas that nobody watches, and servers that know nothing of each other.
+//! The other deployments themselves: replicas without sentinels, and independent servers.
 
 use redis::Cmd;
 
@@ -7,12 +7,12 @@ use crate::support::deployment::{Independent, Replicated};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SOON};
 
-/// How many replicas confirm a write within so long.
-fn confirmed(master: &Server, wanted: usize, patience: Millis) -> usize {
+/// The number of replicas that confirm a write within `timeout`.
+fn confirmed(master: &Server, wanted: usize, timeout: Millis) -> usize {
     let mut connection = master.connection();
     set("key").exec(&mut connection).expect("a master");
-    let patience = u64::try_from(patience.get().as_millis()).expect("not ages");
-    let wait = redis::cmd("WAIT").arg(wanted).arg(patience).clone();
+    let timeout = u64::try_from(timeout.get().as_millis()).expect("a short timeout");
+    let wait = redis::cmd("WAIT").arg(wanted).arg(timeout).clone();
     wait.query(&mut connection).expect("a number")
 }
 
@@ -20,13 +20,13 @@ fn confirmed(master: &Server, wanted: usize, patience: Millis) -> usize {
 fn a_paused_replica_confirms_nothing() {
     let replicated = Replicated::start(2);
     assert_eq!(replicated.url(), replicated.master().url());
-    let patience = Millis(SOON.0 / 2);
-    assert_eq!(confirmed(replicated.master(), 2, patience), 2);
+    let timeout = Millis(SOON.0 / 2);
+    assert_eq!(confirmed(replicated.master(), 2, timeout), 2);
     assert!(replicated.replica(0).try_ask::<()>(&set("key")).is_none());
     replicated.pause_replica(0);
     assert_eq!(confirmed(replicated.master(), 2, A_WHILE), 1);
     replicated.resume_replica(0);
-    assert_eq!(confirmed(replicated.master(), 2, patience), 2);
+    assert_eq!(confirmed(replicated.master(), 2, timeout), 2);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Threads that work under fenced locks while servers come and go, and what they work on.
+//! Threads that work under fenced locks while servers fail, and the data that they change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,28 +9,28 @@ use parking_lot::Mutex;
 
 use crate::support::timing::{Millis, SLIP, eventually, millis};
 
-/// Longer than a failover takes, so that a hold which survives it is renewed or given back in time.
+/// Longer than a failover, so that a hold that survives it is renewed or released in time.
 pub const LEASE: Millis = Millis(4_000);
 
 const COMMAND: Millis = Millis(400);
 
-/// What a worker waits for a lock at most.
+/// The longest wait for a lock.
 const WAIT: Millis = Millis(1_500);
 
-/// What a worker does under a lock.
+/// The time that a worker holds the lock.
 const WORK: Duration = Duration::from_millis(2);
 
-/// What a request that is on its way is given beyond the end of a wait: `patience::GRACE`.
+/// How long a request under way may take after the end of a wait: `patience::GRACE`.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// The settings that suit servers which are replaced within two or three seconds.
+/// Settings for servers that are replaced within two or three seconds.
 pub fn patient(builder: LockClientBuilder) -> LockClient {
     let builder = builder.watchdog_lease(LEASE.get());
     let builder = builder.command_timeout(COMMAND.get());
     builder.build().expect("the settings are good")
 }
 
-/// Keeps a sum, and takes nothing from whoever comes with an older token than the newest it has seen.
+/// A sum that refuses writes with an older token than the newest that it has seen.
 #[derive(Default)]
 struct Store(Mutex<Stored>);
 
@@ -63,20 +63,21 @@ impl Store {
     }
 }
 
-/// A lock's name, what it protects, and how many writes the workers believe were taken.
+/// A lock's name, the data under it, and the number of writes that the workers believe were
+/// accepted.
 struct Account {
     name: String,
     store: Store,
     accepted: AtomicU64,
-    /// Holds that began and ended well.
+    /// The number of holds that ended without an error.
     done: AtomicU64,
 }
 
-/// What many threads work on together.
+/// What all threads work on.
 pub struct Workload {
     accounts: Vec<Account>,
     stop: AtomicBool,
-    /// Holders that were told of a loss, or that Redis could not be asked.
+    /// Holders that were notified of a loss, or whose calls found Redis unavailable.
     told: AtomicU64,
 }
 
@@ -95,7 +96,7 @@ impl Workload {
         }
     }
 
-    /// Has two threads of each client work while `meanwhile` runs, and checks the sums.
+    /// Two threads of each client work while `meanwhile` runs. Then checks the sums.
     pub fn run(&self, clients: &[LockClient], meanwhile: impl FnOnce()) {
         thread::scope(|scope| {
             for client in clients {
@@ -112,7 +113,7 @@ impl Workload {
             assert_eq!(sum, accepted, "{}", account.name);
         }
         let (done, told): (u64, _) = (self.done().iter().sum(), &self.told);
-        println!("{done} holds that ended well, and {told:?} that were told of trouble");
+        println!("{done} holds without an error, {told:?} with one");
     }
 
     fn done(&self) -> Vec<u64> {
@@ -120,7 +121,7 @@ impl Workload {
         self.accounts.iter().map(done).collect()
     }
 
-    /// Waits until the workers get on, under each of the locks.
+    /// Waits until each of the locks has been used again.
     #[track_caller]
     pub fn await_progress(&self) {
         let before = self.done();
@@ -137,7 +138,7 @@ impl Workload {
         }
     }
 
-    /// One hold, each of whose calls must end within its budget.
+    /// One hold. Each of its calls must end in time.
     fn hold(&self, account: &Account, lock: &FencedLock) {
         let taken = in_time("try_acquire", WAIT.get(), || {
             lock.try_acquire(WAIT.get(), Lease::RENEWED)
@@ -157,7 +158,7 @@ impl Workload {
         let is_newest = account.store.is_newest(token);
         match in_time("unlock", COMMAND.get() * 3, || guard.unlock()) {
             Ok(()) => {
-                assert!(is_newest, "lost {} without a word", account.name);
+                assert!(is_newest, "lost {} without a notification", account.name);
                 account.done.fetch_add(1, Ordering::Relaxed);
             }
             Err(Error::Lost { .. } | Error::Unavailable { .. }) => {
@@ -168,7 +169,7 @@ impl Workload {
     }
 }
 
-/// Ends the work, also when what goes on meanwhile fails.
+/// Ends the work, also if `meanwhile` panics.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -177,7 +178,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Fails if a call takes longer than its budget, the last request's grace, and what a busy machine adds.
+/// Fails if a call takes longer than its budget, the grace of the last request, and the delay of a
+/// busy machine.
 #[track_caller]
 fn in_time<T>(what: &str, budget: Duration, call: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -188,7 +190,7 @@ fn in_time<T>(what: &str, budget: Duration, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Lets the work go on for so long.
+/// Lets the work go on for this many milliseconds.
 pub fn go_on(time: u64) {
     thread::sleep(millis(time));
 }
