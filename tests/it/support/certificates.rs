@@ -1,4 +1,4 @@
-//! Certificates, made by an authority of the tests' own.
+//! Certificates of the tests' own authority.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use rcgen::{
 
 use super::unique;
 
-/// Whom the tests trust.
+/// The authority that the tests trust.
 pub static TRUSTED: LazyLock<Authority> = LazyLock::new(Authority::new);
 
 pub struct Authority {
@@ -27,7 +27,7 @@ pub struct Identity {
 impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
-        // What is issued by another of the same name is taken for a forgery.
+        // A certificate of another authority with the same name counts as forged.
         let name = unique("authority");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,7 +1,7 @@
 //! Real processes: the test binary runs itself again, in a role.
 //!
-//! A role is a function of its own. It speaks to its parent by lines on its output, and learns what
-//! to do from its arguments and by lines on its input.
+//! A role is a function. It sends lines to its parent on its output, and gets its input as
+//! arguments and as lines on its input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
 const ARGUMENTS: &str = "LEASEHOLD_TEST_ARGUMENTS";
 
-/// Before every line to the parent: the test harness writes to the same output.
+/// The prefix of every line to the parent, because the test harness writes to the same output.
 const MARK: &str = "child> ";
 
 type Role = fn(&[&str]);
@@ -62,7 +62,7 @@ const ROLES: &[(&str, Role)] = &[
     ("many_failovers", deployments::many_failovers),
 ];
 
-/// Not a test of its own: what a child process runs.
+/// Not a test: the entry point of child processes.
 #[test]
 fn run() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -77,10 +77,10 @@ fn run() {
     play(&arguments);
 }
 
-/// In a child: tells the parent.
+/// In a child: sends a line to the parent.
 pub fn say(line: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
-    // The harness may have left a line unfinished.
+    // The harness may have written an incomplete line.
     writeln!(out, "\n{MARK}{line}").expect("the parent listens");
     out.flush().expect("the parent listens");
 }
@@ -98,7 +98,7 @@ fn myself() -> PathBuf {
     std::env::current_exe().expect("a test binary")
 }
 
-/// A child process; killed when dropped.
+/// A child process. Killed when dropped.
 pub struct Process {
     role: &'static str,
     child: Child,
@@ -111,7 +111,7 @@ impl Process {
         Self::start_in(role, arguments, Vec::new())
     }
 
-    /// With these variables in its environment.
+    /// With these environment variables.
     pub fn start_in(
         role: &'static str,
         arguments: &[&str],
@@ -120,7 +120,7 @@ impl Process {
         Self::spawn(Command::new(myself()), role, arguments, environment)
     }
 
-    /// Run by this program, whose last argument is followed by the command to run.
+    /// Started by this program, whose last argument is followed by the command to run.
     pub fn start_under(launcher: &[&str], role: &'static str, arguments: &[&str]) -> Self {
         let mut command = Command::new(launcher[0]);
         command.args(&launcher[1..]).arg(myself());
@@ -161,7 +161,7 @@ impl Process {
         }
     }
 
-    /// The next line that the child says.
+    /// The next line from the child.
     #[track_caller]
     pub fn hear(&self) -> String {
         let line = self.lines.recv_timeout(SOON.get());
@@ -172,7 +172,7 @@ impl Process {
         writeln!(self.input, "{line}").expect("the child lives");
     }
 
-    /// No warning, no destructor, no unlock: as a crash.
+    /// Kills the child, which runs no destructor.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -182,7 +182,7 @@ impl Process {
         process::signal(self.child.id(), name);
     }
 
-    /// From here on nothing of it runs, until it is sent `CONT`.
+    /// Stops the child until it is sent `CONT`.
     pub fn pause(&self) {
         self.signal("STOP");
         eventually("the child to stop", || process::is_stopped(self.child.id()));
@@ -196,7 +196,7 @@ impl Process {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 
-    /// Waits for its end, which must be a good one, and gives what it said.
+    /// Waits for its end, which must be a success, and returns the lines that it sent.
     #[track_caller]
     pub fn finish(mut self) -> Vec<String> {
         let start = Instant::now();
@@ -226,7 +226,7 @@ impl Drop for Process {
     }
 }
 
-/// Plays a role in a process of its own, where no other test's threads are counted.
+/// Runs a role in its own process, where no threads of other tests are counted.
 #[track_caller]
 pub fn alone(role: &'static str, arguments: &[&str]) -> Vec<String> {
     Process::start(role, arguments).finish()

@@ -1,4 +1,4 @@
-//! What the library logs as a warning or worse, in all tests of this process.
+//! The warnings and errors that the library logs in all tests of this process.
 
 use std::fmt::{Debug, Write};
 use std::sync::Once;
@@ -10,7 +10,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// From here on warnings are kept.
+/// Keeps warnings from now on.
 pub fn keep() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -18,7 +18,7 @@ pub fn keep() {
     });
 }
 
-/// Those that name `what`: message and fields, in order.
+/// The warnings that contain `what`: message and fields, in order.
 pub fn warnings_about(what: &str) -> Vec<String> {
     let warnings = WARNINGS.lock();
     let about = warnings.iter().filter(|warning| warning.contains(what));

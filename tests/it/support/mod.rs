@@ -1,4 +1,4 @@
-//! What all tests stand on: servers, processes, time.
+//! Support for all tests: servers, processes, times.
 
 pub mod certificates;
 pub mod child;
@@ -26,7 +26,7 @@ pub fn client(url: &str) -> LockClient {
     builder(url).build().expect("the settings are good")
 }
 
-/// Runs `work` on a thread of its own: another owner, as far as a lock can tell.
+/// Runs `work` on another thread, which is another owner of a lock.
 pub fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let other = scope.spawn(work);

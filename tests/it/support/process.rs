@@ -1,4 +1,4 @@
-//! What the system says of processes, and does to them.
+//! The state of processes and threads, and signals to them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub fn signal(pid: u32, name: &str) {
 /// Whether a process is stopped by a signal.
 pub fn is_stopped(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
-    // Without a /proc there is nothing to look at.
+    // False on systems without /proc.
     status.map_or(true, |status| {
         let state = status.lines().find(|line| line.starts_with("State:"));
         state.is_some_and(|state| state.contains("T (stopped)"))
@@ -28,12 +28,12 @@ pub fn threads() -> usize {
     status("Threads:")
 }
 
-/// The memory of this process that is in use, in kilobytes.
+/// The resident memory of this process, in kilobytes.
 pub fn resident_kilobytes() -> usize {
     status("VmRSS:")
 }
 
-/// The calling thread, for other threads to look at.
+/// The calling thread, for other threads to inspect.
 pub struct Task(PathBuf);
 
 impl Task {
@@ -47,7 +47,7 @@ impl Task {
         value::<char>(&status, "State:") == 'S'
     }
 
-    /// How often the thread gave up the processor to wait for something.
+    /// How often the thread gave up the processor to wait.
     pub fn waits(&self) -> usize {
         let status = std::fs::read_to_string(&self.0).expect("the thread lives");
         value(&status, "voluntary_ctxt_switches:")

@@ -1,5 +1,5 @@
-//! What examples, benches and other programs include to have real servers: one line,
-//! `#[path = "../tests/it/support/servers.rs"] mod servers;`. The tests themselves do not need it.
+//! Real servers for examples, benches and other programs, which include this file by one line:
+//! `#[path = "../tests/it/support/servers.rs"] mod servers;`.
 
 #![allow(dead_code, reason = "each program that includes it uses a part")]
 

@@ -1,24 +1,24 @@
-//! Every time in these tests comes from here, so that one number suits them to a slow machine.
+//! All times of these tests are defined here, so that one number adapts them to a slow machine.
 //!
 //! `LEASEHOLD_TIMING=3` makes all leases and bounds three times as long.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// The lease of locks that are renewed in a test. Long enough that a busy machine does not lose
-/// them, short enough that a test can sit through several.
+/// The lease of renewed locks in a test. Long enough that a busy machine does not lose them, short
+/// enough that a test can wait for several.
 pub const LEASE: Millis = Millis(1_000);
 
-/// How long anything may take that should be there "soon".
+/// The longest wait for something that should happen soon.
 pub const SOON: Millis = Millis(10_000);
 
-/// No test takes longer.
+/// The longest time of a test.
 pub const LONGEST_TEST: Millis = Millis(180_000);
 
 /// Long enough to show that something does not happen.
 pub const A_WHILE: Millis = Millis(150);
 
-/// How late a thing that has its time may be seen: the scheduling of a busy machine, and the poll.
+/// The tolerance for times: the scheduling of a busy machine, and the poll.
 pub const SLIP: Millis = Millis(250);
 
 const POLL: Duration = Duration::from_millis(2);
@@ -43,13 +43,13 @@ pub fn millis(millis: u64) -> Duration {
     Millis(millis).get()
 }
 
-/// Waits until `condition` holds; fails if that is not soon.
+/// Waits until `condition` is true. Fails if that takes too long.
 #[track_caller]
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     eventually_some(what, || condition().then_some(()));
 }
 
-/// Waits for what `probe` finds; fails if that is not soon.
+/// Waits until `probe` returns a value. Fails if that takes too long.
 #[track_caller]
 pub fn eventually_some<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -57,21 +57,25 @@ pub fn eventually_some<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T
         if let Some(found) = probe() {
             return found;
         }
-        assert!(start.elapsed() < SOON.get(), "in vain waited for: {what}");
+        assert!(
+            start.elapsed() < SOON.get(),
+            "timed out waiting for: {what}"
+        );
         std::thread::sleep(POLL);
     }
 }
 
-/// Fails if `condition` does not hold all the time of `period`.
+/// Fails if `condition` becomes false within `period`.
 #[track_caller]
 pub fn throughout(period: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     let mut before = start;
     while start.elapsed() < period {
-        // A machine that stands still for a third of a lease ends it, and the lock is right to say so.
+        // A machine that stalls for a third of a lease ends it, and the lock reports that
+        // correctly.
         let gap = before.elapsed();
         if gap > SLIP.get() {
-            println!("nothing was looked at for {gap:?}: {what}");
+            println!("not checked for {gap:?}: {what}");
         }
         before = Instant::now();
         assert!(condition(), "no longer after {:?}: {what}", start.elapsed());

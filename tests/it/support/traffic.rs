@@ -1,4 +1,4 @@
-//! What clients send to a server.
+//! The commands that clients send to a server.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use super::server::Server;
 use super::timing::SOON;
 use super::unique;
 
-/// Sees every command that clients send. What scripts call is left out.
+/// Records every command that clients send. Calls inside scripts are left out.
 pub struct Monitor<'a> {
     server: &'a Server,
     lines: BufReader<TcpStream>,
@@ -37,7 +37,8 @@ impl<'a> Monitor<'a> {
 
     /// The lines since the last call.
     pub fn lines(&mut self) -> Vec<String> {
-        // Redis does one command after the other, so whatever comes before the mark was sent before.
+        // Redis executes one command after the other, so everything before the mark was sent before
+        // it.
         let mark = unique("mark");
         self.server
             .ask::<String>(redis::cmd("ECHO").arg(mark.as_str()));
@@ -46,7 +47,7 @@ impl<'a> Monitor<'a> {
             let mut line = String::new();
             self.lines.read_line(&mut line).expect("a line");
             if line.contains(&mark) {
-                // Making the mark's own connection is not what is looked for.
+                // The mark's own connection sends this.
                 lines.retain(|line: &String| !line.contains("\"CLIENT\" \"SETINFO\""));
                 return lines;
             }
@@ -57,7 +58,7 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// How often each command was called since the start or [`reset`], scripts' calls included.
+/// How often each command was called since the start or [`reset`], including calls inside scripts.
 pub fn calls(server: &Server) -> HashMap<String, u64> {
     let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
     let stats = info
@@ -76,8 +77,8 @@ pub fn reset(server: &Server) {
     server.ask::<()>(redis::cmd("CONFIG").arg("RESETSTAT"));
 }
 
-/// Commands that clients sent since [`reset`]: the scripts, and what goes with waiting. What scripts
-/// call themselves is left out, but for the message that each of `releases` published.
+/// The number of commands that clients sent since [`reset`]: scripts, and the commands of waiting.
+/// Calls inside scripts are left out, except the message that each of `releases` published.
 pub fn sent(server: &Server, releases: u64) -> u64 {
     let calls = calls(server);
     let sent = [
@@ -95,7 +96,7 @@ pub fn sent(server: &Server, releases: u64) -> u64 {
     sent - releases
 }
 
-/// How many scripts clients sent since [`reset`].
+/// The number of scripts that clients sent since [`reset`].
 pub fn scripts(server: &Server) -> u64 {
     let calls = calls(server);
     let sent = ["evalsha", "eval"].iter();

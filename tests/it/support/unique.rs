@@ -1,4 +1,4 @@
-//! Names for the things of one test.
+//! Unique names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,4 +1,4 @@
-//! Servers that know nothing of each other.
+//! Independent servers.
 
 use std::sync::LazyLock;
 
@@ -13,14 +13,14 @@ impl Independent {
         Self::start_with(Options::default, count)
     }
 
-    /// The five of this process, for tests that harm none of them.
+    /// The five shared servers of this process, for tests that harm none of them.
     pub fn shared() -> Shared<Self> {
         static SHARED: LazyLock<Independent> =
             LazyLock::new(|| Independent::start_with(|| Options::default().everlasting(), 5));
         Shared::of(&SHARED)
     }
 
-    /// Five others, of which the last two were killed.
+    /// Five further shared servers, of which the last two were killed.
     pub fn shared_with_two_dead() -> Shared<Self> {
         static SHARED: LazyLock<Independent> = LazyLock::new(|| {
             let five = Independent::start_with(|| Options::default().everlasting(), 5);
@@ -30,7 +30,7 @@ impl Independent {
         Shared::of(&SHARED)
     }
 
-    /// Five others, of which the last two hang.
+    /// Five further shared servers, of which the last two are paused.
     pub fn shared_with_two_paused() -> Shared<Self> {
         static SHARED: LazyLock<Independent> = LazyLock::new(|| {
             let five = Independent::start_with(|| Options::default().everlasting(), 5);
@@ -58,17 +58,17 @@ impl Independent {
         &self.servers[index]
     }
 
-    /// Its connections are cut, and new ones refused.
+    /// Cuts its connections, and refuses new ones.
     pub fn kill(&self, index: usize) {
         self.servers[index].kill();
     }
 
-    /// Without its data.
+    /// Starts it again without its data.
     pub fn start_again(&self, index: usize) {
         self.servers[index].start_again();
     }
 
-    /// It takes connections and bytes, and answers nothing.
+    /// It accepts connections and bytes, and replies nothing.
     pub fn pause(&self, index: usize) {
         self.servers[index].pause();
     }

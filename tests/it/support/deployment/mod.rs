@@ -1,7 +1,7 @@
-//! Deployments of many real servers, each with what an operator does to it.
+//! Deployments of several real servers, with the actions of an operator.
 //!
-//! All of their servers are private, on loopback, with their files in temporary directories, and
-//! end with the value, or with this process if that comes first.
+//! All servers are private, on loopback, with their files in temporary directories. They end with
+//! the value, or with this process if that is earlier.
 
 mod cluster;
 mod independent;
@@ -22,8 +22,9 @@ pub use {
 use super::server::{Fuse, Machine, Options, Port, Server};
 use super::timing::{SOON, eventually, eventually_some, millis};
 
-/// A replica gets a file and is online then. Of one that gets the data straight from memory, which
-/// is the default, the master says the same up to a second before it sends writes on.
+/// With these settings a replica gets a file and is then online. A replica that gets the data
+/// straight from memory, which is the default, is reported online up to a second before the master
+/// sends writes to it.
 const REPLICATION: [&str; 4] = [
     "--repl-diskless-sync",
     "no",

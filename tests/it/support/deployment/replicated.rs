@@ -1,4 +1,4 @@
-//! A master with replicas, and nobody who watches them.
+//! A master with replicas, without sentinels.
 
 use std::sync::LazyLock;
 
@@ -6,17 +6,17 @@ use super::replication::is_complete;
 use super::{Options, REPLICATION, Server, Shared, eventually};
 
 pub struct Replicated {
-    /// The master is the first.
+    /// The first is the master.
     servers: Vec<Server>,
 }
 
 impl Replicated {
-    /// With so many replicas, which are online when this returns.
+    /// Starts a master with this number of replicas, which are online when this returns.
     pub fn start(replicas: usize) -> Self {
         Self::start_with(Options::default, replicas)
     }
 
-    /// The one of this process, with one replica, for tests that harm neither.
+    /// The shared master of this process, with one replica, for tests that harm neither.
     pub fn shared() -> Shared<Self> {
         static SHARED: LazyLock<Replicated> =
             LazyLock::new(|| Replicated::start_with(|| Options::default().everlasting(), 1));
@@ -47,18 +47,18 @@ impl Replicated {
         self.master().url()
     }
 
-    /// It confirms nothing any more. The master counts it as connected until `repl-timeout`.
+    /// The replica confirms nothing. The master counts it as connected until `repl-timeout`.
     pub fn pause_replica(&self, index: usize) {
         self.replica(index).pause();
     }
 
-    /// Back and online when this returns.
+    /// The replica is online when this returns.
     pub fn resume_replica(&self, index: usize) {
         self.replica(index).resume();
         self.await_replicas();
     }
 
-    /// Waits until all replicas that are up have what the master has.
+    /// Waits until all replicas that are up have all writes of the master.
     pub fn await_replicas(&self) {
         eventually("the replicas to be online", || {
             is_complete(self.master(), &self.servers)

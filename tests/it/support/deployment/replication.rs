@@ -1,4 +1,4 @@
-//! What a server says of its replication.
+//! The replication state of a server.
 
 use super::Server;
 
@@ -6,7 +6,7 @@ use super::Server;
 pub struct Replication(String);
 
 impl Replication {
-    /// Of a server that is up and answers.
+    /// `None` if the server is not up or does not reply.
     pub fn of(server: &Server) -> Option<Self> {
         let info = redis::cmd("INFO").arg("replication").clone();
         let info = server.is_up().then(|| server.try_ask(&info))?;
@@ -17,12 +17,12 @@ impl Replication {
         self.field("role") == Some("master")
     }
 
-    /// As a master: the replicas that get every write from here on.
+    /// For a master: the number of replicas that get every write from now on.
     pub fn online(&self) -> usize {
         self.0.matches("state=online").count()
     }
 
-    /// As a replica: it gets every write of the server at this port from here on.
+    /// For a replica: whether it gets every write of the server at this port from now on.
     pub fn follows(&self, port: u16) -> bool {
         !self.is_master()
             && self.field("master_port") == Some(port.to_string().as_str())
@@ -35,7 +35,7 @@ impl Replication {
     }
 }
 
-/// Whether all servers that are up get the writes of this one, which is a master.
+/// Whether `master` is a master, and all other servers that are up get its writes.
 pub fn is_complete(master: &Server, servers: &[Server]) -> bool {
     let replicas = servers
         .iter()

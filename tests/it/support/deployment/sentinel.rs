@@ -1,4 +1,4 @@
-//! A master, two replicas, and three sentinels that replace the master when it is gone.
+//! A master, two replicas, and three sentinels that replace the master when it fails.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,19 +15,19 @@ const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 
-/// How long a master may be silent, in milliseconds before scaling.
+/// The time without a reply after which a master counts as down, in milliseconds before scaling.
 const DOWN_AFTER: u64 = 1_000;
 
-/// A failover that did not succeed is tried again after twice this time.
+/// Sentinels retry a failed failover after twice this time.
 const FAILOVER_TIMEOUT: u64 = 3_000;
 
-/// Periods of the sentinels' own, in milliseconds. With what they have by default, a failover is
-/// known to all of them after two seconds, and an old master that comes back is demoted after
-/// eight; a sentinel that was not scheduled for two seconds does nothing for thirty. A sentinel
-/// connects no sooner again than after a ping period: at the default of a second, that is, when
-/// the new master counts as silent already, and is replaced itself; the more so as it remembers
-/// for five ask periods that the others could not reach the old one. But while the master is away it asks
-/// replicas once a second whatever is set, and takes none that has not answered for five ping periods.
+/// Internal periods of the sentinels, in milliseconds. With the defaults, all sentinels know of a
+/// failover after two seconds, and demote a returning old master after eight; a sentinel that was
+/// not scheduled for two seconds does nothing for thirty. A sentinel reconnects at the earliest
+/// after one ping period. With the default of a second the new master would already count as down,
+/// and would itself be replaced, in particular because the sentinel remembers for five ask periods
+/// that the others could not reach the old one. While the master is down it queries replicas only
+/// once a second, and ignores replicas that have not replied for five ping periods.
 const PERIODS: [(&str, u64); 5] = [
     ("ask-period", 200),
     ("publish-period", 200),
@@ -42,17 +42,18 @@ pub struct SentinelDeployment {
 }
 
 impl SentinelDeployment {
-    /// All replicas are online, and all sentinels know each other, when this returns.
+    /// Starts a deployment. All replicas are online, and all sentinels know each other, when this
+    /// returns.
     pub fn start() -> Self {
         Self::start_with(Options::default, None)
     }
 
-    /// The servers of data have this password; the sentinels have none.
+    /// The servers with data have this password; the sentinels have none.
     pub fn start_with_password(password: &str) -> Self {
         Self::start_with(Options::default, Some(password))
     }
 
-    /// The one of this process, for tests that harm no server.
+    /// The shared deployment of this process, for tests that harm no server.
     pub fn shared() -> Shared<Self> {
         static SHARED: LazyLock<SentinelDeployment> = LazyLock::new(|| {
             SentinelDeployment::start_with(|| Options::default().everlasting(), None)
@@ -67,8 +68,8 @@ impl SentinelDeployment {
         let mut ports = ports.into_iter();
         let servers = (0..SERVERS).map(|index| server(options(), data, index, password));
         let mut servers: Vec<_> = servers.zip(&mut ports).map(at).collect();
-        // Who finds nobody to connect to looks again a second later: replicas after their master,
-        // sentinels after all.
+        // A process that cannot connect retries a second later. So replicas start after their
+        // master, and the sentinels last.
         let replicas = servers.split_off(1);
         let mut servers = Server::start_all(servers);
         servers.extend(Server::start_all(replicas));
@@ -95,39 +96,39 @@ impl SentinelDeployment {
         &self.sentinels
     }
 
-    /// The servers of data, whatever they are now.
+    /// The servers with data, whatever their current roles.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// By which the sentinels know the master.
+    /// The name of the master for the sentinels.
     pub fn master_name(&self) -> &'static str {
         MASTER_NAME
     }
 
-    /// Who it is now, as the first sentinel says that is up.
+    /// The current master according to the first sentinel that is up.
     pub fn master(&self) -> &Server {
         let mut sentinels = self.sentinels.iter().filter(|sentinel| sentinel.is_up());
         let sentinel = sentinels.next().expect("a sentinel");
         self.named_by(sentinel).expect("it names one of ours")
     }
 
-    /// As a crash. Gives the server that was the master.
+    /// Kills the master and returns that server.
     pub fn kill_master(&self) -> &Server {
         let master = self.master();
         master.kill();
         master
     }
 
-    /// It hangs until [`Server::resume`]. Gives the server that was the master.
+    /// Pauses the master until [`Server::resume`] and returns that server.
     pub fn pause_master(&self) -> &Server {
         let master = self.master();
         master.pause();
         master
     }
 
-    /// Waits until every sentinel names another master than the old one, and that is one. Gives
-    /// the new one.
+    /// Waits until every sentinel names another master than `old`, and that server is a master.
+    /// Returns the new master.
     pub fn await_new_master(&self, old: &Server) -> &Server {
         eventually_some("a new master", || {
             let master = self.named_by_all()?;
@@ -136,11 +137,11 @@ impl SentinelDeployment {
         })
     }
 
-    /// As an operator does it. Gives the new master; the old one follows it when this returns.
+    /// A manual failover. Returns the new master; the old one follows it when this returns.
     pub fn fail_over(&self) -> &Server {
         let old = self.master();
         let fail_over = sentinel_command(&["FAILOVER", MASTER_NAME]);
-        // Refused while the last one is not over, or a replica is not known well enough.
+        // Refused while the last failover is not over, or no replica is known well enough.
         eventually("a failover to begin", || {
             self.sentinels[0].try_ask::<()>(&fail_over).is_some()
         });
@@ -149,7 +150,7 @@ impl SentinelDeployment {
         new
     }
 
-    /// Starts what was killed and resumes what was paused. All servers follow one master when this
+    /// Starts killed servers and resumes paused ones. All servers follow one master when this
     /// returns.
     pub fn start_killed_again(&self) {
         for server in self.servers.iter().chain(&self.sentinels) {
@@ -158,8 +159,8 @@ impl SentinelDeployment {
         self.await_calm();
     }
 
-    /// Waits until all sentinels that are up name one master and agree that they could replace it,
-    /// and all other servers that are up follow it.
+    /// Waits until all sentinels that are up name one master and could replace it, and all other
+    /// servers that are up follow it.
     pub fn await_calm(&self) {
         eventually("sentinels that agree, and replicas that are online", || {
             let Some(master) = self.named_by_all() else {
@@ -170,7 +171,7 @@ impl SentinelDeployment {
         });
     }
 
-    /// Whether a sentinel hears the others, and knows all servers that are up to be in their place.
+    /// Whether a sentinel reaches the others, and knows the roles of all servers that are up.
     fn is_ready(&self, sentinel: &Server) -> bool {
         let mut others = 0;
         for command in ["REPLICAS", "SENTINELS"] {
@@ -208,7 +209,7 @@ fn at((options, port): (Options, Port)) -> Options {
     options.port(port)
 }
 
-/// A server of data as it begins: the first is the master.
+/// A server with data at the start: the first is the master.
 fn server(options: Options, ports: &[u16], index: usize, password: Option<&str>) -> Options {
     let mut options = options.arguments(&REPLICATION);
     if let Some(password) = password {
@@ -221,7 +222,8 @@ fn server(options: Options, ports: &[u16], index: usize, password: Option<&str>)
     options
 }
 
-/// What a sentinel would write down itself after some seconds: it knows everybody at once.
+/// The file that a sentinel would itself write after some seconds, so that it knows all others at
+/// once.
 fn configuration(
     servers: &[u16],
     sentinels: &[u16],

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use super::{Fuse, Machine};
 
-/// The use that one test makes of a deployment which serves all tests of this process. Such a
-/// test harms no server: it neither kills nor pauses one, nor calls for a failover.
+/// The use of a deployment that all tests of this process share, by one test. Such a test harms no
+/// server: it does not kill or pause one, and starts no failover.
 pub struct Shared<D: 'static> {
     deployment: &'static D,
     /// No test that measures times runs meanwhile.
     _machine: Machine,
-    /// No test takes for ever; the servers must not be killed for it, so this process is.
+    /// Ends this process if the test takes too long. The servers must not be killed for one test.
     _fuse: Fuse,
 }
 

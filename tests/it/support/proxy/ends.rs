@@ -1,4 +1,4 @@
-//! The two ends of a connection through the proxy, each closed in more than one way.
+//! The two ends of a connection through the proxy, and the ways to close them.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use socket2::SockRef;
 
-/// No write takes longer, whoever does not read.
+/// The longest write, if the peer does not read.
 const LONGEST_WRITE: Duration = Duration::from_secs(5);
 
-/// The way back to a client.
+/// The connection to a client.
 ///
-/// A reset leaves only when the last descriptor is closed. This one is taken and closed here; the
-/// reader's ends its read by the shutdown and is closed there.
+/// A reset is sent only when the last descriptor is closed. This one is taken and closed here. The
+/// shutdown ends the read of the reader, which then closes its own descriptor.
 #[derive(Debug)]
 pub(super) struct ClientEnd(Mutex<Option<TcpStream>>);
 
@@ -23,7 +23,7 @@ impl ClientEnd {
         Ok(Self(Mutex::new(Some(stream))))
     }
 
-    /// Nothing, if the client is gone: what it would have been told is of interest to nobody.
+    /// Does nothing if the client is gone.
     pub(super) fn write(&self, bytes: &[u8]) {
         let mut stream = self.0.lock();
         if stream.as_mut().is_some_and(|s| s.write_all(bytes).is_err()) {
@@ -42,13 +42,13 @@ impl ClientEnd {
     pub(super) fn reset(&self) {
         if let Some(stream) = self.0.lock().take() {
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-            // Sends nothing, and ends the read that keeps the other descriptor open.
+            // The shutdown sends nothing, and ends the read that keeps the other descriptor open.
             let _ = stream.shutdown(Shutdown::Read);
         }
     }
 }
 
-/// The way to the server.
+/// The connection to the server.
 #[derive(Debug)]
 pub(super) struct ServerEnd(TcpStream);
 
@@ -66,7 +66,7 @@ impl ServerEnd {
         (&self.0).write_all(bytes)
     }
 
-    /// Nothing more comes: the server answers what it has and closes.
+    /// No more requests: the server replies to what it has and closes.
     pub(super) fn finish(&self) {
         let _ = self.0.shutdown(Shutdown::Write);
     }

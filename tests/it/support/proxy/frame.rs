@@ -1,4 +1,4 @@
-//! Where one frame of the Redis protocol ends and the next one begins.
+//! The frames of the Redis protocol: where each one ends.
 
 /// Not the protocol of Redis.
 #[derive(Debug)]
@@ -6,10 +6,10 @@ pub(super) struct Foreign;
 
 type Framed<T> = Result<Option<T>, Foreign>;
 
-/// The first request of `bytes`: its length, and its words. `None`: not all of it is there yet.
+/// The length and the words of the first request in `bytes`. `None`: it is not complete.
 pub(super) fn request(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
     if bytes.first().is_some_and(|byte| *byte != b'*') {
-        // As typed by hand: one line.
+        // An inline command: one line.
         let Some((line, end)) = line(bytes, 0) else {
             return Ok(None);
         };
@@ -20,12 +20,12 @@ pub(super) fn request(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
     words(bytes)
 }
 
-/// The length of the first reply of `bytes`. `None`: not all of it is there yet.
+/// The length of the first reply in `bytes`. `None`: it is not complete.
 pub(super) fn reply(bytes: &[u8]) -> Framed<usize> {
     value(bytes, 0)
 }
 
-/// The channel and the payload, if this whole reply is a message to a subscriber.
+/// The channel and the payload, if this complete reply is a message to a subscriber.
 pub(super) fn message(reply: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (_, mut words) = words(reply).ok()??;
     let is_message = match words.first()?.as_slice() {
@@ -38,7 +38,7 @@ pub(super) fn message(reply: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     is_message.then_some((channel, payload))
 }
 
-/// An array of strings, and nothing else.
+/// An array that contains only strings.
 fn words(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
     let Some((head, mut at)) = line(bytes, 0) else {
         return Ok(None);
@@ -61,7 +61,7 @@ fn words(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
     Ok(Some((at, words)))
 }
 
-/// Where the value ends that begins at `at`.
+/// The end of the value that begins at `at`.
 fn value(bytes: &[u8], at: usize) -> Framed<usize> {
     let Some((head, mut end)) = line(bytes, at) else {
         return Ok(None);
@@ -87,14 +87,14 @@ fn value(bytes: &[u8], at: usize) -> Framed<usize> {
     Ok((end <= bytes.len()).then_some(end))
 }
 
-/// The line that begins at `at`, without its end, and where the next one begins.
+/// The line that begins at `at`, without its end, and the beginning of the next one.
 fn line(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let rest = bytes.get(at..)?;
     let length = rest.windows(2).position(|pair| pair == b"\r\n")?;
     Some((&rest[..length], at + length + 2))
 }
 
-/// What stands behind the first byte of a head.
+/// The number after the first byte of a header.
 fn number(head: &[u8]) -> Result<i64, Foreign> {
     let digits = head.get(1..).and_then(|digits| str::from_utf8(digits).ok());
     digits.and_then(|digits| digits.parse().ok()).ok_or(Foreign)

@@ -1,7 +1,8 @@
 //! The threads of one connection through the proxy.
 //!
-//! One reads and judges requests, one delivers them, one reads replies and passes them on. Reading
-//! goes on while a delivery waits, so that what a client has sent is not lost with the client.
+//! One thread reads requests and applies the rules, one delivers them, and one passes on the
+//! replies. Reading continues while a delivery waits, so that requests are not lost when the client
+//! disconnects.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,18 +19,18 @@ use super::ends::{ClientEnd, ServerEnd};
 use super::rules::{Fault, Request};
 use super::{Shared, frame};
 
-/// Both ends, and the replies that are to come, oldest first.
+/// Both ends, and the expected replies, oldest first.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) number: u64,
     pub(super) client: ClientEnd,
     pub(super) server: ServerEnd,
     expected: Mutex<VecDeque<Fault>>,
-    /// Messages may come, which are replies to nothing.
+    /// Messages may come, which are not replies.
     listens: AtomicBool,
 }
 
-/// A request on its way to the server.
+/// A request to be delivered to the server.
 pub(super) struct Order {
     bytes: Vec<u8>,
     replies: usize,
@@ -54,7 +55,7 @@ impl Link {
         from: TcpStream,
         orders: &Sender<Order>,
     ) {
-        // A rule that panics must not leave its client waiting.
+        // If a rule panics, its client must not wait.
         let _on_panic = CutOnPanic(Arc::clone(self));
         let mut buffer = Buffer::new(from);
         while buffer.fill().is_ok() {
@@ -90,7 +91,7 @@ impl Link {
         }
     }
 
-    /// Ends when nobody brings orders any more; the server's replies still come then.
+    /// Ends when no more orders can come. The server's replies still come then.
     pub(super) fn deliver(&self, orders: &Receiver<Order>, stop: &Receiver<Infallible>) {
         for order in orders {
             let go_on = match &order.fault {
@@ -107,7 +108,7 @@ impl Link {
             if !go_on {
                 return self.cut();
             }
-            // Before it is sent: the reply may be there at once.
+            // Before the request is sent, because the reply may come at once.
             let expected = std::iter::repeat_n(order.fault, order.replies);
             self.expected.lock().extend(expected);
             if self.server.write(&order.bytes).is_err() {
@@ -193,12 +194,12 @@ impl Drop for CutOnPanic {
     }
 }
 
-/// False if everything ends before.
+/// False if the proxy ends before.
 fn sleep(time: Duration, stop: &Receiver<Infallible>) -> bool {
     stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
 
-/// What has come and is not whole yet.
+/// The bytes that were received, whose last frame may be incomplete.
 struct Buffer {
     from: TcpStream,
     bytes: Vec<u8>,
@@ -216,7 +217,7 @@ impl Buffer {
         &self.bytes
     }
 
-    /// Waits for more; the error is why nothing more comes.
+    /// Waits for more bytes. The error says why no more come.
     fn fill(&mut self) -> Result<(), ErrorKind> {
         let mut chunk = [0; 16 * 1024];
         loop {

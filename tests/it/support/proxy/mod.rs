@@ -1,11 +1,11 @@
-//! A proxy between clients and one Redis server that does to them what networks do.
+//! A proxy between clients and one Redis server that causes network faults.
 //!
-//! It reads requests and replies of the Redis protocol, so that a fault meets the request that it
-//! is meant for, and knows `lua/*.lua` by name. It needs nothing else of these tests:
-//! `examples/fault_proxy.rs` includes it, and so can any other program.
+//! It parses requests and replies of the Redis protocol, so that a fault hits a chosen request, and
+//! knows `lua/*.lua` by name. It needs no other module of these tests: `examples/fault_proxy.rs`
+//! includes it, and any other program can.
 
 #![allow(dead_code, reason = "each program that includes it uses a part")]
-#![allow(unreachable_pub, reason = "what it offers, whoever includes it")]
+#![allow(unreachable_pub, reason = "a program may include it anywhere")]
 
 mod ends;
 mod frame;
@@ -30,17 +30,17 @@ use rules::Scripts;
 #[allow(unused_imports, reason = "each program that includes it uses a part")]
 pub use rules::{Fault, Gate, Request};
 
-/// The longest wait for the server to take a connection.
+/// The longest wait for a connection to the server.
 const CONNECT: Duration = Duration::from_secs(2);
 
 type OnRequest = Box<dyn FnMut(&Request) -> Fault + Send>;
 type OnMessage = Box<dyn FnMut(&[u8], &[u8]) -> bool + Send>;
 
-/// Stands between clients and one server. It and its connections end with the value.
+/// A proxy between clients and one server. It and its connections end with the value.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Gone, it ends every wait.
+    /// Dropping it ends every wait.
     stop: Option<Sender<Infallible>>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -57,7 +57,7 @@ struct Shared {
     stop: Receiver<Infallible>,
 }
 
-/// Its mutex protects: a connection that is made while the proxy ends is ended, too.
+/// The mutex ensures that a connection that is made while the proxy ends is closed, too.
 #[derive(Default)]
 struct Links {
     open: Vec<Weak<Link>>,
@@ -105,56 +105,56 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// New connections go to another server.
+    /// New connections go to another server from now on.
     pub fn retarget(&self, upstream: &str) {
         *self.shared.upstream.lock() = upstream.into();
     }
 
-    /// What becomes of each request from here on. The rule is called once for each request, in the
+    /// Sets the fault of each request from now on. The rule is called once for each request, in the
     /// order of arrival on its connection, and for one request at a time.
     pub fn on_request(&self, rule: impl FnMut(&Request) -> Fault + Send + 'static) {
         let before = std::mem::replace(&mut *self.shared.on_request.lock(), Box::new(rule));
         drop(before);
     }
 
-    /// Whether a message (its channel, its payload) is delivered to its subscriber.
+    /// Decides whether a message (its channel, its payload) is delivered to its subscriber.
     pub fn on_message(&self, rule: impl FnMut(&[u8], &[u8]) -> bool + Send + 'static) {
         let before = std::mem::replace(&mut *self.shared.on_message.lock(), Box::new(rule));
         drop(before);
     }
 
-    /// Everything passes from here on. What is held back stays so until its gate is opened.
+    /// Everything passes from now on. Requests at a gate stay there until the gate is opened.
     pub fn calm(&self) {
         self.on_request(|_| Fault::Pass);
         self.on_message(|_, _| true);
     }
 
-    /// A further script that requests are recognised by, beside those of `lua/`.
+    /// Adds a script by which requests are recognised, in addition to those of `lua/`.
     pub fn know(&self, script: &str, text: &str) {
         self.shared.scripts.add(script, text.as_bytes());
     }
 
-    /// FIN to the client on every connection that is open now.
+    /// Sends FIN to the client on every open connection.
     pub fn cut_all(&self) {
         self.each(|link| link.client.cut());
     }
 
-    /// RST to the client on every connection that is open now.
+    /// Sends RST to the client on every open connection.
     pub fn reset_all(&self) {
         self.each(|link| link.client.reset());
     }
 
-    /// Whether new connections are taken and cut at once.
+    /// Whether new connections are accepted and closed at once.
     pub fn refuse(&self, refuse: bool) {
         self.shared.refuse.store(refuse, Ordering::SeqCst);
     }
 
-    /// Requests that arrived since the start.
+    /// The number of requests since the start.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
-    /// Connections that were taken since the start.
+    /// The number of connections since the start.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -173,7 +173,7 @@ impl Drop for Proxy {
         self.shared.links.lock().over = true;
         drop(self.stop.take());
         if let Some(acceptor) = self.acceptor.take() {
-            // It looks around when somebody comes; one is enough, many would fill its queue.
+            // A new connection wakes the thread. One is enough, and many would fill its queue.
             let visit = || TcpStream::connect_timeout(&self.address, CONNECT);
             while !acceptor.is_finished() && visit().is_err() {
                 thread::sleep(Duration::from_millis(1));
@@ -183,7 +183,7 @@ impl Drop for Proxy {
         self.each(Link::cut);
         let next = || self.shared.links.lock().threads.pop();
         while let Some(thread) = next() {
-            // A rule that panicked has told so by now.
+            // A rule that panicked has already reported it.
             let _ = thread.join();
         }
     }
@@ -204,11 +204,11 @@ impl Shared {
                     }
                     let shared = Arc::clone(self);
                     self.keep(spawn("proxy-requests", move || {
-                        // A server that is not there is told by the end of the connection.
+                        // If the server cannot be reached, the connection is closed.
                         let _ = shared.connect(number, client);
                     }));
                 }
-                // Too many open files, for one: it may get better.
+                // For example too many open files, which may be temporary.
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }
         }

@@ -1,4 +1,4 @@
-//! What a rule sees, and what it can decide.
+//! What a rule gets, and what it can decide.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 /// A request of a client.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The number of its connection; the first one is 1.
+    /// The number of its connection, from 1 on.
     pub connection: u64,
     /// The command and its arguments.
     pub words: Vec<Vec<u8>>,
@@ -30,14 +30,14 @@ impl Request {
         }
     }
 
-    /// In upper case.
+    /// The command in upper case.
     pub fn command(&self) -> String {
         let command = self.words.first().map_or(&[][..], Vec::as_slice);
         String::from_utf8_lossy(command).to_uppercase()
     }
 
-    /// Whether it calls this script, by its source or by its hash: `"acquire"` is `lua/acquire.lua`.
-    /// Whether the server knows the hash is another question.
+    /// Whether it calls this script, by its source or by its hash: `"acquire"` is
+    /// `lua/acquire.lua`. The server may or may not know the hash.
     pub fn runs(&self, script: &str) -> bool {
         self.script() == Some(script)
     }
@@ -54,7 +54,7 @@ impl Request {
         )
     }
 
-    /// How many replies the server gives to it.
+    /// The number of replies to it.
     pub(super) fn replies(&self) -> usize {
         match self.command().as_str() {
             "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE"
@@ -64,45 +64,46 @@ impl Request {
     }
 }
 
-/// What becomes of one request and of its reply.
+/// The fault of one request and its reply.
 #[derive(Clone, Debug)]
 pub enum Fault {
     Pass,
-    /// It goes to the server so much later, and so do those behind it.
+    /// It is sent to the server this much later. Later requests wait, too.
     Delay(Duration),
-    /// It goes to the server this long after it came. Requests that came together go together.
+    /// It is sent to the server this long after it came. Requests that came together are sent
+    /// together.
     Latency(Duration),
-    /// The server does it, and the reply never arrives. The connection stays open.
+    /// The server executes it, and the reply is dropped. The connection stays open.
     SwallowReply,
-    /// The server does it, then the client's connection is reset.
+    /// The server executes it, then the client's connection is reset.
     ResetBeforeReply,
-    /// So many bytes of the reply, then RST.
+    /// This number of bytes of the reply, then RST.
     ResetInReply(usize),
-    /// So many bytes of the reply, then FIN.
+    /// This number of bytes of the reply, then FIN.
     CutInReply(usize),
-    /// The reply comes in pieces of so many bytes with a pause between two of them.
+    /// The reply comes in pieces of this size with a pause after each.
     SplitReply {
         every: usize,
         pause: Duration,
     },
-    /// The server does it, and the client gets this instead of the reply.
+    /// The server executes it, and the client gets this instead of the reply.
     ReplaceReply(&'static str),
-    /// Half of it goes to the server, then both sides are cut.
+    /// Half of it is sent to the server, then both sides are closed.
     HalfRequest,
-    /// It never reaches the server. The connection stays open.
+    /// It is not sent to the server. The connection stays open.
     SwallowRequest,
-    /// It goes to the server when the gate is opened, even if the client is gone by then. What
-    /// comes behind it on its connection waits, too.
+    /// It is sent to the server when the gate is opened, even if the client is gone by then. Later
+    /// requests on its connection wait, too.
     HoldBack(Gate),
 }
 
-/// Where requests wait until the test lets them go on.
+/// Where requests wait until the test lets them pass.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<GateState>);
 
 #[derive(Debug)]
 struct GateState {
-    /// Gone once the gate is open, which ends every wait for `opened`.
+    /// Dropped when the gate is opened, which ends every wait for `opened`.
     closed: Mutex<Option<Sender<Infallible>>>,
     opened: Receiver<Infallible>,
     held: AtomicUsize,
@@ -126,17 +127,17 @@ impl Gate {
         }))
     }
 
-    /// Lets all go on that wait and all that come.
+    /// Lets all waiting and later requests pass.
     pub fn open(&self) {
         self.0.closed.lock().take();
     }
 
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::SeqCst)
     }
 
-    /// How many requests went through the open gate and were answered by the server.
+    /// The number of requests that passed the open gate and were answered by the server.
     pub fn passed(&self) -> usize {
         self.0.passed.load(Ordering::SeqCst)
     }
@@ -145,7 +146,7 @@ impl Gate {
         self.0.held.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Waits until the gate is open; false if everything ends before.
+    /// Waits until the gate is open; false if the proxy ends before.
     pub(super) fn wait(&self, stop: &Receiver<Infallible>) -> bool {
         let open = select! {
             recv(self.0.opened) -> _ => true,

@@ -1,4 +1,4 @@
-//! No test takes for ever, even if the library does.
+//! A limit for the time of each test, even if the library hangs.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use super::process;
 use super::timing::LONGEST_TEST;
 
-/// Kills the server of a test that takes for ever: without it every call fails in its time, and so
-/// does the test.
+/// Kills the server of a test that takes too long. Then every call fails in time, and the test
+/// ends.
 pub struct Fuse {
-    /// Of the server as it runs now. Locked while a signal is sent, so that it reaches nobody else.
+    /// The process of the server. Locked while a signal is sent, so that no other process gets it.
     pid: Arc<Mutex<Option<u32>>>,
     _alive: Sender<()>,
 }
 
 impl Fuse {
-    /// Without a server at first it has only its second stage, which ends this process.
+    /// Without a server, only the second stage is left, which ends this process.
     pub fn of(pid: Option<u32>) -> Self {
         let (alive, ended) = bounded(0);
         let pid = Arc::new(Mutex::new(pid));
@@ -36,7 +36,7 @@ impl Fuse {
         Self { pid, _alive: alive }
     }
 
-    /// The server is another process now, or none.
+    /// The server now has another process, or none.
     pub fn guards(&self, pid: Option<u32>) {
         *self.pid.lock() = pid;
     }

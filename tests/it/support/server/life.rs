@@ -1,4 +1,4 @@
-//! One run of a server's process. A server that is restarted has several.
+//! One process of a server. A restarted server has another one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use redis_test::server::RedisServer;
 
 use super::{HOST, SOON, connect, millis, reaper};
 
-/// Variables of a process: name and value.
+/// Environment variables: name and value.
 pub type Environment = Vec<(&'static str, String)>;
 
-/// What all lives of a server begin with.
+/// What all processes of a server have in common.
 pub struct Birth {
     pub port: u16,
     pub url: String,
@@ -28,7 +28,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Starts a server, which answers when this returns; `None` if somebody else took the port.
+    /// Starts a server, which replies when this returns. `None` if another process took the port.
     pub fn start(birth: &Birth, more: &[&str]) -> Option<Self> {
         let redis = RedisServer::new_with_addr_tls_modules_and_spawner(
             ConnectionAddr::Tcp(HOST.into(), birth.port),
@@ -74,7 +74,7 @@ impl Life {
 
     /// Kills the process and waits for its end.
     pub fn end(&mut self) {
-        // Its number may be another's afterwards.
+        // Another process may get its id afterwards.
         if !std::mem::replace(&mut self.ended, true) {
             self.redis.stop();
             reaper::ended(self.pid());

@@ -1,4 +1,4 @@
-//! Who uses the machine: many tests at once, or one that measures its speed.
+//! Access to the machine: shared by many tests, or exclusive for one that measures times.
 
 use std::cell::Cell;
 
@@ -6,13 +6,13 @@ use parking_lot::{Condvar, Mutex};
 
 use super::SOON;
 
-/// Of this process.
+/// The users of the machine in this process.
 #[derive(Debug)]
 struct Use {
     sharers: u32,
-    /// One has it.
+    /// A test has exclusive access.
     alone: bool,
-    /// So many want it.
+    /// The number of tests that wait for exclusive access.
     waiting: u32,
 }
 
@@ -24,7 +24,7 @@ static USE: Mutex<Use> = Mutex::new(Use {
 static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
-    /// Its test has a server, or had one.
+    /// The test of this thread has or had a server.
     static IS_IN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -45,9 +45,9 @@ impl Machine {
             current.alone = true;
             return Self::Alone;
         }
-        // A test that begins lets one go before it that waits for the machine, which would wait for the
-        // end of all tests otherwise. A test that has a server goes on, and so does one that
-        // starts its servers on several threads, in the end.
+        // A test that begins waits for one test that wants exclusive access, which would otherwise
+        // wait for the end of all tests. A test that has a server does not wait, and a test that
+        // starts its servers on several threads waits only briefly.
         if !IS_IN.replace(true) {
             let taken = |current: &mut Use| current.alone || current.waiting > 0;
             CHANGED.wait_while_for(&mut current, taken, SOON.get());

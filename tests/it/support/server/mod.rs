@@ -1,5 +1,5 @@
-//! A private Redis for one test. It can hang, die and come back at its old address. It ends with
-//! its value, and tells its log if the test failed.
+//! A private Redis for one test. It can hang, die and restart at the same address. It ends with its
+//! value, and prints its log if the test failed.
 
 mod fuse;
 mod life;
@@ -39,7 +39,7 @@ enum State {
 
 pub struct Server {
     life: Mutex<Life>,
-    /// What its earlier lives logged.
+    /// The logs of its earlier processes.
     logged: Mutex<String>,
     birth: Birth,
     port: Port,
@@ -64,13 +64,13 @@ impl Server {
         url(self.password.as_deref(), &self.port)
     }
 
-    /// Where it speaks TLS, if it was [told to](Options::tls).
+    /// Its TLS address, if it was [started with TLS](Options::tls).
     pub fn tls_address(&self) -> String {
         let secured = self.secured.as_ref();
         secured.expect("a server with TLS").address()
     }
 
-    /// Many at once.
+    /// Starts several servers concurrently.
     pub fn start_all(options: Vec<Options>) -> Vec<Self> {
         let machine = Options::enter(&options);
         thread::scope(|scope| {
@@ -93,7 +93,7 @@ impl Server {
         self.directory().join("socket")
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -106,26 +106,26 @@ impl Server {
         format!("{HOST}:{}", self.port.number())
     }
 
-    /// A connection of the test's own, with time-outs. Sentinels cut all that a server has when they give it
-    /// another place, those that are being made among them.
+    /// The test's own connection, with timeouts. Sentinels cut all connections of a server,
+    /// including new ones, when they change its role; so this retries.
     pub fn connection(&self) -> Connection {
         eventually_some("the server to answer", || connect(&self.url()))
     }
 
-    /// One command of the test's own, of a server that may be busy with something else, or away.
+    /// Runs one command on the test's own connection. `None` if the server is busy or down.
     pub fn try_ask<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
         let mut connection = connect(&self.url())?;
         command.query(&mut connection).ok()
     }
 
-    /// One command of the test's own.
+    /// Runs one command on the test's own connection.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let answer = command.query(&mut self.connection());
         answer.unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
-    /// From here on the server hangs: it takes connections and bytes, and answers nothing.
+    /// From now on the server hangs: it accepts connections and bytes, and replies nothing.
     pub fn pause(&self) {
         *self.state.lock() = State::Paused;
         let pid = self.life.lock().pid();
@@ -153,21 +153,21 @@ impl Server {
         }
     }
 
-    /// As a crash: no warning, no last write. All its connections are cut, and new ones refused.
+    /// Kills it, without a last write. All its connections are cut, and new ones refused.
     pub fn kill(&self) {
         *self.state.lock() = State::Killed;
         self.fuse_guards(None);
         self.life.lock().end();
     }
 
-    /// Starts it where it was, after a [`kill`](Self::kill), with what it had written down: all of
-    /// it if it [keeps its data](Options::keeps_data), else nothing.
+    /// Starts it again after a [`kill`](Self::kill), with the data on its disk: all of it if it
+    /// [keeps its data](Options::keeps_data), otherwise none.
     pub fn start_again(&self) {
         self.start_again_with(&[]);
     }
 
-    /// As [`start_again`](Self::start_again), with more arguments. It answers when this returns,
-    /// but may still be loading.
+    /// Starts it [again](Self::start_again) with more arguments. It replies when this returns, but
+    /// may still be loading.
     pub fn start_again_with(&self, more: &[&str]) {
         let life = Life::start(&self.birth, more);
         let life = life.unwrap_or_else(|| panic!("{} does not start again", self.address()));
@@ -177,12 +177,12 @@ impl Server {
         self.logged.lock().push_str(&earlier.log());
     }
 
-    /// Dies, and comes back without its data.
+    /// Kills it, and starts it without its data.
     pub fn restart_empty(&self) {
         self.kill();
         for entry in std::fs::read_dir(self.directory()).expect("our own directory") {
             let path = entry.expect("our own directory").path();
-            // The socket is the server's to replace.
+            // The server replaces its socket itself.
             let _ = if path.is_dir() {
                 std::fs::remove_dir_all(path)
             } else {
@@ -192,7 +192,7 @@ impl Server {
         self.start_again();
     }
 
-    /// Dies, and comes back with [its data](Options::keeps_data).
+    /// Kills it, and starts it with [its data](Options::keeps_data).
     pub fn restart(&self) {
         self.kill();
         self.start_again();
@@ -214,7 +214,7 @@ impl Drop for Server {
         if thread::panicking() {
             eprintln!("log of {}:\n{}", self.address(), self.log());
         }
-        // Killed here, before another test may have the machine to itself.
+        // Killed here, before another test gets exclusive access to the machine.
         self.fuse_guards(None);
         self.life.get_mut().end();
     }

@@ -1,4 +1,4 @@
-//! How a server is started.
+//! The options of a server.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::port::Port;
 use super::secured::Secured;
 use super::{Identity, Server, State, url};
 
-/// The name of a sentinel's file, which it writes anew whenever it learns something.
+/// The name of a sentinel's file, which the sentinel rewrites when its knowledge changes.
 const CONFIGURATION: &str = "sentinel.conf";
 
 #[derive(Default)]
@@ -35,37 +35,38 @@ impl Options {
         self
     }
 
-    /// No other test's server runs beside this one, so that times can be measured.
+    /// No other test's server runs at the same time, so that times can be measured.
     pub fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// Whatever it has confirmed is there again after a restart.
+    /// All confirmed writes are there after a restart.
     pub fn keeps_data(mut self) -> Self {
         self.keeps_data = true;
         self
     }
 
-    /// With these variables in its environment.
+    /// With these environment variables.
     pub fn environment(mut self, variables: Environment) -> Self {
         self.environment = variables;
         self
     }
 
-    /// With one more port, on which it speaks TLS and shows this.
+    /// With an additional TLS port and this certificate.
     pub fn tls(mut self, identity: &Identity) -> Self {
         self.secured = Some(Secured::new(identity, false));
         self
     }
 
-    /// The same, and its clients must show a certificate of the trusted authority.
+    /// With an additional TLS port and this certificate. Clients must show a certificate of the
+    /// trusted authority.
     pub fn tls_for_known_clients(mut self, identity: &Identity) -> Self {
         self.secured = Some(Secured::new(identity, true));
         self
     }
 
-    /// It serves many tests: neither the time nor the end of one is its own.
+    /// It serves many tests, so it has no time limit and does not print its log.
     pub fn everlasting(mut self) -> Self {
         self.everlasting = true;
         self
@@ -78,19 +79,19 @@ impl Options {
         self
     }
 
-    /// A file that it finds in its directory when it starts.
+    /// A file that is in its directory when it starts.
     pub fn file(mut self, name: &'static str, text: String) -> Self {
         self.files.push((name, text));
         self
     }
 
-    /// Not a server of data, but a sentinel with this configuration.
+    /// A sentinel with this configuration instead of a server with data.
     pub fn sentinel(mut self, configuration: String) -> Self {
         self.sentinel = true;
         self.file(CONFIGURATION, configuration)
     }
 
-    /// At a port that somebody knows already.
+    /// At a port that other servers already know.
     pub fn port(mut self, port: Port) -> Self {
         self.port = Some(port);
         self
@@ -101,7 +102,7 @@ impl Options {
         self.start_in(machine)
     }
 
-    /// What servers that are started together have of the machine.
+    /// The access to the machine for servers that are started together.
     pub(super) fn enter(options: &[Self]) -> Option<Arc<Machine>> {
         let alone = options.iter().any(|one| one.alone);
         let everlasting = options.iter().all(|one| one.everlasting);
@@ -148,7 +149,7 @@ impl Options {
             if let Some(life) = Life::start(&birth, &[]) {
                 break (birth, life);
             }
-            assert!(!known, "somebody else is at {}", birth.port);
+            assert!(!known, "another process is at {}", birth.port);
             port = Port::reserve();
         };
         Server {

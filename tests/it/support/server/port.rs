@@ -1,8 +1,8 @@
-//! Ports that stay a server's own while it is away.
+//! Ports that remain reserved while their server is down.
 //!
-//! A server that is restarted needs its old port. So it must not be one of those that the system
-//! gives to outgoing connections, nor one that another test takes meanwhile: the port is below the
-//! system's range, and a locked file says to other processes that it is taken.
+//! A restarted server needs its old port. So the port must not be one that the system gives to
+//! outgoing connections, nor one that another test takes meanwhile: it is below the system's range,
+//! and a locked file tells other processes that it is taken.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,20 +15,20 @@ use super::HOST;
 
 const LOWEST: u16 = 12_000;
 
-/// What this process has used. A port is not used again, so that a message which names it belongs
-/// to one test.
+/// The ports that this process has used. A port is not used again, so that a message which names it
+/// belongs to one test.
 static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port that nobody else takes as long as the value lives.
+/// A port that no other test takes while the value lives.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Its lock ends with it, and with the process.
+    /// The lock ends with the file, and with the process.
     _reservation: File,
 }
 
 impl Port {
-    /// One that is free now.
+    /// A port that is free now.
     pub fn reserve() -> Self {
         let highest = first_of_the_system() - 1;
         loop {
@@ -45,7 +45,7 @@ impl Port {
         let path = std::env::temp_dir().join(format!("leasehold-test-port-{number}"));
         let reservation = File::create(path).ok()?;
         reservation.try_lock().ok()?;
-        // Somebody else's server may be there.
+        // A server of another program may listen there.
         TcpListener::bind((HOST, number)).ok()?;
         Some(Self {
             number,
@@ -58,14 +58,14 @@ impl Port {
     }
 }
 
-/// Where the ports of outgoing connections begin.
+/// The first port of outgoing connections.
 fn first_of_the_system() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let first = range.ok().and_then(|range| {
         let first = range.split_whitespace().next()?;
         first.parse().ok()
     });
-    // As most systems have it; a machine that begins lower leaves nothing below.
+    // The default of most systems. A machine with a lower one has no port below.
     first
         .filter(|first| *first > LOWEST + 1000)
         .unwrap_or(32_768)

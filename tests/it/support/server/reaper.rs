@@ -1,7 +1,7 @@
-//! No server outlives this process, however that ends.
+//! No server outlives this process, however it ends.
 //!
-//! A process that is killed runs no destructor, and one that exits none of its statics. So a child
-//! of its own reads a pipe which ends with this process, and does then what is left to do.
+//! A killed process runs no destructor, and statics have none. So a child process reads a pipe that
+//! closes with this process, and then ends the servers and removes their files.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Knows the servers that run, by process id, and the directories of all that ever did: one that was killed
-/// has kept its own for its next life.
+/// Knows the process ids of the running servers, and the directories of all servers: a killed
+/// server keeps its directory for a restart.
 const PROGRAM: &str = r#"
     /^runs/ { left[$2]; made[substr($0, length($1 $2) + 3)] }
     /^ended/ { delete left[$2] }
@@ -25,7 +25,7 @@ const PROGRAM: &str = r#"
 /// Locked while a line is written.
 static REAPER: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
     let mut reaper = Command::new("awk");
-    // Ctrl-C is for the tests; this comes after them.
+    // Ctrl-C is for the tests; the reaper ends after them.
     let reaper = reaper.arg(PROGRAM).stdin(Stdio::piped()).process_group(0);
     let reaper = reaper.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     Mutex::new(reaper.expect("awk is installed").stdin.expect("piped"))
@@ -44,6 +44,6 @@ pub fn ended(pid: u32) {
 }
 
 fn tell(line: &str) {
-    // One write for each line; without a reaper there is nothing to lose but its service.
+    // One write for each line. Without a reaper the tests still work, so errors are ignored.
     let _ = REAPER.lock().write_all(format!("{line}\n").as_bytes());
 }

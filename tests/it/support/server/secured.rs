@@ -1,4 +1,4 @@
-//! The port of a server that speaks TLS, beside the plain one that the test itself uses.
+//! The TLS port of a server, in addition to the plain port that the test itself uses.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use super::{HOST, Identity, TRUSTED};
 
 pub struct Secured {
     port: Port,
-    /// The server's certificate, its key, and whom it trusts.
+    /// The server's certificate, its key, and the authority that it trusts.
     files: TempDir,
     asks: bool,
 }

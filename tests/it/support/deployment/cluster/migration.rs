@@ -1,14 +1,14 @@
-//! A slot that moves from one primary to another, step by step.
+//! The move of a slot from one primary to another, step by step.
 
 use redis::Cmd;
 
 use super::{ClusterDeployment, HOST, SOON, Server, eventually};
 
-/// Keys of one request.
+/// The number of keys of one request.
 const BATCH: usize = 100;
 
-/// Begun: the old primary answers for the keys it still has and sends clients on with `ASK` for the
-/// others; the new one answers those who say `ASKING`.
+/// A move that has begun. The old primary serves the keys that it still has, and redirects requests
+/// for other keys with `ASK`. The new one serves requests after `ASKING`.
 #[must_use = "the slot moves when it is told to"]
 pub struct Migration<'c> {
     cluster: &'c ClusterDeployment,
@@ -31,7 +31,7 @@ impl<'c> Migration<'c> {
         migration
     }
 
-    /// All keys that are there, each at once: a key is never in two places, nor in none.
+    /// Moves all present keys, each atomically.
     pub fn move_keys(&self) {
         let mut keys = redis::cmd("CLUSTER");
         keys.arg("GETKEYSINSLOT").arg(self.slot).arg(BATCH);
@@ -42,17 +42,17 @@ impl<'c> Migration<'c> {
             }
             let mut migrate = redis::cmd("MIGRATE");
             migrate.arg(HOST).arg(self.to.port()).arg("").arg(0);
-            migrate.arg(u64::try_from(SOON.get().as_millis()).expect("not ages"));
+            migrate.arg(u64::try_from(SOON.get().as_millis()).expect("a short timeout"));
             migrate.arg("KEYS").arg(keys);
             self.from.ask::<()>(&migrate);
         }
     }
 
-    /// The new primary has the slot, and every node knows when this returns. Keys that were not
+    /// The new primary owns the slot, and every node knows it when this returns. Keys that were not
     /// moved are lost.
     pub fn end(self) {
         let has_it = self.set_slot("NODE", self.to);
-        // The new one first, or nobody has the slot for a moment. Replicas hear of it.
+        // The new primary first, so that the slot always has an owner. Replicas are informed by it.
         self.to.ask::<()>(&has_it);
         for primary in self.cluster.primaries() {
             primary.ask::<()>(&has_it);

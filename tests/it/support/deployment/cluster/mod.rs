@@ -18,10 +18,10 @@ use table::{Entry, Planned};
 const HOST: &str = "127.0.0.1";
 const SLOTS: [RangeInclusive<u16>; 3] = [0..=5460, 5461..=10922, 10923..=16383];
 
-/// How long a node may be silent, in milliseconds before scaling.
+/// The node timeout, in milliseconds before scaling.
 const NODE_TIMEOUT: u64 = 1_500;
 
-/// After so long Redis gives up a failover that was asked for by hand.
+/// The time after which Redis gives up a manual failover.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
 pub struct ClusterDeployment {
@@ -32,19 +32,21 @@ pub struct ClusterDeployment {
 }
 
 impl ClusterDeployment {
-    /// Every node says `cluster_state:ok` and every replica is online when this returns.
+    /// Starts a cluster. When this returns, every node reports `cluster_state:ok` and every replica
+    /// is online.
     ///
-    /// Slots whose primary is gone are refused, and the others served.
+    /// Slots without a primary are refused, and the others are served.
     pub fn start() -> Self {
         Self::start_with(Options::default, false)
     }
 
-    /// All slots are refused as long as one has no primary, as Redis does unless told otherwise.
+    /// Starts a cluster that refuses all slots while one has no primary, which is the default of
+    /// Redis.
     pub fn start_with_full_coverage() -> Self {
         Self::start_with(Options::default, true)
     }
 
-    /// The one of this process, for tests that harm no server and move no slot.
+    /// The shared cluster of this process, for tests that harm no server and move no slot.
     pub fn shared() -> Shared<Self> {
         static SHARED: LazyLock<ClusterDeployment> = LazyLock::new(|| {
             ClusterDeployment::start_with(|| Options::default().everlasting(), false)
@@ -52,9 +54,9 @@ impl ClusterDeployment {
         Shared::of(&SHARED)
     }
 
-    /// A primary that starts refuses everything for two seconds. A replica does not, also if it is
-    /// promoted. So the nodes start as after a failover of every shard: those that shall be primaries
-    /// believe they are the replicas and take over, and then the others start, who know it so.
+    /// A primary refuses everything for two seconds after its start. A replica does not, even if it
+    /// is promoted. So the future primaries start as replicas and take over, and then their
+    /// replicas start.
     fn start_with(options: fn() -> Options, full_coverage: bool) -> Self {
         let ports = || (0..2 * SLOTS.len()).map(|_| Port::reserve());
         let (ports, buses): (Vec<_>, Vec<_>) = (ports().collect(), ports().collect());
@@ -74,15 +76,16 @@ impl ClusterDeployment {
             .collect();
         let later = starts.split_off(SLOTS.len());
         let mut nodes = Server::start_all(starts);
-        // On a machine that stands still meanwhile it misses the primaries, which are not there yet, and
-        // serves a little later.
+        // On a stalled machine a node notices that the primaries are missing, and serves a little
+        // later.
         for node in &nodes {
             let decided = || is_ok(node) || misses_primaries(node);
             eventually("a node to find itself a replica", decided);
         }
-        // One epoch for each. Two that take the same one settle that later, in the midst of a test: the one
-        // that takes a newer one claims all slots with it that it had when it said so, and one that has
-        // moved to another primary meanwhile is lost there, with its keys.
+        // Each primary gets its own epoch. Otherwise two primaries would resolve the collision
+        // later, during a test: the one that takes a newer epoch claims all slots that it had at
+        // that time, and a slot that has moved to another primary meanwhile is lost there, with its
+        // keys.
         let mut newest = 0;
         for node in &nodes {
             eventually("a node to hear of the epoch before", || {
@@ -102,7 +105,7 @@ impl ClusterDeployment {
         cluster
     }
 
-    /// Of all nodes.
+    /// The URLs of all nodes.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
     }
@@ -111,14 +114,14 @@ impl ClusterDeployment {
         &self.nodes
     }
 
-    /// The slot of a key, with regard to `{..}`.
+    /// The slot of a key. Considers `{..}`.
     pub fn slot_of(&self, key: &str) -> u16 {
         let mut up = self.nodes.iter().filter(|node| node.is_up());
         let node = up.next().expect("a node");
         node.ask(&cluster(&["KEYSLOT", key]))
     }
 
-    /// Which of the [primaries](Self::primaries) has each key, as long as no slot has moved.
+    /// The index of the [primary](Self::primaries) for each key, as long as no slot has moved.
     pub fn shards_of(&self, keys: &[String]) -> Vec<usize> {
         let mut slots = redis::pipe();
         for key in keys {
@@ -129,16 +132,16 @@ impl ClusterDeployment {
         let slots: Vec<u16> = slots.query(&mut node).expect("the node answers");
         let shard = |slot| SLOTS.iter().position(|slots| slots.contains(&slot));
         let shards: Option<_> = slots.into_iter().map(shard).collect();
-        shards.expect("every slot is somebody's")
+        shards.expect("every slot has a primary")
     }
 
-    /// As all nodes say that are up; this waits until they agree. One that was killed remains the
-    /// primary until another takes its place.
+    /// The primary of a slot. Waits until all nodes that are up agree. A killed primary remains
+    /// until another takes its place.
     pub fn primary_of(&self, slot: u16) -> &Server {
-        eventually_some("nodes that agree", || self.agreed_primary(slot))
+        eventually_some("the nodes to agree", || self.agreed_primary(slot))
     }
 
-    /// Of the primary of a slot.
+    /// The replica of the primary of a slot.
     pub fn replica_of(&self, slot: u16) -> &Server {
         let primary = self.id(self.primary_of(slot));
         eventually_some("a replica", || {
@@ -149,7 +152,7 @@ impl ClusterDeployment {
         })
     }
 
-    /// All primaries that are up, as the nodes say together.
+    /// All primaries that are up, as the nodes agree.
     pub fn primaries(&self) -> Vec<&Server> {
         let ours = SLOTS.map(|slots| self.primary_of(*slots.start()));
         ours.into_iter().filter(|node| node.is_up()).collect()
@@ -163,22 +166,22 @@ impl ClusterDeployment {
         other.expect("another primary that is up")
     }
 
-    /// As a crash. Gives the node.
+    /// Kills the primary of a slot and returns the node.
     pub fn kill_primary(&self, slot: u16) -> &Server {
         let primary = self.primary_of(slot);
         primary.kill();
         primary
     }
 
-    /// It hangs until [`Server::resume`]. Gives the node.
+    /// Pauses the primary of a slot until [`Server::resume`] and returns the node.
     pub fn pause_primary(&self, slot: u16) -> &Server {
         let primary = self.primary_of(slot);
         primary.pause();
         primary
     }
 
-    /// Waits until all nodes that are up have a primary for the slot that is up, and serve it. Gives
-    /// that one.
+    /// Waits until all nodes that are up agree on a new primary for the slot, and serve it. Returns
+    /// the new primary.
     pub fn await_failover(&self, slot: u16) -> &Server {
         eventually_some("a failover", || {
             let primary = self.agreed_primary(slot)?;
@@ -189,20 +192,21 @@ impl ClusterDeployment {
 
     /// Waits until all nodes that are up know that the primary of a slot has failed.
     pub fn await_lost(&self, slot: u16) {
-        eventually("the nodes to know of a loss", || {
+        eventually("the nodes to notice the failure", || {
             let tables = self.tables().unwrap_or_default();
             let lost = |entry: &Entry| entry.owns(slot) && entry.failed;
             !tables.is_empty() && tables.iter().all(|table| table.iter().any(lost))
         });
     }
 
-    /// As an operator does it: the replica takes the place of its primary, without a loss. Gives the
-    /// new primary; the old one is its replica when this returns.
+    /// A manual failover: the replica replaces its primary without loss. Returns the new primary;
+    /// the old one is its replica when this returns.
     pub fn fail_over(&self, slot: u16) -> &Server {
         let replica = self.replica_of(slot);
         let mut asked: Option<Instant> = None;
         eventually("the replica to be the primary", || {
-            // Who won an election lately may not stand again for longer than Redis waits for it to win this one.
+            // A node that won an election recently may not stand again for longer than Redis waits
+            // for a manual failover.
             if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
                 asked = Some(Instant::now());
                 let _: Option<()> = replica.try_ask(&cluster(&["FAILOVER"]));
@@ -214,13 +218,13 @@ impl ClusterDeployment {
         replica
     }
 
-    /// The first step of a slot's move to another primary.
+    /// Begins to move a slot to another primary.
     pub fn begin_migration<'c>(&'c self, slot: u16, to: &'c Server) -> Migration<'c> {
         Migration::begin(self, slot, to)
     }
 
-    /// Starts what was killed and resumes what was paused. All is well when this returns, though
-    /// primaries and replicas may have changed places.
+    /// Starts killed nodes and resumes paused ones. The cluster is healthy when this returns,
+    /// though primaries and replicas may have changed roles.
     pub fn start_killed_again(&self) {
         for node in &self.nodes {
             node.bring_back();
@@ -228,9 +232,9 @@ impl ClusterDeployment {
         self.await_calm();
     }
 
-    /// Waits until all nodes that are up say the same and serve their slots, and all replicas are online.
+    /// Waits until all nodes that are up agree and serve their slots, and all replicas are online.
     pub fn await_calm(&self) {
-        eventually("a cluster in which all is well", || {
+        eventually("a healthy cluster", || {
             let Some(tables) = self.tables() else {
                 return false;
             };
@@ -238,7 +242,8 @@ impl ClusterDeployment {
                 && tables.iter().all(|table| self.is_well(table))
                 && self.nodes.iter().filter(|node| node.is_up()).all(is_ok)
         });
-        // Only now: a node that comes back would refuse all while it does not know the others.
+        // Only now: a node that comes back would refuse all slots while it does not know the
+        // others.
         let coverage = if self.full_coverage { "yes" } else { "no" };
         for node in self.nodes.iter().filter(|node| node.is_up()) {
             let mut set = redis::cmd("CONFIG");
@@ -247,7 +252,8 @@ impl ClusterDeployment {
         }
     }
 
-    /// Whether every replica of a table follows its primary, and all who are up are heard.
+    /// Whether every replica in a table follows its primary, and all nodes that are up are
+    /// reachable.
     fn is_well(&self, table: &[Entry]) -> bool {
         table.iter().all(|entry| {
             let Some(node) = self.node(entry).filter(|node| node.is_up()) else {
@@ -271,7 +277,7 @@ impl ClusterDeployment {
         })
     }
 
-    /// What each node believes that is up; nothing if one of them does not say.
+    /// The table of each node that is up; `None` if one of them does not reply.
     fn tables(&self) -> Option<Vec<Vec<Entry>>> {
         let up = self.nodes.iter().filter(|node| node.is_up());
         up.map(table::seen_by).collect()
@@ -301,7 +307,7 @@ impl ClusterDeployment {
     }
 }
 
-/// A node to be, with a name that no other cluster knows.
+/// The configuration of a node, with an id that no other cluster uses.
 fn plan((port, bus): (&Port, &Port)) -> Planned {
     Planned {
         id: std::iter::repeat_with(|| format!("{:08x}", fastrand::u32(..)))
@@ -323,7 +329,7 @@ fn node(options: Options, bus: u16) -> Options {
         &timeout,
         "--cluster-require-full-coverage",
         "no",
-        // A replica takes over however long it heard nothing, and stays with its primary.
+        // A replica takes over however long it had no contact, and stays with its primary.
         "--cluster-replica-validity-factor",
         "0",
         "--cluster-allow-replica-migration",
@@ -331,7 +337,7 @@ fn node(options: Options, bus: u16) -> Options {
     ])
 }
 
-/// A number that the node has for the state of the cluster, or for its own.
+/// An epoch of the cluster, or of the node itself, as the node reports it.
 fn epoch(node: &Server, which: &str) -> u64 {
     let info: String = node.ask(&cluster(&["INFO"]));
     let line = |line: &str| {

@@ -1,4 +1,4 @@
-//! What a node of a cluster believes of all nodes: `CLUSTER NODES`, and the file of the same form.
+//! A node's table of all nodes: `CLUSTER NODES`, and the file in the same format.
 
 use std::ops::RangeInclusive;
 
@@ -8,11 +8,11 @@ use super::{HOST, Server};
 pub struct Entry {
     pub port: u16,
     pub id: String,
-    /// Of a replica: its primary.
+    /// For a replica: its primary.
     pub primary: Option<String>,
-    /// This node hears nothing of it.
+    /// The link of this node to that one is down.
     pub suspected: bool,
-    /// As the nodes say together.
+    /// The nodes agree that it has failed.
     pub failed: bool,
     pub slots: Vec<(u16, u16)>,
 }
@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// As a node sees it that is up and answers.
+/// The table of a node; `None` if it is not up or does not reply.
 pub fn seen_by(node: &Server) -> Option<Vec<Entry>> {
     let nodes = redis::cmd("CLUSTER").arg("NODES").clone();
     let text: String = node.is_up().then(|| node.try_ask(&nodes))??;
@@ -33,13 +33,13 @@ pub fn seen_by(node: &Server) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-/// `<id> <host>:<port>@<bus port>[,<more>] <flags> <primary> <ping> <pong> <epoch> <link> <slots>..`
+/// `<id> <host>:<port>@<bus port>[,<more>] <flags> <primary> <ping> <pong> <epoch> <link> <slot>..`
 fn parse(line: &str) -> Option<Entry> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let address = fields.get(1)?.split('@').next()?;
     let flags = fields.get(2)?;
     let primary = *fields.get(3)?;
-    // A slot that moves is told as well, in brackets.
+    // A moving slot is listed as well, in brackets.
     let slots = fields.iter().skip(8).filter(|slot| !slot.starts_with('['));
     let range = |text: &&str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -55,7 +55,7 @@ fn parse(line: &str) -> Option<Entry> {
     })
 }
 
-/// What is known of a node before it starts.
+/// The configuration of a node before it starts.
 pub struct Planned {
     pub id: String,
     pub port: u16,
