@@ -1,4 +1,4 @@
-//! Several locks as one: all of them or none, whatever happens on the way.
+//! Multi-locks: several locks are acquired as one, all of them or none.
 
 mod cluster;
 mod exits;
@@ -17,7 +17,7 @@ use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
-/// A hold that plays no part: it lasts longer than a test.
+/// Longer than a test.
 fn long() -> Lease {
     Lease::fixed(SOON.get() * 6)
 }
@@ -26,7 +26,7 @@ fn is_held(server: &Server, key: &str) -> bool {
     server.ask(redis::cmd("EXISTS").arg(key))
 }
 
-/// What Redis leaves of the leases, at one moment.
+/// The remaining leases in Redis, read in one step.
 fn leases(server: &Server, keys: &[&str]) -> Vec<Duration> {
     let mut pipe = redis::pipe();
     pipe.atomic();
@@ -49,7 +49,7 @@ fn it_is_had_when_all_of_it_is() {
         obstacle.lock_with(long()).unwrap();
         for wait in [Duration::ZERO, A_WHILE.get()] {
             assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
-            assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "{taken} alone");
+            assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "only {taken}");
         }
         assert!(lock.is_locked().unwrap() && lock.hold_count() == 0);
         obstacle.unlock().unwrap();
@@ -63,7 +63,7 @@ fn it_is_had_when_all_of_it_is() {
     }
 }
 
-/// The time that the first lock takes is not there for the second.
+/// The time that the first lock takes reduces the wait for the second.
 #[test]
 fn there_is_one_deadline_for_all() {
     let server = Server::start();
@@ -103,7 +103,7 @@ fn the_loss_of_any_part_is_told() {
     }
 }
 
-/// Whoever waits for the last can lose the first meanwhile.
+/// A client that waits for the last lock can lose the first one meanwhile.
 #[test]
 #[ignore = "soak"]
 fn a_part_that_is_taken_by_somebody_else_meanwhile_is_taken_anew() {
@@ -123,7 +123,7 @@ fn a_part_that_is_taken_by_somebody_else_meanwhile_is_taken_anew() {
         first.lock_with(long()).unwrap();
         throughout(A_WHILE.get() * 2, "it waits", || !waiter.is_finished());
         last.unlock().unwrap();
-        throughout(LEASE.get(), "the first is ours", || {
+        throughout(LEASE.get(), "the first is held again", || {
             first.is_held_by_current_thread() && !waiter.is_finished()
         });
         first.unlock().unwrap();
@@ -152,11 +152,11 @@ fn a_fixed_lease_is_whole_for_every_part() {
         guard.unlock().unwrap();
         assert!(matches!(obstacle.unlock(), Err(Error::Lost { .. })));
     }
-    // It was given back in time instead.
+    // The first part was released in time instead.
     assert_eq!(ours.stats().lost, 0, "a lease that ran out in the waiting");
 }
 
-/// Counts are those of the parts, whoever raised them.
+/// The counts are those of the parts, whichever lock acquired them.
 #[test]
 fn levels_are_those_of_the_parts() {
     let server = Server::start();
@@ -217,7 +217,7 @@ fn names_that_make_no_lock_are_refused_by_the_first_call() {
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
-/// Whoever asks is told when the last of it will be free.
+/// The result is the time until the last of the locks is free.
 #[test]
 fn what_is_left_of_the_longest_lease_is_told() {
     let server = Server::start();
@@ -234,7 +234,7 @@ fn what_is_left_of_the_longest_lease_is_told() {
     assert!(left <= long && left > long - millis(5000), "{left:?}");
 }
 
-/// All or none: what is without a guard stays as long as a guard has another part.
+/// Nothing is unlocked if a part has no level without a guard.
 #[test]
 fn an_unlock_gives_nothing_back_while_a_part_is_held_by_a_guard_only() {
     let server = Server::start();

@@ -23,10 +23,10 @@ use crate::support::{builder, client};
 const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
 
-/// What one command may take where servers hang.
+/// The command timeout of clients for servers that hang.
 const COMMAND: u64 = 300;
 
-/// Servers that know nothing of each other.
+/// Independent servers.
 struct Servers(Vec<Server>);
 
 impl Servers {
@@ -39,23 +39,23 @@ impl Servers {
         self.0.iter().map(|server| client(&server.url())).collect()
     }
 
-    /// Of a client of its own, as another process would have it.
+    /// The lock for new clients, as another process would have it.
     fn lock(&self) -> RedLock {
         RedLock::new(&self.clients(), NAME)
     }
 
-    /// With a short command time-out.
-    fn impatient_clients(&self) -> Vec<LockClient> {
-        let impatient = |server: &Server| builder(&server.url()).command_timeout(millis(COMMAND));
-        let clients = self.0.iter().map(|server| impatient(server).build());
+    /// With a short command timeout.
+    fn clients_with_short_timeout(&self) -> Vec<LockClient> {
+        let short = |server: &Server| builder(&server.url()).command_timeout(millis(COMMAND));
+        let clients = self.0.iter().map(|server| short(server).build());
         clients.collect::<Result<_, _>>().unwrap()
     }
 
-    fn impatient_lock(&self) -> RedLock {
-        RedLock::new(&self.impatient_clients(), NAME)
+    fn lock_with_short_timeout(&self) -> RedLock {
+        RedLock::new(&self.clients_with_short_timeout(), NAME)
     }
 
-    /// How often the lock is held on each of them.
+    /// The hold count on each of the servers.
     fn counts(&self) -> Vec<u32> {
         self.counts_of(NAME)
     }
@@ -78,7 +78,7 @@ impl Servers {
         }
     }
 
-    /// Somebody else holds the lock there.
+    /// Another owner holds the lock on these servers.
     fn occupy(&self, servers: std::ops::Range<usize>) {
         for server in &self.0[servers] {
             server.ask::<()>(redis::cmd("HSET").arg(NAME).arg(STRANGER).arg(1));
@@ -88,8 +88,8 @@ impl Servers {
     }
 }
 
-/// A hold that all of these have, also those that a busy machine makes answer late. What is seen on a server does
-/// not tell: what was granted there too late is no part of the hold, and is about to be given back.
+/// Acquires the lock on all servers, also if some reply late on a busy machine. The keys do not
+/// show whether all servers belong to the hold: what was granted too late is about to be released.
 fn take_all(clients: &[LockClient], lease: Lease) -> LockGuard {
     let lock = RedLock::new(clients, NAME);
     eventually_some("all of them to have it", || {
@@ -99,7 +99,7 @@ fn take_all(clients: &[LockClient], lease: Lease) -> LockGuard {
     })
 }
 
-/// How many were called there.
+/// The number of scripts that were called there.
 fn scripts(server: &Server) -> u64 {
     let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
     let line = |line: &str| {
@@ -120,18 +120,18 @@ fn a_majority_is_enough_and_less_is_nothing() {
         lock.lock().unwrap();
         assert!(lock.is_locked().unwrap() && lock.is_held_by_current_thread());
         lock.unlock().unwrap();
-        assert_eq!(servers.held(), minority, "what was others' stays theirs");
+        assert_eq!(
+            servers.held(),
+            minority,
+            "the locks of the other owner stay"
+        );
 
         servers.occupy(minority..minority + 1);
         assert!(lock.is_locked().unwrap());
         assert!(lock.remaining_lease().unwrap() > Some(SOON.get()));
         for wait in [Duration::ZERO, A_WHILE.get()] {
             assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
-            assert_eq!(
-                servers.held(),
-                minority + 1,
-                "what was granted is given back"
-            );
+            assert_eq!(servers.held(), minority + 1, "what was granted is released");
         }
         assert_eq!(lock.hold_count(), 0);
         assert!(matches!(lock.unlock(), Err(Error::NotHeld { lock }) if lock == NAME));
@@ -186,7 +186,7 @@ fn servers_that_make_no_majority_are_refused_by_the_first_call() {
     assert_eq!(servers.held(), 0);
 }
 
-/// One that is refused at all servers is told so, and one that is refused at a few is not stopped.
+/// If all servers refuse, the call fails with their error. If a few refuse, the call succeeds.
 #[test]
 fn a_key_of_another_type_counts_as_a_refusal() {
     let servers = Servers::start(3);
@@ -203,13 +203,13 @@ fn a_key_of_another_type_counts_as_a_refusal() {
     assert!(!left);
 }
 
-/// A server of which nobody knows whether it is there costs nothing but its vote.
+/// A server that never replied only lacks its vote.
 #[test]
 fn a_server_that_never_was_is_none_of_the_majority() {
     let servers = Servers::start(2);
-    let nobodys = Port::reserve();
+    let closed = Port::reserve();
     let mut clients = servers.clients();
-    clients.push(client(&format!("redis://127.0.0.1:{}", nobodys.number())));
+    clients.push(client(&format!("redis://127.0.0.1:{}", closed.number())));
     let lock = RedLock::new(&clients, NAME);
     for _ in 0..3 {
         lock.lock().unwrap();

@@ -1,4 +1,4 @@
-//! `min_replicas`: a lock is taken when so many replicas have it, and given back when too few say so.
+//! `min_replicas`: a lock is granted when enough replicas confirm it, and released otherwise.
 
 mod lost_words;
 
@@ -13,16 +13,16 @@ use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
 use crate::support::{builder, client, elsewhere};
 
-/// For one command.
+/// The command timeout.
 const TIMEOUT: u64 = 600;
 
-/// For the replicas.
+/// The timeout for the replicas.
 const REPLICATION: u64 = 200;
 
-/// Longer than any test: what is not given back stays.
+/// Longer than any test: what is not released stays.
 const LEASE: u64 = 60_000;
 
-fn wanting(replicas: u32, url: &str) -> LockClientBuilder {
+fn requiring(replicas: u32, url: &str) -> LockClientBuilder {
     let builder = builder(url).watchdog_lease(millis(LEASE));
     let builder = builder.command_timeout(millis(TIMEOUT));
     builder.min_replicas(replicas, millis(REPLICATION))
@@ -32,7 +32,7 @@ fn has(server: &Server, key: &str) -> bool {
     server.ask(redis::cmd("EXISTS").arg(key))
 }
 
-/// The replicas that confirmed, of so many; after a look at what the error says.
+/// The number of replicas that confirmed, according to the error, whose text is checked.
 #[track_caller]
 fn confirmed<T: std::fmt::Debug>(result: leasehold::Result<T>, of: u32, master: &Server) -> u32 {
     let error = result.expect_err("too few confirm it");
@@ -57,7 +57,7 @@ fn confirmed<T: std::fmt::Debug>(result: leasehold::Result<T>, of: u32, master: 
 #[test]
 fn a_lock_that_is_granted_is_on_the_replica() {
     let deployment = Replicated::start(1);
-    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let client = client.command_timeout(SOON.get()).build().unwrap();
     for round in 0..20 {
         let lock = client.reentrant_lock(&format!("lock {round}"));
@@ -71,7 +71,7 @@ fn a_lock_that_is_granted_is_on_the_replica() {
 #[test]
 fn a_pair_is_three_commands_and_a_nested_one_is_two() {
     let deployment = Replicated::start(1);
-    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let lock = client.build().unwrap().reentrant_lock("lock");
     let warm = lock.acquire().unwrap();
     lock.acquire().unwrap().unlock().unwrap();
@@ -100,7 +100,7 @@ fn with_a_replica_that_hangs_every_call_says_so_in_its_time() {
 }
 
 fn too_few(master: &Server) {
-    let client = wanting(1, &master.url()).build().unwrap();
+    let client = requiring(1, &master.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
     let wait = millis(700);
     let once = || lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop);
@@ -128,18 +128,18 @@ fn too_few(master: &Server) {
         before = unreplicated;
     }
     assert!(lock.hold_count() == 0 && client.stats().acquisitions == 0);
-    // Not a dead end: the same thread has it where fewer will do.
+    // The client still works: the same thread gets the lock if fewer replicas are required.
     let modest = crate::support::client(&master.url());
     let guard = modest.reentrant_lock("lock").acquire().unwrap();
     guard.unlock().unwrap();
 }
 
-/// All wait through the same silence, and none waits longer than that.
+/// All threads wait for the same missing reply, and none waits longer.
 #[test]
 #[ignore = "soak"]
 fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
     let server = Server::start();
-    let client = wanting(1, &server.url()).build().unwrap();
+    let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -153,11 +153,11 @@ fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
     assert!(!has(&server, "lock"));
 }
 
-/// However short the time for the replicas: each attempt is followed by a pause.
+/// However short the timeout for the replicas is, each attempt is followed by a pause.
 #[test]
 fn a_short_time_for_replicas_is_no_storm_of_commands() {
     let server = Server::start();
-    let client = wanting(1, &server.url()).min_replicas(1, millis(1));
+    let client = requiring(1, &server.url()).min_replicas(1, millis(1));
     let client = client.build().unwrap();
     let lock = client.reentrant_lock("lock");
     confirmed(lock.try_lock(millis(2_000), Lease::RENEWED), 1, &server);
@@ -168,7 +168,7 @@ fn a_short_time_for_replicas_is_no_storm_of_commands() {
 #[test]
 fn a_replica_that_goes_on_in_time_is_enough() {
     let deployment = Replicated::start(1);
-    let client = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
     let lock = client.reentrant_lock("lock");
     let calls = [
@@ -202,11 +202,11 @@ fn a_replica_that_goes_on_in_time_is_enough() {
 fn of_two_replicas_one_may_hang_if_one_will_do() {
     let deployment = Replicated::start(2);
     deployment.pause_replica(1);
-    let one = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let one = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let one = one.build().unwrap().reentrant_lock("lock");
     one.acquire().unwrap().unlock().unwrap();
-    // Long enough for the other one's word on a busy machine.
-    let two = wanting(2, &deployment.url()).min_replicas(2, millis(1_500));
+    // Long enough for the confirmation of the other one on a busy machine.
+    let two = requiring(2, &deployment.url()).min_replicas(2, millis(1_500));
     let two = two.command_timeout(SOON.get()).build().unwrap();
     let two = two.reentrant_lock("lock");
     let result = two.try_lock(Duration::ZERO, Lease::RENEWED);
@@ -217,13 +217,13 @@ fn of_two_replicas_one_may_hang_if_one_will_do() {
     two.unlock().unwrap();
 }
 
-/// Of this client and of another, which a lock that is given back must not keep from it.
+/// Waiters of this client and of another, which an unconfirmed lock must not block.
 #[test]
 fn all_who_wait_get_it_once_the_replica_goes_on() {
     let deployment = Replicated::start(1);
     let holder = client(&deployment.url()).reentrant_lock("lock");
     let [ours, theirs] = [(); 2].map(|()| {
-        let builder = wanting(1, &deployment.url()).command_timeout(SOON.get());
+        let builder = requiring(1, &deployment.url()).command_timeout(SOON.get());
         builder.build().unwrap()
     });
     let guard = holder.acquire().unwrap();
@@ -249,7 +249,7 @@ fn all_who_wait_get_it_once_the_replica_goes_on() {
 #[test]
 fn an_interrupt_ends_the_wait_for_replicas() {
     let server = Server::start();
-    let client = wanting(1, &server.url()).build().unwrap();
+    let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
@@ -268,7 +268,7 @@ fn an_interrupt_ends_the_wait_for_replicas() {
 #[test]
 fn tokens_rise_past_those_that_were_given_back() {
     let deployment = Replicated::start(1);
-    let client = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
     let lock = client.fenced_lock("lock");
     let guard = lock.acquire().unwrap();
@@ -288,17 +288,17 @@ fn tokens_rise_past_those_that_were_given_back() {
 #[test]
 fn of_several_names_none_is_kept() {
     let server = Server::start();
-    let client = wanting(1, &server.url()).build().unwrap();
+    let client = requiring(1, &server.url()).build().unwrap();
     let both = client.multi_lock(["lock", "other"]);
     confirmed(both.try_lock(Duration::ZERO, Lease::RENEWED), 1, &server);
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
-/// Also if others hold one of them, and if the replica goes on later.
+/// Also if another client holds one of them, and if the replica resumes later.
 #[test]
 fn several_names_are_on_the_replica_after_one_wait() {
     let deployment = Replicated::start(1);
-    let client = wanting(1, &deployment.url()).min_replicas(1, SOON.get());
+    let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let client = client.command_timeout(SOON.get()).build().unwrap();
     let names = ["a", "b", "c", "d"];
     let lock = client.multi_lock(names);
@@ -315,7 +315,7 @@ fn several_names_are_on_the_replica_after_one_wait() {
     guard.unlock().unwrap();
     assert_eq!(client.stats().unreplicated, 0);
 
-    let patient = wanting(1, &deployment.url()).command_timeout(SOON.get());
+    let patient = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let patient = patient.build().unwrap();
     deployment.pause_replica(0);
     thread::scope(|scope| {
@@ -356,7 +356,7 @@ fn the_bounds_of_the_setting_are_checked() {
     }
 }
 
-/// Nothing but an answer of the replicas' counts: somebody else's lock is waited for as ever.
+/// Replicas confirm only granted locks: a lock that another client holds is waited for as usual.
 #[test]
 fn a_lock_that_is_held_is_not_asked_of_replicas() {
     let server = Server::start();
@@ -364,7 +364,7 @@ fn a_lock_that_is_held_is_not_asked_of_replicas() {
         .reentrant_lock("lock")
         .acquire()
         .unwrap();
-    let client = wanting(1, &server.url()).build().unwrap();
+    let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
     let taken = elsewhere(|| lock.try_lock(millis(50), Lease::RENEWED));
     assert!(!taken.unwrap());

@@ -1,4 +1,4 @@
-//! Names of one client on several servers.
+//! Multi-locks whose names are on several servers of a cluster.
 
 use std::time::Duration;
 
@@ -54,12 +54,12 @@ fn each_primary_is_asked_for_its_names() {
             .filter(|command| command.starts_with("EVAL"))
             .count()
     };
-    // Seven calls by hash. Three of them are the first of their kind, and sent once more by source.
+    // Seven calls by hash. The first call of each of three scripts is sent again by source.
     let sent: usize = monitors.iter_mut().map(scripts).sum();
     assert_eq!(sent, 20 * (7 + 3));
 }
 
-/// A slot that has moved, and one that is on its way with and without its key.
+/// A slot that has moved, and one that is moving, with and without its key.
 #[test]
 fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
     let cluster = ClusterDeployment::start();
@@ -86,7 +86,7 @@ fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
     lock.unlock().unwrap();
     guard.unlock().unwrap();
     assert!(!lock.is_locked().unwrap());
-    // Taken where the slot goes.
+    // Acquired at the target of the move.
     let guard = lock.try_acquire(Duration::ZERO, Lease::RENEWED).unwrap();
     let guard = guard.expect("it is free");
     migration.end();
@@ -96,7 +96,7 @@ fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
     assert_eq!(client.stats().lost, 0);
 }
 
-/// What the other servers granted is given back.
+/// What the other servers granted is released.
 #[test]
 fn a_primary_that_hangs_is_told_in_time() {
     let cluster = ClusterDeployment::start();
@@ -107,7 +107,7 @@ fn a_primary_that_hangs_is_told_in_time() {
     let client = builder.watchdog_lease(LEASE.get()).build().unwrap();
     let lock = client.multi_lock(&names);
     lock.acquire().unwrap().unlock().unwrap();
-    // Before the others elect its replica.
+    // Before the replicas elect a new primary.
     let hung = cluster.pause_primary(cluster.slot_of(&names[0]));
     let result = within(timeout + millis(250) + SLIP.get() * 2, "try_lock", || {
         lock.try_lock(Duration::ZERO, Lease::RENEWED)

@@ -1,4 +1,4 @@
-//! Nothing stays behind, whatever way a call ends.
+//! Nothing is left in Redis, however a call ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -11,7 +11,7 @@ use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, within};
 
-/// What stands in the way of the last of three locks; the others must be free again.
+/// The last of three locks cannot be acquired. The others must be free afterwards.
 struct Obstacle {
     server: Server,
     client: LockClient,
@@ -34,7 +34,7 @@ impl Obstacle {
     fn is_alone(&self) {
         let keys: Vec<String> = self.server.ask(redis::cmd("KEYS").arg("*"));
         assert_eq!(keys, ["c"]);
-        // Nor is anything kept at home.
+        // The client itself has no hold either.
         crate::support::elsewhere(|| {
             let others = self.client.multi_lock(["a", "b"]);
             assert!(others.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
@@ -100,14 +100,14 @@ fn when_its_holder_panics() {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let _guard = lock.acquire().unwrap();
         assert!(is_held(&obstacle.server, "a") && is_held(&obstacle.server, "b"));
-        // Without the panic hook's report, which would look like a failure.
+        // `resume_unwind` skips the panic hook, whose report would look like a failure.
         resume_unwind(Box::new("on purpose"));
     }));
     assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
     obstacle.is_alone();
 }
 
-/// One level of a part that this thread has had before stays.
+/// A level of a part that this thread held before remains.
 #[test]
 #[ignore = "soak"]
 fn what_was_held_before_is_held_after() {
@@ -122,7 +122,7 @@ fn what_was_held_before_is_held_after() {
     obstacle.is_alone();
 }
 
-/// A thread whose hold of one part is lost is told before it takes anything.
+/// A thread whose hold of one part was lost gets an error before anything is acquired.
 #[test]
 #[ignore = "soak"]
 fn when_a_part_was_lost_before() {

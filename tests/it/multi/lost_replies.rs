@@ -1,4 +1,4 @@
-//! Connections that break in the midst of what was sent together.
+//! Connections that break during a request for several names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ fn client(bench: &Bench) -> LockClient {
     builder.build().expect("the settings are good")
 }
 
-/// The counts that Redis has, in the order of the names.
+/// The counts in Redis, in the order of the names.
 fn counts(bench: &Bench) -> Vec<u32> {
     let mut books = bench.books();
     NAMES.map(|name| books.count(name)).to_vec()
 }
 
-/// Meets the request for name number `at` that runs `script`, once. A connection on which a reply
-/// was lost brings no later one, and one on which a request was lost takes no later one.
+/// The request number `at` that runs `script` gets this fault, once. After a lost reply the
+/// connection delivers no later one; after a lost request it takes no later one.
 fn once(bench: &Bench, script: &'static str, at: usize, fault: &Fault) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let (mark, fault, mut broken) = (Arc::clone(&done), fault.clone(), None);
@@ -52,7 +52,7 @@ const FAULTS: [Fault; 5] = [
     Fault::HalfRequest,
 ];
 
-/// Each step of a hold with two levels, and each place at which the connection may break.
+/// Each step of a hold with two levels, and each request at which the connection may break.
 #[test]
 fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
     for fault in FAULTS {
@@ -71,7 +71,7 @@ fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
                 let what = format!("{fault:?} of {script} number {at}, step {step}");
                 let result = if step < 2 { lock.lock() } else { lock.unlock() };
                 result.unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert!(lost.load(Ordering::SeqCst), "{what}: it was not asked");
+                assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
                 assert_eq!(lock.hold_count(), count, "{what}");
                 assert_eq!(counts(&bench), [count; 5], "{what}");
             }
@@ -101,7 +101,7 @@ fn a_renewal_by_its_holder_is_asked_for_again() {
     }
 }
 
-/// From the request for the third name on, whatever connection it comes on.
+/// From the request for the third name on, on all connections.
 fn never_answered(bench: &Bench, script: &'static str, fault: Fault) {
     let mut broken = Vec::new();
     bench.proxy.on_request(move |request| {
@@ -148,7 +148,7 @@ fn releases_that_are_never_answered_are_done() {
         assert_eq!(lock.hold_count(), 0);
         bench.proxy.calm();
         eventually("all to be released", || counts(&bench) == [0; 5]);
-        // What is repeated in the background does not touch the next hold.
+        // Requests that are retried in the background do not affect the next hold.
         lock.lock().unwrap();
         thread::sleep(millis(100));
         assert_eq!(counts(&bench), [1; 5]);
@@ -156,7 +156,7 @@ fn releases_that_are_never_answered_are_done() {
     }
 }
 
-/// Requests that come to the server long after the call gave up are taken back on their connection.
+/// Requests that reach the server after the call gave up are compensated on their connection.
 #[test]
 fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
     let bench = Bench::new();
@@ -169,7 +169,7 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
             connections.push(request.connection);
             return Fault::HoldBack(held.clone());
         }
-        // What the watchdog sends may come before what it is to take back.
+        // The releases of the watchdog may arrive before the requests that they compensate.
         if request.runs("release") && !connections.contains(&request.connection) {
             return Fault::SwallowRequest;
         }
@@ -184,8 +184,7 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
     });
 }
 
-/// After a while without an answer the one name is asked for alone, for as long as the call has
-/// time.
+/// Later the missing name is requested alone, until the call's deadline.
 #[test]
 fn a_call_that_waits_asks_until_there_is_an_answer() {
     let bench = Bench::new();
@@ -194,13 +193,13 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
     let lock = client.multi_lock(NAMES);
     for (script, count) in [("acquire", 1), ("recount", 2)] {
         for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
-            const SILENT: usize = 4;
+            const UNANSWERED: usize = 4;
             let (mut broken, fault) = (Vec::new(), fault);
             let met = Arc::new(AtomicUsize::new(0));
             let meets = Arc::clone(&met);
             bench.proxy.on_request(move |request| {
                 let begins = request.runs(script) && request.words[3] == b"c";
-                if begins && broken.len() < SILENT && !broken.contains(&request.connection) {
+                if begins && broken.len() < UNANSWERED && !broken.contains(&request.connection) {
                     broken.push(request.connection);
                     meets.fetch_add(1, Ordering::SeqCst);
                 }
@@ -211,7 +210,7 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
                 }
             });
             lock.lock().unwrap();
-            assert_eq!(met.load(Ordering::SeqCst), SILENT);
+            assert_eq!(met.load(Ordering::SeqCst), UNANSWERED);
             bench.proxy.calm();
             assert_eq!((lock.hold_count(), counts(&bench)), (count, vec![count; 5]));
             lock.unlock().unwrap();
@@ -223,7 +222,7 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
     assert_eq!(counts(&bench), [0; 5]);
 }
 
-/// Four threads of two clients under random names of six, of which one request of fifteen fails.
+/// Four threads of two clients use random names of six. One request of fifteen fails.
 #[test]
 fn no_two_holders_and_nothing_left_whatever_breaks() {
     const OPERATIONS: usize = 40;

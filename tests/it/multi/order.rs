@@ -1,4 +1,4 @@
-//! No deadlock, in whatever order the names are given.
+//! No deadlock, whatever the order of the names.
 
 use std::thread;
 
@@ -11,8 +11,8 @@ const PROCESSES: usize = 2;
 const THREADS: usize = 4;
 const TIMES: usize = 25;
 
-/// Two processes of four threads, each with an order of its own; and what all three locks protect is
-/// done by one at a time.
+/// Two processes of four threads, each with its own order of the names. What the three locks
+/// protect is done by one thread at a time.
 #[test]
 fn threads_and_processes_take_the_names_in_any_order() {
     let server = Server::start();

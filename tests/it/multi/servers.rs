@@ -1,4 +1,4 @@
-//! Locks of several clients as one.
+//! Multi-locks of several clients on several servers.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{builder, client};
 
 const COMMAND: u64 = 200;
 
-fn impatient(server: &Server) -> LockClient {
+fn client_with_short_timeout(server: &Server) -> LockClient {
     let builder = builder(&server.url());
     builder.command_timeout(millis(COMMAND)).build().unwrap()
 }
@@ -23,7 +23,7 @@ fn both_servers_have_their_part() {
     let [one, other] = [&servers[0], &servers[1]].map(|server| client(&server.url()));
     let (one, other) = (one.reentrant_lock("x"), other.reentrant_lock("x"));
     let lock = MultiLock::over([&one, &other]);
-    assert_eq!(lock.name(), "x, x", "not one lock twice");
+    assert_eq!(lock.name(), "x, x", "two locks of one name");
     let guard = lock.acquire().unwrap();
     assert!(servers.iter().all(|server| is_held(server, "x")));
     assert_eq!((one.hold_count(), other.hold_count()), (1, 1));
@@ -36,7 +36,7 @@ fn both_servers_have_their_part() {
     assert!(!servers.iter().any(|server| is_held(server, "x")));
 }
 
-/// Two programs that see one order differently, each with what the other waits for.
+/// Two programs see the order of the locks differently, and each has what the other waits for.
 #[test]
 fn whoever_waits_for_each_other_gives_way() {
     let servers = [Server::start(), Server::start()];
@@ -52,10 +52,13 @@ fn whoever_waits_for_each_other_gives_way() {
             scope.spawn(move || {
                 let lock = MultiLock::over(program.each_ref().map(|at| at.reentrant_lock("x")));
                 let guard = lock.try_acquire(SOON.get() * 2, Lease::RENEWED).unwrap();
-                guard.expect("the other gives way").unlock().unwrap();
+                guard
+                    .expect("the other one releases its lock")
+                    .unlock()
+                    .unwrap();
             })
         });
-        // Each of them waits for its own first one.
+        // Each of them waits for its own first lock.
         thread::sleep(A_WHILE.get());
         for obstacle in &obstacles {
             obstacle.unlock().unwrap();
@@ -67,7 +70,7 @@ fn whoever_waits_for_each_other_gives_way() {
     assert!(!servers.iter().any(|server| is_held(server, "x")));
 }
 
-/// Where keys are equal, the order is that of the clients' ids, which a hold shows.
+/// For equal keys, the order is that of the client ids, which a hold shows.
 fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
     let program = || servers.each_ref().map(|server| client(&server.url()));
     let is_first_less = |program: &[LockClient; 2]| {
@@ -88,16 +91,16 @@ fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
     }
 }
 
-/// The call ends in its time with what names the server, and the other one's lock is free.
+/// The call ends in time with an error that names the server, and the other server's lock is free.
 #[test]
 #[ignore = "soak"]
 fn a_dead_or_hung_server_is_told_in_time() {
     let servers = [Server::start(), Server::start()];
     let lock = MultiLock::over([
-        impatient(&servers[0]).reentrant_lock("a"),
-        impatient(&servers[1]).reentrant_lock("b"),
+        client_with_short_timeout(&servers[0]).reentrant_lock("a"),
+        client_with_short_timeout(&servers[1]).reentrant_lock("b"),
     ]);
-    // Connections and scripts are there from now on.
+    // From now on connections and scripts exist.
     lock.lock().unwrap();
     lock.unlock().unwrap();
     let timeout = millis(COMMAND);
@@ -121,13 +124,13 @@ fn a_dead_or_hung_server_is_told_in_time() {
     }
 }
 
-/// What hangs costs its own part: the other one is given back.
+/// A server that hangs affects its own part only: the other part is released.
 #[test]
 fn a_server_that_hangs_keeps_nobody_from_giving_back() {
     let servers = [Server::start(), Server::start()];
     let lock = MultiLock::over([
-        impatient(&servers[0]).reentrant_lock("a"),
-        impatient(&servers[1]).reentrant_lock("b"),
+        client_with_short_timeout(&servers[0]).reentrant_lock("a"),
+        client_with_short_timeout(&servers[1]).reentrant_lock("b"),
     ]);
     let guard = lock.acquire().unwrap();
     servers[1].pause();

@@ -1,5 +1,5 @@
-//! Calls on many names: each ends in its documented time, and takes a few round trips however many
-//! names there are.
+//! Calls on many names: each ends within its documented time, and takes a few round trips, whatever
+//! the number of names.
 
 use std::thread;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
 
-/// With one wait for each name a call would take seconds.
+/// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
 
-/// How late a call may end on a machine that stands still for a while.
+/// How late a call may end on a machine that stalls.
 fn slack() -> Duration {
     millis(250) + SLIP.get() * 2
 }
@@ -25,7 +25,7 @@ fn names() -> Vec<String> {
     (0..NAMES).map(|at| format!("name:{at:02}")).collect()
 }
 
-fn impatient(url: &str, timeout: Duration) -> LockClient {
+fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
     crate::support::builder(url)
         .watchdog_lease(SOON.get() * 2)
         .command_timeout(timeout)
@@ -54,7 +54,7 @@ fn fails_within<T: std::fmt::Debug>(
 fn every_call_ends_in_its_time_while_the_server_hangs() {
     let server = Server::start();
     let timeout = millis(100);
-    let client = impatient(&server.url(), timeout);
+    let client = client_with_timeout(&server.url(), timeout);
     let lock = client.multi_lock(names());
     lock.lock().unwrap();
     let guard = lock.acquire().unwrap();
@@ -82,7 +82,7 @@ fn every_call_ends_in_its_time_while_the_server_hangs() {
         thread::sleep(timeout * 2);
         assert!(!waiter.is_finished());
         interrupt.interrupt();
-        // One command time-out each for the attempt under way, and for giving back.
+        // One command timeout for the attempt under way, and one for the release.
         let result = within(timeout * 2 + slack(), "the interrupt", || {
             waiter.join().unwrap()
         });
@@ -92,21 +92,21 @@ fn every_call_ends_in_its_time_while_the_server_hangs() {
         );
     });
     server.resume();
-    eventually("everything to be given back", || is_empty(&server));
+    eventually("everything to be released", || is_empty(&server));
     let guard = lock.acquire().unwrap();
     guard.check().unwrap();
     guard.unlock().unwrap();
     assert!(is_empty(&server));
 }
 
-/// Locks of two clients of two servers, in turn.
+/// Locks of two clients of two servers, in alternation.
 #[test]
 fn every_call_on_two_servers_ends_in_its_time_while_both_hang() {
     let servers = [Server::start(), Server::start()];
     let timeout = millis(100);
     let clients = servers
         .each_ref()
-        .map(|server| impatient(&server.url(), timeout));
+        .map(|server| client_with_timeout(&server.url(), timeout));
     let locks: Vec<_> = (0..NAMES)
         .map(|at| clients[at % 2].reentrant_lock(&names()[at]))
         .collect();
@@ -123,17 +123,20 @@ fn every_call_on_two_servers_ends_in_its_time_while_both_hang() {
     });
     servers.iter().for_each(Server::resume);
     for server in &servers {
-        eventually("everything to be given back", || is_empty(server));
+        eventually("everything to be released", || is_empty(server));
     }
     lock.acquire().unwrap().unlock().unwrap();
 }
 
-/// What a failed call has taken is given back in the time of the call, or in the background.
+/// A failed call releases what it has acquired within its own time, or in the background.
 #[test]
 fn giving_back_belongs_to_the_time_of_the_call() {
     let server = Server::start();
     let timeout = millis(400);
-    let (ours, theirs) = (impatient(&server.url(), timeout), client(&server.url()));
+    let (ours, theirs) = (
+        client_with_timeout(&server.url(), timeout),
+        client(&server.url()),
+    );
     let names = names();
     let last = theirs.reentrant_lock(&names[NAMES - 1]);
     last.lock_with(long()).unwrap();
@@ -153,16 +156,20 @@ fn giving_back_belongs_to_the_time_of_the_call() {
         assert!(!matches!(result, Ok(true)), "{result:?}");
         server.resume();
     });
-    eventually("all but the last to be given back", || {
+    eventually("all but the last to be released", || {
         server.ask::<usize>(&redis::cmd("DBSIZE")) == 1
     });
 }
 
-/// A client whose replies come this much later, and what keeps them late.
-fn far_away(server: &Server, latency: Duration, timeout: Duration) -> (LockClient, Proxy) {
+/// A client whose replies are delayed by `latency`, and its proxy.
+fn client_with_latency(
+    server: &Server,
+    latency: Duration,
+    timeout: Duration,
+) -> (LockClient, Proxy) {
     let proxy = Proxy::before(&server.address());
-    let client = impatient(&proxy.url(), timeout);
-    // Connections and scripts are there from now on.
+    let client = client_with_timeout(&proxy.url(), timeout);
+    // From now on connections and scripts exist.
     let warm = client.multi_lock(["warm", "warmer"]);
     warm.acquire().unwrap().unlock().unwrap();
     proxy.on_request(move |_| Fault::Latency(latency));
@@ -173,7 +180,7 @@ fn far_away(server: &Server, latency: Duration, timeout: Duration) -> (LockClien
 fn many_names_take_no_longer_than_one_where_replies_are_late() {
     let server = Server::start();
     let (latency, timeout) = (millis(100), millis(1000));
-    let (client, _proxy) = far_away(&server, latency, timeout);
+    let (client, _proxy) = client_with_latency(&server, latency, timeout);
     let lock = client.multi_lock(names());
     let guard = within(latency * 2 + slack(), "try_acquire", || {
         lock.try_acquire(Duration::ZERO, Lease::RENEWED)
@@ -193,12 +200,12 @@ fn many_names_take_no_longer_than_one_where_replies_are_late() {
     assert!(is_empty(&server));
 }
 
-/// And what a call that fails has taken is free again when it returns.
+/// A call that fails has released what it acquired when it returns.
 #[test]
 fn a_name_that_is_held_is_told_after_a_few_round_trips() {
     let server = Server::start();
     let (latency, timeout) = (millis(100), millis(1000));
-    let (client, _proxy) = far_away(&server, latency, timeout);
+    let (client, _proxy) = client_with_latency(&server, latency, timeout);
     let theirs = crate::support::client(&server.url());
     let names = names();
     let lock = client.multi_lock(&names);
@@ -263,7 +270,7 @@ fn a_pool_of_one_connection_is_enough() {
     assert!(is_empty(&server));
 }
 
-/// While one name is waited for, those before it are held, and those behind it are free.
+/// While the call waits for a name, the names before it are held and those after it are free.
 #[test]
 fn names_after_the_awaited_one_are_free() {
     let server = Server::start();

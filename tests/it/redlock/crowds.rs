@@ -1,4 +1,4 @@
-//! Many who want one lock, or many, and what they cost each other.
+//! Many threads that want one lock, or many locks.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
-/// Whichever server is dead, the first in line at home included.
+/// Whichever server is dead, including the one that orders the local queue.
 #[test]
 fn threads_of_one_process_take_turns_whichever_server_is_dead() {
     for dead in 0..3 {
@@ -36,7 +36,7 @@ fn threads_of_one_process_take_turns_whichever_server_is_dead() {
     }
 }
 
-/// Threads that wait for a connection to one server keep nobody waiting who has one.
+/// Threads that wait for a connection to one server do not block threads that have one.
 #[test]
 fn a_pool_need_not_follow_the_number_of_threads() {
     let servers = Servers::start(5);
@@ -56,7 +56,7 @@ fn a_pool_need_not_follow_the_number_of_threads() {
     });
 }
 
-/// Those who wait do not take, again and again, the servers that the holder does not have.
+/// Waiters do not repeatedly acquire the servers that the holder does not have.
 #[test]
 #[ignore = "soak"]
 fn waiting_for_a_bare_majority_costs_little() {
@@ -74,12 +74,12 @@ fn waiting_for_a_bare_majority_costs_little() {
         }
     });
     let each = (all_scripts() - before) / others.len() as u64;
-    // On three servers: the first attempts, those that they disturb, and then one or two a second.
+    // On three servers: the first attempts, those that they wake, and then one or two a second.
     assert!(each < 250, "{each} script calls of each in {period:?}");
     ours.unlock().unwrap();
 }
 
-/// Each has a part of the servers at first, and steps back for the others.
+/// At first each has a part of the servers. All but one release them.
 #[test]
 fn of_many_who_do_not_wait_one_has_it() {
     let servers = Servers::start(3);
@@ -113,7 +113,7 @@ fn of_many_who_do_not_wait_one_has_it() {
     }
 }
 
-/// What is left of a lock that is lost goes with its unlock.
+/// What is left of a lost lock is released by its unlock.
 #[test]
 fn what_a_lost_majority_leaves_is_given_back() {
     let servers = Servers::start(3);
@@ -126,7 +126,7 @@ fn what_a_lost_majority_leaves_is_given_back() {
     eventually("what was left", || servers.held() == 0);
 }
 
-/// What is left of a lock that is lost is renewed no more: others need it.
+/// What is left of a lost lock is not renewed, because other clients need it.
 #[test]
 fn what_a_lost_majority_leaves_runs_out() {
     let servers = Servers::start(3);

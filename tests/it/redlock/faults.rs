@@ -11,17 +11,17 @@ use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
-/// Enough that asking in vain each time shows.
+/// So many that a timeout in each pair would show.
 const PAIRS: usize = 100;
 
-/// Pairs go on at the speed of the others: none waits for a time-out once the first has.
+/// Once the first timeout is over, later pairs take as long as the other servers do.
 #[test]
 fn a_minority_that_is_dead_or_hangs_holds_up_nobody() {
     for (count, gone) in [(3, 1), (5, 2)] {
         for hangs in [true, false] {
             let fault = if hangs { Server::pause } else { Server::kill };
             let servers = Servers::start(count);
-            let lock = servers.impatient_lock();
+            let lock = servers.lock_with_short_timeout();
             lock.acquire().unwrap().unlock().unwrap();
             servers.0[..gone].iter().for_each(fault);
             let mut times: Vec<Duration> = (0..PAIRS)
@@ -39,7 +39,7 @@ fn a_minority_that_is_dead_or_hangs_holds_up_nobody() {
                 median < millis(COMMAND) / 2,
                 "{median:?} with {gone} of {count} gone"
             );
-            // Those that hang were left out, not asked and given up each time.
+            // The servers that hang were skipped. They did not get a new connection in each pair.
             for server in servers.0[..gone].iter().filter(|_| hangs) {
                 server.resume();
                 let connections = connections(server);
@@ -49,7 +49,7 @@ fn a_minority_that_is_dead_or_hangs_holds_up_nobody() {
     }
 }
 
-/// How many the server has seen.
+/// The number of connections that the server has accepted.
 fn connections(server: &Server) -> usize {
     let info: String = server.ask(redis::cmd("INFO").arg("stats"));
     let line = |line: &str| {
@@ -66,7 +66,7 @@ fn connections(server: &Server) -> usize {
 fn a_majority_that_is_dead_or_hangs_is_told_in_time() {
     for fault in [Server::pause, Server::kill] {
         let servers = Servers::start(5);
-        let lock = servers.impatient_lock();
+        let lock = servers.lock_with_short_timeout();
         lock.acquire().unwrap().unlock().unwrap();
         servers.0[..3].iter().for_each(fault);
         let command = millis(COMMAND);
@@ -95,11 +95,11 @@ fn a_majority_that_is_dead_or_hangs_is_told_in_time() {
     }
 }
 
-/// What was under way to a server that hung is taken back there, too.
+/// Requests under way to a server that hung are compensated there, too.
 #[test]
 fn nothing_stays_behind_when_servers_come_back() {
     let servers = Servers::start(3);
-    let lock = servers.impatient_lock();
+    let lock = servers.lock_with_short_timeout();
     lock.acquire().unwrap().unlock().unwrap();
     servers.0[..2].iter().for_each(Server::pause);
     let failed = lock.try_lock(A_WHILE.get(), Lease::fixed(SOON.get() * 6));
@@ -116,13 +116,13 @@ fn nothing_stays_behind_when_servers_come_back() {
     lock.unlock().unwrap();
 }
 
-/// An unlock does not wait for them either, and they are told when they are back.
+/// An unlock does not wait for these servers. They get the release when they are back.
 #[test]
 fn a_release_is_for_the_living_first() {
     let servers = Servers::start(5);
-    // As long as a test, so that it is no lease that frees it.
+    // Longer than the test, so that no lease releases the lock.
     let lease = Lease::fixed(SOON.get() * 6);
-    let clients = servers.impatient_clients();
+    let clients = servers.clients_with_short_timeout();
     let guard = take_all(&clients, lease);
     servers.0[..2].iter().for_each(Server::pause);
     let unlocked = within(millis(COMMAND) + SLIP.get() * 2, "the unlock", || {
@@ -135,11 +135,11 @@ fn a_release_is_for_the_living_first() {
     eventually("the release in the background", || servers.held() == 0);
 }
 
-/// A level more is a level more everywhere, in the end.
+/// In the end the level is added on all servers.
 #[test]
 fn a_nested_hold_needs_no_more_than_a_majority() {
     let servers = Servers::start(3);
-    let clients = servers.impatient_clients();
+    let clients = servers.clients_with_short_timeout();
     let lock = RedLock::new(&clients, NAME);
     let outer = take_all(&clients, Lease::RENEWED);
     servers.0[0].pause();
@@ -158,7 +158,7 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     eventually("it to be free", || servers.held() == 0);
 }
 
-/// Connections that were cut while nobody used them cost nobody the lock.
+/// Idle connections that were cut do not make a call fail.
 #[test]
 fn a_restart_of_all_servers_is_no_more_than_a_restart() {
     let servers = Servers::start(3);
@@ -166,7 +166,7 @@ fn a_restart_of_all_servers_is_no_more_than_a_restart() {
     lock.acquire().unwrap().unlock().unwrap();
     servers.0.iter().for_each(Server::restart_empty);
     lock.acquire().unwrap().unlock().unwrap();
-    // And between the two calls of a pair, where the connections are cut but the locks stand.
+    // Between the two calls of a pair, connections are cut, and the locks remain.
     lock.lock().unwrap();
     for server in &servers.0 {
         server.ask::<()>(
@@ -185,7 +185,7 @@ fn a_restart_of_all_servers_is_no_more_than_a_restart() {
 #[test]
 fn an_interrupt_ends_the_wait_and_leaves_nothing() {
     let servers = Servers::start(3);
-    let lock = servers.impatient_lock();
+    let lock = servers.lock_with_short_timeout();
     servers.occupy(0..2);
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
@@ -207,7 +207,7 @@ fn an_interrupt_ends_the_wait_and_leaves_nothing() {
 #[test]
 fn a_grant_whose_reply_cannot_be_read_is_taken_back() {
     let servers = Servers::start(3);
-    // From here on the servers know the script, and do what is asked by its hash.
+    // From now on the servers know the script, and execute it by hash.
     servers.lock().acquire().unwrap().unlock().unwrap();
     let proxy = Proxy::before(&servers.0[0].address());
     proxy.on_request(|request| {

@@ -1,4 +1,4 @@
-//! What a hold of a majority is: its levels, its lease, its loss.
+//! Holds on a majority: levels, leases and losses.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
     );
     assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
     assert_eq!(lock.hold_count(), 0);
-    // Nothing is taken anew silently while a part of the program believes to hold it.
+    // The lock is not acquired again silently while a part of the program believes to hold it.
     assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
     eventually("what was left of it", || servers.held() == 0);
@@ -88,7 +88,7 @@ fn it_is_renewed_while_a_majority_lives() {
     });
 }
 
-/// What it counts for itself is the last server's end that it needs.
+/// The local lease is that of the last server that the majority needs.
 #[test]
 #[ignore = "soak"]
 fn a_fixed_lease_ends_and_can_be_extended() {
@@ -123,7 +123,7 @@ fn a_fixed_lease_ends_and_can_be_extended() {
     other.unlock().unwrap();
 }
 
-/// A server that comes back without its data counts again for the next hold, not for this one.
+/// A server that restarts without its data counts for the next hold, not for this one.
 #[test]
 #[ignore = "soak"]
 fn a_server_that_comes_back_empty_is_not_rejoined() {
@@ -131,7 +131,7 @@ fn a_server_that_comes_back_empty_is_not_rejoined() {
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::RENEWED);
     servers.0[0].restart_empty();
-    throughout(LEASE.get() * 2, "two of three", || {
+    throughout(LEASE.get() * 2, "two of three servers", || {
         guard.check().unwrap();
         !servers.0[0].ask::<bool>(redis::cmd("EXISTS").arg(NAME))
     });
@@ -141,8 +141,8 @@ fn a_server_that_comes_back_empty_is_not_rejoined() {
     next.unlock().unwrap();
 }
 
-/// Threads of one process wait in line at one of the servers. All parts of the hold must be
-/// confirmed.
+/// Threads of one process wait in the queue of one of the servers. The client confirms all parts of
+/// the hold.
 #[test]
 fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
     let servers = Servers::start(3);
@@ -157,8 +157,7 @@ fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
     }
 }
 
-/// The server that lost the lock does not know the guard's level, but it has the one that is given
-/// back.
+/// A server that lost the lock has no level with a guard, but it has the level that is unlocked.
 #[test]
 fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_was_lost_before() {
     let servers = Servers::start(3);

@@ -16,15 +16,15 @@ const THREADS: usize = 8;
 const STEPS: usize = 40;
 const DEEPEST: usize = 3;
 
-/// Long enough that nothing is renewed, and so nothing can be lost honestly.
+/// Long enough that nothing is renewed, so that no lock can be lost.
 fn lease() -> Duration {
     LEASE.get() * 10
 }
 
-/// What each lost reply may cost.
+/// The cost of each lost reply.
 const TIMEOUT: u64 = 100;
 
-/// Taken from `LEASEHOLD_SEED` if that is set; shown when the test fails.
+/// `LEASEHOLD_SEED` if that is set. Shown when the test fails.
 fn seed() -> u64 {
     let seed = std::env::var("LEASEHOLD_SEED").ok();
     let seed = seed.map_or_else(
@@ -35,7 +35,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// One reply of three is lost, of all scripts.
+/// Loses one reply of three, of all scripts.
 fn lose_one_of_three(proxy: &Proxy, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     proxy.on_request(move |request| {
@@ -46,7 +46,7 @@ fn lose_one_of_three(proxy: &Proxy, seed: u64) {
     });
 }
 
-/// One thread's part: a lock, and who is inside, as the process itself counts.
+/// The state of one thread: a lock, and the holder as the process itself counts.
 struct Part<'a> {
     lock: RedLock,
     id: u64,
@@ -54,7 +54,7 @@ struct Part<'a> {
     servers: &'a Servers,
     random: fastrand::Rng,
     levels: Vec<Option<LockGuard>>,
-    /// How often the lock was had.
+    /// The number of holds.
     holds: usize,
 }
 
@@ -81,7 +81,7 @@ impl Part<'_> {
         }
     }
 
-    /// Whether there was a clear answer. Nobody waits without end, so that a failure is no hang.
+    /// Returns whether there was a clear reply. No wait is unlimited, so that a failure is no hang.
     fn deeper(&mut self) -> bool {
         let wait = if self.random.bool() {
             Duration::ZERO
@@ -106,7 +106,7 @@ impl Part<'_> {
                 true
             }
             Ok(None) => {
-                assert!(self.levels.is_empty(), "a nested call waits for nobody");
+                assert!(self.levels.is_empty(), "a nested call does not wait");
                 false
             }
             Err(Error::Unavailable { .. }) => false,
@@ -132,7 +132,7 @@ impl Part<'_> {
     }
 }
 
-/// Threads of two clients nest, some for a name of their own and some for one that all want.
+/// Threads of two clients nest, some with their own name and some with a shared one.
 #[test]
 #[ignore = "soak"]
 fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
@@ -157,7 +157,7 @@ fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
     let insides: Vec<AtomicU64> = (0..=THREADS).map(|_| AtomicU64::new(0)).collect();
     let holds: Vec<usize> = thread::scope(|scope| {
         let mut play = |thread: usize| {
-            // Half of each client's threads want the last one.
+            // Half of each client's threads use the shared name.
             let name = if thread < THREADS / 2 {
                 thread
             } else {
@@ -188,7 +188,7 @@ fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
         "{holds:?}"
     );
     proxies.iter().for_each(Proxy::calm);
-    // Before any lease could end it.
+    // Before any lease could end.
     eventually("every lock to be gone", || {
         let left =
             |server: &crate::support::server::Server| server.ask::<usize>(&redis::cmd("DBSIZE"));

@@ -11,12 +11,13 @@ use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, millis, throughout};
 
-/// Long enough that a busy machine renews in time.
+/// Long enough to renew in time on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
 
-/// The role: holds the lock until it was stopped for a lease, and says what its first call said then.
+/// The role: holds the lock until it was stopped for a lease, and reports the result of its first
+/// call then.
 pub fn hold_majority(arguments: &[&str]) {
     let build = |url| builder(url).watchdog_lease(lease()).build().unwrap();
     let clients: Vec<LockClient> = arguments[0].split(' ').map(build).collect();
@@ -67,7 +68,7 @@ fn a_killed_holder_frees_it_within_a_lease() {
     lock.unlock().unwrap();
 }
 
-/// Who has the lock on each server, and until when by that server's clock.
+/// The holders on each server, and the end of the lease by that server's clock.
 fn rows(servers: &Servers) -> Vec<(Vec<(String, u32)>, i64)> {
     let row = |server: &Server| {
         let holders = server.ask(redis::cmd("HGETALL").arg(NAME));

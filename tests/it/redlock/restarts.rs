@@ -1,4 +1,4 @@
-//! Servers that come back without their data while the lock is held.
+//! Servers that restart without their data while the lock is held.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use leasehold::Lease;
 use super::{Servers, take_all};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 
-/// A minority that forgets the lock, one after the other, frees it for nobody, and its holder keeps it. One
-/// more is one too many: that is the limit which the documentation names, and the holder is told.
+/// If a minority forgets the lock, one after the other, no other client gets it, and its holder
+/// keeps it. With one more server, the documented limit is reached, and the holder is notified.
 #[test]
 #[ignore = "soak"]
 fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
@@ -25,7 +25,7 @@ fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
         });
     }
     servers.0[2].restart_empty();
-    let told = within(LEASE.get() + SLIP.get(), "the news", || {
+    let told = within(LEASE.get() + SLIP.get(), "the notification", || {
         guard.lost().recv_timeout(SOON.get())
     });
     assert!(told.is_ok() && guard.check().is_err());

@@ -1,4 +1,4 @@
-//! One holder at a time, and everybody gets it.
+//! Mutual exclusion between processes on a majority, and every thread gets the lock.
 
 use std::cell::Cell;
 use std::thread;
@@ -15,10 +15,11 @@ const PROCESSES: usize = 4;
 const THREADS: usize = 4;
 const TIMES: usize = 20;
 
-/// Of two servers. A slow machine makes no call wait longer for them, but gives it more time.
+/// The time that two servers hang. It is not scaled for a slow machine, so that calls do not wait
+/// longer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// All of them increment one number; `meanwhile` happens to the servers of the lock again and again.
+/// All processes increment one number; `meanwhile` happens repeatedly to the servers of the lock.
 fn count_together(meanwhile: impl Fn(&Servers)) {
     let (servers, counter) = (Servers::start(5), Server::start());
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
@@ -43,7 +44,7 @@ fn four_processes_of_four_threads_count_together() {
     count_together(|_| thread::sleep(millis(5)));
 }
 
-/// Each server is one of two that hang for a while, in turns.
+/// Each server is one of two that hang for a while, in turn.
 #[test]
 fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
     let next = Cell::new(0);
@@ -58,7 +59,8 @@ fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
     assert!(next.get() > 3, "{} pauses", next.get());
 }
 
-/// The role of each process: increments by GET and SET, between which everybody else would do harm.
+/// The role of each process: increments by GET and SET, so a second holder in between would lose
+/// one.
 pub fn share_majority(arguments: &[&str]) {
     let urls: Vec<&str> = arguments[0].split(' ').collect();
     // Long enough that no stall of a busy machine ends it.
@@ -94,12 +96,12 @@ pub fn share_majority(arguments: &[&str]) {
     child::say("done");
 }
 
-/// The release is told: nobody sleeps until a lease or a poll is over.
+/// A message wakes the waiter before a lease or a poll ends.
 #[test]
 fn a_waiter_is_woken_by_the_release() {
     let servers = Servers::start(3);
     let (ours, theirs) = (servers.lock(), servers.lock());
-    // Subscriptions are there from now on.
+    // From now on the subscriptions exist.
     for _ in 0..2 {
         ours.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
         thread::scope(|scope| {

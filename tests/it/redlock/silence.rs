@@ -12,7 +12,7 @@ use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, thr
 
 const TURNS: usize = 40;
 
-/// Raised at the end of a test, however that ends.
+/// Raised at the end of a test, also after a panic.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -21,7 +21,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Raised at the end of a test, however that ends.
+/// Raised at the end of a test, also after a panic.
 struct Raised<'a>(&'a Interrupt);
 
 impl Drop for Raised<'_> {
@@ -30,7 +30,7 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// One that waits gives back what a minority grants it, and is not woken by that to try again at once.
+/// A waiter releases what a minority grants to it. It must not be woken by its own release.
 #[test]
 #[ignore = "soak"]
 fn who_waits_does_not_wake_himself_while_a_majority_is_dead() {
@@ -55,21 +55,21 @@ fn who_waits_does_not_wake_himself_while_a_majority_is_dead() {
         dead.iter().for_each(Server::kill);
         let before = scripts(alive);
         drop(guard);
-        // Past its first pauses, which are short.
-        eventually("it to try in vain", || scripts(alive) > before + 14);
+        // After its first pauses, which are short.
+        eventually("some failed attempts", || scripts(alive) > before + 14);
         let before = scripts(alive);
-        throughout(A_WHILE.get() * 20, "in vain", || !waiting.is_finished());
+        throughout(A_WHILE.get() * 20, "it waits", || !waiting.is_finished());
         let calls = scripts(alive) - before;
         drop(raised);
         let told = waiting.join().unwrap();
         assert!(matches!(told, Err(Error::Interrupted { .. })), "{told:?}");
-        // Each attempt is taken and given back, and the pauses are 0.4 s long.
+        // Each attempt acquires and releases, and the pauses are 0.4 s long.
         let most = 2 * (A_WHILE.get() * 20).as_millis() / 400 + 6;
         assert!(u128::from(calls) <= most, "{calls} script calls");
     });
 }
 
-/// Sees to it that nobody listens there for long.
+/// Repeatedly cuts the subscriptions.
 fn kill_subscribers(server: &Server, killed: &AtomicUsize, stop: &AtomicBool) {
     let mut redis = server.connection();
     while !stop.load(Ordering::SeqCst) {
@@ -102,13 +102,13 @@ fn killed_subscribers_do_not_stop_it_from_changing_hands() {
                         thread::sleep(millis(5));
                         inside.store(false, Ordering::SeqCst);
                         lock.unlock().unwrap();
-                        // The other process is to have it next, which it can know by a message only.
+                        // The other process is next, and only a message tells it so.
                         thread::sleep(millis(5));
                     }
                 })
             })
             .collect();
-        // Not a lease for each message that nobody heard.
+        // Not a lease for each lost message.
         within(SOON.get(), "all turns", || {
             for worker in workers {
                 worker.join().expect("all of its turns");
@@ -119,11 +119,11 @@ fn killed_subscribers_do_not_stop_it_from_changing_hands() {
     eventually("it to be free", || servers.held() == 0);
 }
 
-/// Takes it and gives it back, or learns in time that it cannot be had.
+/// Acquires and releases the lock, or returns false in time.
 fn tries(lock: &RedLock) -> bool {
     let budget = millis(COMMAND) * 4 + SLIP.get() * 4;
     let taken = within(budget, "the call", || {
-        // As long as a test, so that it is no lease that frees it.
+        // Longer than the test, so that no lease releases the lock.
         lock.try_acquire(A_WHILE.get(), Lease::fixed(SOON.get() * 6))
     });
     match taken {
@@ -141,8 +141,11 @@ fn tries(lock: &RedLock) -> bool {
 #[test]
 fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
     let servers = Servers::start(5);
-    let locks = [servers.impatient_lock(), servers.impatient_lock()];
-    let clients = servers.impatient_clients();
+    let locks = [
+        servers.lock_with_short_timeout(),
+        servers.lock_with_short_timeout(),
+    ];
+    let clients = servers.clients_with_short_timeout();
     let guard = take_all(&clients, Lease::RENEWED);
     let stop = AtomicBool::new(false);
     let taken: [AtomicUsize; 4] = Default::default();
@@ -158,19 +161,19 @@ fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
         }
         throughout(A_WHILE.get(), "held", || guard.check().is_ok());
         servers.0[..3].iter().for_each(Server::pause);
-        let told = within(LEASE.get() + SLIP.get(), "the news", || {
+        let told = within(LEASE.get() + SLIP.get(), "the notification", || {
             guard.lost().recv_timeout(SOON.get())
         });
         assert!(told.is_ok() && guard.check().is_err());
         let before: Vec<usize> = taken.iter().map(|one| one.load(Ordering::SeqCst)).collect();
-        throughout(LEASE.get(), "nobody", || {
+        throughout(LEASE.get(), "no holder", || {
             taken
                 .iter()
                 .map(|one| one.load(Ordering::SeqCst))
                 .eq(before.iter().copied())
         });
         servers.0[..3].iter().for_each(Server::resume);
-        eventually("everybody to have it", || {
+        eventually("all threads to get it", || {
             let more = taken.iter().zip(&before);
             let mut more = more.map(|(taken, before)| taken.load(Ordering::SeqCst) > *before);
             more.all(|more| more)

@@ -1,4 +1,4 @@
-//! The lock was taken, and what the replicas have of it is never told.
+//! The lock was granted, and the reply of the replicas is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease};
 
-use super::{TIMEOUT, has, wanting};
+use super::{TIMEOUT, has, requiring};
 use crate::support::client;
 use crate::support::deployment::Replicated;
 use crate::support::proxy::{Fault, Proxy};
@@ -30,7 +30,7 @@ fn one_lost_word_is_asked_for_again() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
         let proxy = Proxy::before(&deployment.master().address());
-        let client = wanting(1, &proxy.url()).min_replicas(1, millis(2_000));
+        let client = requiring(1, &proxy.url()).min_replicas(1, millis(2_000));
         let client = client.build().unwrap();
         let lock = client.reentrant_lock("lock");
         lock.acquire().unwrap().unlock().unwrap();
@@ -53,13 +53,13 @@ fn one_lost_word_is_asked_for_again() {
     }
 }
 
-/// Long before its lease ends, and the thread has clean hands.
+/// Long before its lease ends, and the thread can acquire it again.
 #[test]
 fn what_nobody_confirms_is_taken_back() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
         let proxy = Proxy::before(&deployment.master().address());
-        let client = wanting(1, &proxy.url()).build().unwrap();
+        let client = requiring(1, &proxy.url()).build().unwrap();
         let lock = client.reentrant_lock("lock");
         let what = fault.clone();
         proxy.on_request(move |request| match request.command().as_str() {
@@ -89,24 +89,24 @@ fn where_the_user_may_not_ask_replicas_the_call_says_so_at_once() {
     acl.arg(&["~*", "&*", "+@all", "-wait"]);
     server.ask::<()>(&acl);
     let url = format!("redis://worker:secret@{}", server.address());
-    let lock = wanting(1, &url).build().unwrap().reentrant_lock("lock");
+    let lock = requiring(1, &url).build().unwrap().reentrant_lock("lock");
     let error = within(millis(TIMEOUT) + SLIP.get(), "lock", || {
         lock.lock().unwrap_err()
     });
     assert!(matches!(error, Error::Redis { .. }), "{error:?}");
     assert!(error.to_string().contains("wait"), "{error}");
     eventually("it is taken back", || !has(&server, "lock"));
-    // The same thread, by another client.
+    // The same thread, through another client.
     let other = client(&server.url()).reentrant_lock("lock");
     other.acquire().unwrap().unlock().unwrap();
 }
 
-/// The master dies with the lock in it, before it says anything of replicas.
+/// The master dies with the lock before it replies about the replicas.
 #[test]
 fn a_master_that_dies_before_it_tells_is_waited_for() {
     let deployment = Arc::new(Replicated::start(1));
     let proxy = Proxy::before(&deployment.master().address());
-    let client = wanting(1, &proxy.url()).command_timeout(SOON.get());
+    let client = requiring(1, &proxy.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
     let lock = client.reentrant_lock("lock");
     let (died, dying) = (Arc::new(AtomicBool::new(false)), Arc::clone(&deployment));
