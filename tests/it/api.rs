@@ -1,4 +1,4 @@
-//! What users can name, and what the compiler keeps them from.
+//! The public names, their traits, and what the compiler forbids.
 
 mod debug;
 mod methods;
@@ -10,7 +10,7 @@ use leasehold::{
     LockClientBuilder, LockEvent, LockGuard, LockStatus, MultiLock, RedLock, ReentrantLock, Stats,
 };
 
-/// Every public name. A change here is a change for every user.
+/// Every public name. A change here is a change of the public API.
 const PUBLIC: &[&str] = &[
     "Cause",
     "CurrentLock",
@@ -120,8 +120,8 @@ fn what_is_shared_can_be_shared() {
     cloned::<Stats>();
 }
 
-/// Whether `T` is `Send`. What stands in an `impl` of the type itself goes before what a trait has for
-/// all types, where it applies.
+/// Whether `T` is `Send`. The constant of the inherent `impl`, where its bound holds, takes
+/// precedence over the constant of the trait.
 struct Sent<T>(std::marker::PhantomData<T>);
 
 trait Unsent {
@@ -144,6 +144,9 @@ fn a_guard_can_be_looked_at_but_not_moved() {
         assert!(!Sent::<LockGuard>::POSSIBLE);
         assert!(!Sent::<FencedGuard>::POSSIBLE);
         assert!(!Sent::<CurrentLock>::POSSIBLE);
-        assert!(Sent::<ReentrantLock>::POSSIBLE, "or this shows nothing");
+        assert!(
+            Sent::<ReentrantLock>::POSSIBLE,
+            "the check recognises a type that is Send"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong is said, in time, before anything is written, and without secrets.
+//! Invalid input is reported in time, before anything is sent, and without secrets.
 
 mod causes;
 mod lists;
@@ -16,10 +16,10 @@ use crate::support::{builder, client};
 
 const SECRET: &str = "hunter2";
 
-/// The setting that an error names, after a look at what it says.
+/// Returns the setting that an error names, and checks the text of the error.
 #[track_caller]
 fn setting<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
-    let error = result.expect_err("it is out of bounds");
+    let error = result.expect_err("the setting is out of bounds");
     let Error::Config { field, value, rule } = &error else {
         panic!("{error:?}")
     };
@@ -133,7 +133,7 @@ fn a_setting_at_its_bounds_is_taken() {
         .unwrap();
 }
 
-/// With a password in each, which no message may repeat.
+/// Each URL has a password, which no message may repeat.
 #[test]
 fn a_bad_url_is_refused_without_its_password() {
     for url in [
@@ -165,7 +165,7 @@ fn a_bad_url_is_refused_without_its_password() {
     }
 }
 
-/// Nowhere: not in what it says, not in its causes, not in `Debug`.
+/// Checks the text of the error, its sources and its `Debug` output.
 #[track_caller]
 fn assert_no_secret(error: &Error) {
     let mut texts = vec![
@@ -209,14 +209,14 @@ fn a_wrong_password_is_told_at_once_and_without_it() {
     let server = Server::options().password("right").start();
     for login in [
         format!(":{SECRET}@"),
-        format!("nobody:{SECRET}@"),
+        format!("unknown:{SECRET}@"),
         String::new(),
     ] {
         let client = builder(&format!("redis://{login}{}", server.address()))
             .build()
             .unwrap();
         let lock = client.reentrant_lock("lock");
-        // With all the time of the world: asking again would be in vain.
+        // The client has enough time to retry, but a retry would fail, too.
         let error = within(millis(500), "the refusal", || {
             lock.lock().expect_err("no log-in")
         });
@@ -245,8 +245,8 @@ fn a_server_without_auth_repeats_no_password() {
 #[test]
 #[ignore = "soak"]
 fn an_unreachable_host_is_told_in_time() {
-    let nobodys = Port::reserve();
-    let refused = format!("redis://:{SECRET}@127.0.0.1:{}", nobodys.number());
+    let closed = Port::reserve();
+    let refused = format!("redis://:{SECRET}@127.0.0.1:{}", closed.number());
     let no_socket = "redis+unix:///nonexistent/hunter".to_owned();
     for url in [refused, no_socket] {
         let client = builder(&url).command_timeout(millis(200)).build().unwrap();
@@ -269,7 +269,7 @@ fn an_unreachable_host_is_told_in_time() {
             assert_no_secret(&error.unwrap_err());
         }
         let start = std::time::Instant::now();
-        let error = lock.lock().expect_err("nobody is there");
+        let error = lock.lock().expect_err("no server listens there");
         assert!(
             start.elapsed() <= millis(200) * 10 + millis(300),
             "{:?}",

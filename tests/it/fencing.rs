@@ -1,4 +1,4 @@
-//! Fencing tokens: what rises, what stays, and what is left in Redis.
+//! Fencing tokens: when they rise, when they stay, and what is left in Redis.
 
 use leasehold::{Error, FencedLock, Lease};
 use redis::Connection;
@@ -10,7 +10,7 @@ use crate::support::{builder, client, elsewhere, unique};
 
 const WEEK: i64 = 7 * 24 * 3600 * 1000;
 
-/// Takes the lock and gives it back; its token.
+/// Acquires and releases the lock, and returns its token.
 fn token(lock: &FencedLock) -> u64 {
     let guard = lock.acquire().unwrap();
     let token = guard.fencing_token();
@@ -32,7 +32,7 @@ fn set(redis: &mut Connection, name: &str, value: impl redis::ToRedisArgs) {
     set.exec(redis).unwrap();
 }
 
-/// What a Java process does when it takes the lock: WIRE, `RFencedLock`.
+/// Acquires the lock as Redisson's `RFencedLock` does: see WIRE.
 fn java_token(redis: &mut Connection, name: &str) -> u64 {
     let key = format!("redisson_lock_token:{{{name}}}");
     redis::cmd("INCR").arg(key).query(redis).unwrap()
@@ -43,7 +43,7 @@ fn server_micros(server: &Server) -> u64 {
     seconds * 1_000_000 + micros
 }
 
-/// In a child process: a hold for each line.
+/// In a child process: one hold for each line.
 pub fn take_tokens(arguments: &[&str]) {
     let lock = client(arguments[0]).fenced_lock(arguments[1]);
     while child::hear() == "take" {
@@ -118,7 +118,7 @@ fn tokens_rise_after_redis_has_lost_the_last_one() {
     }
 }
 
-/// As after a failover to a machine whose clock is behind, or where somebody set it back.
+/// For example after a failover to a machine whose clock is behind.
 #[test]
 fn tokens_rise_while_the_clock_is_behind_the_last_one() {
     let server = Server::start();
@@ -136,7 +136,7 @@ fn java_and_rust_holders_share_one_rising_sequence() {
     let name = unique("java");
     let lock = client(&server.url()).fenced_lock(&name);
     let mut redis = server.connection();
-    // Redisson comes first, counts from 1, and keeps its counter for ever.
+    // Redisson acquires first, counts from 1, and keeps its counter indefinitely.
     let mut last = java_token(&mut redis, &name);
     assert_eq!(last, 1);
     for turn in 0..10 {
@@ -200,7 +200,7 @@ fn a_hold_without_a_token_is_not_given_one() {
     assert_eq!(plain.hold_count(), 1);
     assert_eq!(client.inspect(&name).unwrap().hold_count, 1);
     plain.unlock().unwrap();
-    // The other way round nothing is missing.
+    // In the other order every hold has a token.
     let guard = fenced.acquire().unwrap();
     plain.lock().unwrap();
     plain.unlock().unwrap();
@@ -208,7 +208,7 @@ fn a_hold_without_a_token_is_not_given_one() {
     assert_eq!(last_token(&server, &name).map(|last| last > 0), Some(true));
 }
 
-/// Anything but a whole number from 0 on.
+/// Every value but a whole number from 0 on.
 #[test]
 fn where_no_token_can_be_made_no_lock_is_taken() {
     let server = Server::start();
@@ -248,7 +248,7 @@ fn a_token_key_of_another_type_is_named() {
     assert!(!lock.is_locked().unwrap());
 }
 
-/// Lua counts in floating point: from there on, the next number would be the same.
+/// Lua counts in floating point: beyond this number, the next one would be equal.
 #[test]
 fn a_counter_beyond_what_can_be_counted_is_refused_and_left_alone() {
     const END: u64 = 1 << 53;
@@ -271,5 +271,5 @@ fn a_counter_beyond_what_can_be_counted_is_refused_and_left_alone() {
         assert_eq!(last_token(&server, &name), Some(counter));
     }
     set(&mut redis, &name, 7);
-    assert!(token(&lock) > 7, "it is as good as new");
+    assert!(token(&lock) > 7, "the counter works again");
 }

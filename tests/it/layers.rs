@@ -111,10 +111,10 @@ fn modules_import_only_what_is_below_them() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Nothing prints, panics, sleeps where it cannot be woken, or asks a clock that steps or stops.
+/// Nothing prints, panics, sleeps where it cannot be woken, or reads a clock that jumps or stops.
 #[test]
-fn the_library_keeps_its_manners() {
-    const NOWHERE: &[&str] = &[
+fn the_library_neither_prints_nor_panics() {
+    const BANNED: &[&str] = &[
         "println!",
         "eprintln!",
         "print!(",
@@ -134,7 +134,7 @@ fn the_library_keeps_its_manners() {
     for file in files("src", "rs").into_iter().filter(|file| !tests(file)) {
         let text = read(&file);
         for (line, code) in code(without_tests(&text)) {
-            let banned = NOWHERE.iter().copied().find(|ban| code.contains(ban));
+            let banned = BANNED.iter().copied().find(|ban| code.contains(ban));
             let clock = code.contains("Instant") && !file.ends_with("clock.rs");
             if let Some(banned) = banned.or(clock.then_some("Instant")) {
                 wrong.push(format!("{}:{line}: {banned}", file.display()));
@@ -144,11 +144,11 @@ fn the_library_keeps_its_manners() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A log and a recorder of metrics may block. `observe/` knows on which threads they may be called,
-/// and marks the threads on which they may not.
+/// A log and a recorder of metrics may block. Only `observe/` decides on which threads they are
+/// called, and it marks the client's own threads.
 #[test]
 fn only_observe_starts_threads_and_calls_code_of_the_application() {
-    const ONLY_THERE: &[&str] = &["thread::Builder", "thread::spawn", "metrics::"];
+    const ONLY_IN_OBSERVE: &[&str] = &["thread::Builder", "thread::spawn", "metrics::"];
     let mut wrong = Vec::new();
     for file in files("src", "rs") {
         if file.starts_with("src/observe") || file.ends_with("tests.rs") {
@@ -157,9 +157,9 @@ fn only_observe_starts_threads_and_calls_code_of_the_application() {
         let text = read(&file);
         let mut before = "";
         for (line, code) in code(without_tests(&text)) {
-            let is_told = before.contains("tell(") || code.contains("tell(");
-            let logs = code.contains("tracing::") && !is_told;
-            if logs || ONLY_THERE.iter().any(|ban| code.contains(ban)) {
+            let is_queued = before.contains("tell(") || code.contains("tell(");
+            let logs = code.contains("tracing::") && !is_queued;
+            if logs || ONLY_IN_OBSERVE.iter().any(|ban| code.contains(ban)) {
                 wrong.push(format!("{}:{line}: {code}", file.display()));
             }
             before = code;
@@ -180,7 +180,7 @@ fn no_file_is_too_long() {
     }
 }
 
-/// Every script is used, and begins with what it does, takes and replies.
+/// Every script is used, and its header states its purpose, arguments and reply.
 #[test]
 fn every_script_is_used_and_says_what_it_does() {
     let used = read("src/script.rs");
@@ -211,7 +211,7 @@ fn every_script_is_used_and_says_what_it_does() {
                 "{name}: no {part}"
             );
         }
-        // As many as the script uses.
+        // The header lists the keys and arguments that the script uses.
         for number in 1..=4 {
             for part in [format!("KEYS[{number}]"), format!("ARGV[{number}]")] {
                 let code: String = text

@@ -1,7 +1,7 @@
 //! Tests against real servers and real processes.
 //!
-//! `contract` is what every kind of lock must do, everywhere; the other modules are about one duty
-//! each. Every time in here follows `LEASEHOLD_TIMING` (see `support/timing.rs`).
+//! `contract` is what every kind of lock must do in every environment. Each of the other modules
+//! has one topic. All times follow `LEASEHOLD_TIMING` (see `support/timing.rs`).
 
 mod api;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! The reason for all of it: what only one may do at a time is done by one at a time.
+//! Only one thread at a time is in the critical section.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ const PROCESSES: usize = 4;
 const THREADS: usize = 4;
 const TIMES: usize = 20_000;
 
-/// Increments by GET and SET, between which everybody else would do harm.
+/// Each increment is a GET and a SET, so a second holder in between would lose one.
 #[test]
 fn four_processes_of_four_threads_count_to_twenty_thousand() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! TLS: whom it lets in, whom it keeps out, and that it ends in its time.
+//! TLS: which servers and clients are accepted, and that every handshake ends in time.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,14 +15,15 @@ use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
 use crate::support::{builder, unique};
 
-/// Of every call here that fails. Long enough for a handshake on a busy machine.
+/// The command timeout of every call here that fails. Long enough for a handshake on a busy
+/// machine.
 const TIMEOUT: u64 = 1000;
 
 fn server() -> Server {
     Server::options().tls(&TRUSTED.issue("127.0.0.1")).start()
 }
 
-/// One that trusts the tests' authority, and knows soon that something is wrong.
+/// A client that trusts the tests' authority.
 fn trusting(address: &str) -> LockClientBuilder {
     builder(&format!("rediss://{address}"))
         .ca_certificates(TRUSTED.pem.as_str())
@@ -39,7 +40,7 @@ fn works(builder: LockClientBuilder) {
     lock.unlock().unwrap();
 }
 
-/// What a call says that cannot have a connection now, but may have one later; it says so in its time.
+/// The error of a call that cannot connect now, but may later. The call retries until its deadline.
 #[track_caller]
 fn complaint(builder: LockClientBuilder) -> String {
     let client = builder.build().unwrap();
@@ -55,8 +56,8 @@ fn complaint(builder: LockClientBuilder) -> String {
     cause.to_string()
 }
 
-/// What a call says whose certificate, or whose server's, is no good. It has ten command time-outs, of
-/// which it takes less than two: asking again would be in vain.
+/// The error of a call whose own certificate, or whose server's, is invalid. The call has ten
+/// command timeouts and uses less than two, because a retry would fail, too.
 #[track_caller]
 fn distrust(builder: LockClientBuilder) -> String {
     let client = builder.build().unwrap();
@@ -157,7 +158,7 @@ fn a_plain_port_is_told_from_one_with_tls() {
     assert!(text.contains("rediss://"), "{text}");
 }
 
-/// A server that takes the connection and does `greet` with it. Ends with the test's clients.
+/// A server that accepts the connection and calls `greet` with it. Ends with the test's clients.
 fn impostor(greet: fn(TcpStream)) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -181,7 +182,7 @@ fn a_handshake_that_is_not_answered_ends_in_its_time() {
 #[test]
 fn a_handshake_that_drips_ends_in_its_time() {
     let dripping = impostor(|mut stream| {
-        // The head of a record of 16,384 bytes, of which one comes now and then.
+        // The header of a record of 16,384 bytes, whose bytes come slowly.
         let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
         while stream.write_all(next).is_ok() {
             next = &[0];
@@ -203,7 +204,7 @@ fn a_server_that_hangs_costs_a_call_its_time_and_no_more() {
     let server = server();
     let client = trusting(&server.tls_address()).build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
-    // On a connection that is open, and on one that must be opened.
+    // With an open connection, and with one that must be opened.
     lock.acquire().unwrap().unlock().unwrap();
     server.pause();
     for _ in 0..2 {
@@ -220,7 +221,7 @@ fn a_server_that_hangs_costs_a_call_its_time_and_no_more() {
     lock.unlock().unwrap();
 }
 
-/// A new server knows nothing of the sessions of the old one.
+/// A restarted server does not know the sessions of the old process.
 #[test]
 fn a_restart_is_survived() {
     let server = server();
@@ -235,7 +236,7 @@ fn a_restart_is_survived() {
     }
 }
 
-/// One request for hundreds of locks is longer than what TLS buffers.
+/// One request for hundreds of locks is longer than the buffer of TLS.
 #[test]
 fn many_locks_are_renewed_together() {
     let server = server();
@@ -254,7 +255,7 @@ fn many_locks_are_renewed_together() {
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
 }
 
-/// The setting that `build` complains of, and how.
+/// The setting that `build` rejects, and the error.
 #[track_caller]
 fn refused(builder: LockClientBuilder) -> (&'static str, String) {
     let error = builder.build().expect_err("it is no good");
@@ -276,7 +277,7 @@ fn bad_certificates_and_keys_are_told_by_build() {
         let show = trusting("127.0.0.1:1").client_certificate(pem, key.as_str());
         assert_eq!(refused(show).0, "client_certificate", "{pem}");
     }
-    // The second of two.
+    // The second of two is invalid.
     let both = format!("{}{cut}", TRUSTED.pem);
     let trust = trusting("127.0.0.1:1").ca_certificates(both);
     assert_eq!(refused(trust).0, "ca_certificates");
@@ -298,7 +299,7 @@ fn bad_certificates_and_keys_are_told_by_build() {
         let (field, text) = refused(show);
         assert_eq!(field, "client_certificate", "{text}");
         assert!(!text.contains(secret), "{text}");
-        // As bytes, each by its number, some would print it.
+        // As a list of bytes, some formatting could print it.
         assert!(!text.contains("45, 45, 45"), "{text}");
     }
 }
@@ -306,7 +307,7 @@ fn bad_certificates_and_keys_are_told_by_build() {
 #[test]
 fn settings_of_tls_without_it_are_refused() {
     let Identity { chain, key } = TRUSTED.issue("client");
-    for url in ["redis://127.0.0.1:1", "redis+unix:///tmp/nobody"] {
+    for url in ["redis://127.0.0.1:1", "redis+unix:///tmp/none"] {
         let plain = || LockClient::builder(url);
         let trust = refused(plain().ca_certificates(TRUSTED.pem.as_str()));
         assert_eq!(trust.0, "ca_certificates");
@@ -331,7 +332,7 @@ fn nothing_shows_the_key() {
     assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
 }
 
-/// In a child, because the variables and the provider are those of a whole process.
+/// In a child, because variables and provider belong to a whole process.
 pub fn trust_the_system(arguments: &[&str]) {
     let [address, provider] = arguments else {
         panic!("{arguments:?}")
@@ -360,7 +361,7 @@ pub fn trust_the_system(arguments: &[&str]) {
     }
 }
 
-/// What the child says whose system trusts what is in `file`.
+/// The result of a child whose system trusts the certificates in `file`.
 fn with_a_system_of(file: &Path, provider: &str, server: &Server) -> String {
     let arguments = [&server.tls_address(), provider];
     let file = file.to_str().expect("a path").to_owned();
@@ -381,7 +382,7 @@ fn the_authorities_of_the_system_are_trusted() {
         let said = with_a_system_of(file.path(), provider, &server);
         assert_eq!(said, "works", "provider: {provider}");
     }
-    // As it is on real machines: one of many cannot be read.
+    // On real machines one of many certificates may be unreadable.
     let cut = TRUSTED.pem.replacen("MII", "", 1);
     std::fs::write(&file, format!("{cut}{}", TRUSTED.pem)).unwrap();
     assert_eq!(with_a_system_of(file.path(), "none", &server), "works");

@@ -1,4 +1,4 @@
-//! One thread keeps many locks, and one lock's trouble is its own.
+//! One thread renews many locks, and a problem with one lock does not affect the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout};
 use crate::support::{builder, client, unique};
 
-/// Six tenths of a second for the smaller number, as long in leases as the larger.
+/// The same number of leases as in the larger test, each 0.6 s long.
 #[test]
 #[ignore = "soak"]
 fn a_thousand_held_locks_are_kept() {
@@ -26,7 +26,7 @@ fn a_thousand_held_locks_are_kept() {
     run_many_locks(&server, &arguments);
 }
 
-/// The numbers of the project's goals; takes half a minute.
+/// The numbers of the project's goals. Takes half a minute.
 #[test]
 #[ignore = "soak"]
 fn ten_thousand_held_locks_are_kept_for_half_a_minute() {
@@ -44,7 +44,7 @@ fn run_many_locks(server: &Server, arguments: &[String]) {
     }
 }
 
-/// The role: holds many locks for some leases; renewal costs fewer script calls than the bound.
+/// The role: holds many locks for some leases. The renewals need fewer script calls than the bound.
 pub fn many_locks(arguments: &[&str]) {
     let url = arguments[0];
     let numbers: Vec<u64> = arguments[1..]
@@ -95,10 +95,10 @@ pub fn many_locks(arguments: &[&str]) {
     }
 }
 
-/// Processor time of this process so far.
+/// The processor time of this process so far.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // After the name, which may hold anything: user and system time are the 12th and 13th field.
+    // After the name, which may contain anything: user and system time are fields 12 and 13.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks: Vec<f64> = fields
         .split_whitespace()
@@ -137,7 +137,7 @@ fn a_lock_in_trouble_does_not_hurt_the_others() {
     assert_eq!(kept, "another type");
 }
 
-/// A renewal under way says nothing about a hold that is given back meanwhile, nor about the next.
+/// A renewal under way does not affect a hold that is unlocked meanwhile, nor the next hold.
 #[test]
 fn a_release_during_a_renewal_is_no_loss() {
     let server = Server::start();
@@ -151,11 +151,11 @@ fn a_release_during_a_renewal_is_no_loss() {
     let mut times = 0_u64;
     while Instant::now() < end {
         busy.lock().unwrap();
-        // Around the moment at which the watchdog comes for it.
+        // Around the moment of the renewal.
         thread::sleep(lease / 2 + lease * u32::try_from(times % 7).unwrap() / 30);
         match busy.unlock() {
             Ok(()) => times += 1,
-            // A machine that stops for a whole lease does lose it.
+            // A machine that stalls for a whole lease does lose it.
             Err(Error::Lost {
                 reason: LostReason::Expired,
                 ..
@@ -169,10 +169,10 @@ fn a_release_during_a_renewal_is_no_loss() {
         client.stats()
     );
     let free: bool = server.ask::<u32>(&redis::cmd("DBSIZE")) == 0;
-    assert!(free, "and nothing brought it back");
+    assert!(free, "no renewal created it again");
 }
 
-/// No answer is no loss: it is asked again while the lease lasts.
+/// A missing reply is no loss: the renewal is retried while the lease lasts.
 #[test]
 #[ignore = "soak"]
 fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
@@ -196,7 +196,7 @@ fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
     });
     let stats = client.stats();
     assert!(stats.renewals_unknown >= 3, "{stats:?}");
-    assert_eq!(stats.renewals_failed, 0, "Redis answered no error");
+    assert_eq!(stats.renewals_failed, 0, "Redis replied no error");
     assert_eq!(stats.lost, 0);
     throughout(lease, "all locks", || {
         guards.iter().all(|guard| guard.check().is_ok())
@@ -207,15 +207,15 @@ fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
         } => Some((lease_left, cause)),
         _ => None,
     });
-    let (left, cause) = failed.expect("an operator is told");
+    let (left, cause) = failed.expect("an event for each failure");
     assert!(left > Duration::ZERO && left < lease / 2, "{left:?}");
     assert!(!cause.is_empty());
-    eventually_some("word that the server is back", || {
+    eventually_some("the event of the recovery", || {
         (client.stats().reconnects > 0).then_some(())
     });
 }
 
-/// Nobody can tell the holder but its own clock.
+/// Only the local clock can tell the holder.
 #[test]
 #[ignore = "soak"]
 fn a_server_that_hangs_for_long_is_told_by_the_clock() {
@@ -234,24 +234,24 @@ fn a_server_that_hangs_for_long_is_told_by_the_clock() {
     let told = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // By the watchdog, which may be stuck in a try meanwhile.
+            // Notified by the watchdog, which may be in an attempt meanwhile.
             assert_eq!(renewed.recv_timeout(SOON.get()), Ok(LostReason::Expired));
             let took = start.elapsed();
             assert!(
                 took <= LEASE.get() * 7 / 6 + SLIP.get(),
-                "told after {took:?}"
+                "notified after {took:?}"
             );
             told.store(true, Ordering::SeqCst);
         });
         eventually("check to know", || guard.check().is_err());
         let took = start.elapsed();
-        assert!(took <= LEASE.get() + SLIP.get(), "known after {took:?}");
+        assert!(took <= LEASE.get() + SLIP.get(), "detected after {took:?}");
         assert_eq!(guard.remaining(), Duration::ZERO);
     });
     assert!(told.load(Ordering::SeqCst));
     eventually("the fixed lease to end", || fixed.is_lost());
     server.resume();
-    // Nothing brings a lost hold back.
+    // Nothing makes a lost hold valid again.
     throughout(LEASE.get(), "lost", || guard.is_lost() && fixed.is_lost());
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
     assert!(matches!(fixed.unlock(), Err(Error::Lost { .. })));
@@ -259,12 +259,12 @@ fn a_server_that_hangs_for_long_is_told_by_the_clock() {
     throughout(LEASE.get() * 2, "the next hold", || guard.check().is_ok());
 }
 
-/// Its connections are cut; it connects anew, within the lease.
+/// Its connections are cut, and it reconnects within the lease.
 #[test]
 #[ignore = "soak"]
 fn cut_connections_cost_no_lock() {
     let server = Server::start();
-    // Long enough for a machine that is busy to connect anew within its last third.
+    // Long enough to reconnect in the last third of the lease on a busy machine.
     let lease = LEASE.get() * 3;
     let client = builder(&server.url())
         .watchdog_lease(lease)
@@ -288,7 +288,7 @@ fn cut_connections_cost_no_lock() {
     assert_eq!(client.stats().lost, 0);
 }
 
-/// A waiter whose subscription is cut is woken all the same, and does not spin meanwhile.
+/// A waiter whose subscription is cut is woken nevertheless, and does not spin meanwhile.
 #[test]
 fn a_cut_subscription_costs_no_wake_up() {
     let server = Server::start();

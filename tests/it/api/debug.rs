@@ -1,4 +1,4 @@
-//! `{:?}` of a public type is one short line, whatever its client holds.
+//! The `Debug` output of a public type is one short line, whatever its client holds.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use crate::support::timing::{A_WHILE, eventually};
 /// In bytes.
 const LONGEST: usize = 200;
 
-/// What `value` shows, and that this is short.
+/// Returns the `Debug` output of `value` and asserts that it is short.
 #[track_caller]
 fn shown(value: &dyn Debug) -> String {
     let shown = format!("{value:?}");

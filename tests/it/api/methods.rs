@@ -1,5 +1,5 @@
-//! Every method of the trait `Lock` is a method of every lock type, and needs no import of the
-//! trait.
+//! Every method of the trait `Lock` is also an inherent method of every lock type, so that no
+//! import of the trait is needed.
 
 use std::time::Duration;
 

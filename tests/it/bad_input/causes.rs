@@ -1,4 +1,4 @@
-//! An error says why, and says it once, however it is printed.
+//! An error states its cause exactly once, however it is printed.
 
 use std::error::Error as StdError;
 use std::iter::successors;
@@ -12,13 +12,13 @@ use crate::support::certificates::{Authority, TRUSTED};
 use crate::support::server::{Port, Server};
 use crate::support::timing::millis;
 
-/// The error and all that `source` leads to, as programs print it that print the whole chain.
+/// The texts of the error and of all its sources, as programs print that show the whole chain.
 fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
     let errors = successors(Some(error), |&error| error.source());
     errors.map(ToString::to_string).collect()
 }
 
-/// What a call says that fails with this client.
+/// The error of a call of this client, which fails.
 fn failure(builder: LockClientBuilder) -> Error {
     let client = builder.command_timeout(millis(200)).build();
     let client = client.expect("the settings are good");
@@ -27,8 +27,8 @@ fn failure(builder: LockClientBuilder) -> Error {
         .expect_err("it fails")
 }
 
-/// The text of each deeper error appears exactly once in the whole chain, and appears in what is
-/// printed without the chain.
+/// The text of each source appears exactly once in the whole chain, and appears in the error
+/// itself.
 #[track_caller]
 fn assert_said_once(error: &Error) {
     assert_no_secret(error);
@@ -48,7 +48,7 @@ fn the_cause_of_a_failed_connection_is_said_once() {
     let address = format!("redis://:{SECRET}@127.0.0.1:{}", closed.number());
     for builder in [
         builder(&address),
-        // A look-up that fails without asking a name server.
+        // A look-up that fails without a request to a name server.
         builder("redis://a..b"),
         LockClient::builder_sentinel([&address], "mymaster"),
         LockClient::builder_cluster([&address]),
@@ -99,7 +99,7 @@ fn a_url_that_cannot_be_read_has_no_deeper_cause() {
     assert_eq!(chain(&error), [error.to_string()]);
 }
 
-/// Programs can tell refusals apart by type, whatever is advised beside them.
+/// Programs can distinguish errors of Redis by type.
 #[test]
 fn the_cause_of_a_refusal_is_the_error_of_redis() {
     let server = Server::options().password("right").start();

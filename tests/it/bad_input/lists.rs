@@ -1,4 +1,4 @@
-//! Lists of servers: what `build` refuses, and which of the list it names.
+//! Lists of servers: which ones `build` rejects, and which entry the error names.
 
 use leasehold::{Error, LockClient, LockClientBuilder};
 
@@ -6,7 +6,7 @@ use super::{SECRET, assert_no_secret, setting};
 
 const GOOD: &str = "redis://user:hunter2@127.0.0.1:7001";
 
-/// How `build` refuses a list, as sentinels and as servers of a cluster.
+/// The error of `build` for a list, as sentinels and as servers of a cluster.
 #[track_caller]
 fn refused(urls: &[&str]) -> String {
     let [sentinels, nodes] = both(urls).map(|(field, builder)| {
@@ -81,7 +81,7 @@ fn a_server_that_is_named_twice_is_refused() {
     let text = refused(&[GOOD, "redis://user:hunter2@127.0.0.1:7002", GOOD]);
     assert!(text.contains("number 3 of 3, 127.0.0.1:7001"), "{text}");
     assert!(text.contains("once"), "{text}");
-    // 6379 is what a URL without a port means.
+    // 6379 is the default port.
     refused(&["redis://127.0.0.1", "redis://127.0.0.1:6379"]);
 }
 

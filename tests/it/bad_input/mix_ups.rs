@@ -1,5 +1,5 @@
-//! The wrong builder, port, name or password for the way that Redis is deployed: the first call says so,
-//! at once where that is certain, and what to use instead.
+//! The wrong builder, port, name or password for the deployment. The first call reports it, at once
+//! if retries cannot help, and says what to use instead.
 
 use std::net::TcpListener;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::support::timing::{LEASE, SLIP, millis, within};
 
 const MASTER: &str = "mymaster";
 
-/// Of which `lock` waits ten for an answer.
+/// `lock` retries for ten of these.
 const TIMEOUT: u64 = 1_000;
 
 fn quick(builder: LockClientBuilder) -> LockClient {
@@ -27,7 +27,7 @@ fn by_sentinels(urls: &[String]) -> LockClientBuilder {
     LockClient::builder_sentinel(urls, MASTER)
 }
 
-/// A sentinel of this master, alone.
+/// One sentinel of this master.
 fn sentinel_of(master: &Server, password: Option<&str>) -> Server {
     let options = Server::options().sentinel(format!(
         "sentinel monitor {MASTER} 127.0.0.1 {} 1\n",
@@ -39,7 +39,7 @@ fn sentinel_of(master: &Server, password: Option<&str>) -> Server {
     }
 }
 
-/// What a call says that is refused: at once, though it has ten time-outs.
+/// The error of a call that must fail at once, without retries.
 #[track_caller]
 fn certain(builder: LockClientBuilder) -> Error {
     certain_of(builder, "lock")
@@ -55,7 +55,7 @@ fn certain_of(builder: LockClientBuilder, name: &str) -> Error {
     error
 }
 
-/// The same, in the words of a server, which is named.
+/// The error of a call that must fail at once and name this server.
 #[track_caller]
 fn refusal(builder: LockClientBuilder, server: &Server) -> String {
     said_by(&certain(builder), server)
@@ -75,12 +75,12 @@ fn works(builder: LockClientBuilder) {
     lock.acquire().unwrap().unlock().unwrap();
 }
 
-/// Nobody listens there.
+/// A URL at which no server listens.
 fn deserted(port: &Port) -> String {
     format!("redis://:{SECRET}@127.0.0.1:{}", port.number())
 }
 
-/// Somebody takes connections there, and never answers.
+/// A listener that accepts connections and never replies.
 fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -120,7 +120,7 @@ fn nobody_answers(builder: LockClientBuilder, urls: &[String]) {
     ] as [(Duration, &dyn Fn() -> leasehold::Result<()>); 5]
     {
         let start = Instant::now();
-        let error = call().expect_err("nobody answers");
+        let error = call().expect_err("no server answers");
         let took = start.elapsed();
         assert!(took >= budget, "{budget:?}, given up after {took:?}");
         assert!(took <= budget + SLIP.get() * 2, "{budget:?}: {took:?}");
@@ -135,17 +135,17 @@ fn nobody_answers(builder: LockClientBuilder, urls: &[String]) {
     }
 }
 
-/// One good sentinel or server is enough, whatever the others are.
+/// One working sentinel or server is enough, whatever the others are.
 #[test]
 fn bad_ones_among_good_ones_do_no_harm() {
-    let (nobody, (_listener, silent)) = (Port::reserve(), silent());
+    let (closed, (_listener, silent)) = (Port::reserve(), silent());
     let plain = Server::start();
     let master = Server::start();
     let sentinel = sentinel_of(&master, None);
     let cluster = ClusterDeployment::shared();
     let without_login = |url: String| url.replace(&format!(":{SECRET}@"), "");
     let bad = [
-        without_login(deserted(&nobody)),
+        without_login(deserted(&closed)),
         without_login(silent),
         plain.url(),
     ];
@@ -164,7 +164,7 @@ fn what_is_no_sentinel_is_told_at_once() {
     let text = refusal(by_sentinels(&[server.url()]), &server);
     assert!(text.contains("is not a sentinel"), "{text}");
     assert!(text.contains("26379"), "{text}");
-    // The other may tell when it is back, so that it is asked for as long as the call may take.
+    // The other sentinel may be back later, so the call retries until its deadline.
     let urls = [
         server.url(),
         format!("redis://127.0.0.1:{}", Port::reserve().number()),
@@ -221,7 +221,7 @@ fn a_server_of_a_cluster_is_more_than_one_server() {
     assert!(text.contains("builder_cluster"), "{text}");
 }
 
-/// What to set instead is named in the words of the library, not in those of the command.
+/// The message names the settings of the library, not those of the command.
 #[track_caller]
 fn assert_names_the_login(text: &str) {
     for word in ["URL", "LockClientBuilder::credentials"] {
@@ -233,14 +233,14 @@ fn assert_names_the_login(text: &str) {
 #[test]
 fn a_wrong_login_at_one_server_is_told_with_what_to_set() {
     let server = Server::options().password("right").start();
-    for login in ["", ":hunter2@", "nobody:hunter2@"] {
+    for login in ["", ":hunter2@", "unknown:hunter2@"] {
         let url = format!("redis://{login}{}", server.address());
         assert_names_the_login(&refusal(LockClient::builder(&url), &server));
     }
     let url = format!("redis://{}", server.address());
     let builder = LockClient::builder(&url).credentials(None, SECRET);
     assert_names_the_login(&refusal(builder, &server));
-    // A server without a password, and a client that has one.
+    // The server has no password, and the client has one.
     let open = Server::start();
     let url = format!("redis://:{SECRET}@{}", open.address());
     assert_names_the_login(&refusal(LockClient::builder(&url), &open));
@@ -256,12 +256,12 @@ fn a_wrong_login_at_the_master_is_told_at_once() {
     for builder in [
         by_sentinel(),
         by_sentinel().credentials(None, SECRET),
-        by_sentinel().credentials(Some("nobody"), "right"),
+        by_sentinel().credentials(Some("unknown"), "right"),
     ] {
         let text = refusal(builder, &master);
         assert!(text.contains("LockClientBuilder::credentials"), "{text}");
     }
-    // The master's in the URLs, which are the sentinels'.
+    // The URLs of sentinels carry the password of the master.
     let url = format!("redis://:{SECRET}@{}", sentinel.address());
     let text = refusal(by_sentinels(&[url]), &sentinel);
     assert!(text.contains("are for the sentinels"), "{text}");
@@ -272,7 +272,7 @@ fn a_wrong_login_at_the_sentinels_is_told_at_once() {
     let master = Server::options().password("right").start();
     let sentinel = sentinel_of(&master, Some("theirs"));
     works(by_sentinels(&[sentinel.url()]).credentials(None, "right"));
-    for login in ["", ":hunter2@", "nobody:theirs@"] {
+    for login in ["", ":hunter2@", "unknown:theirs@"] {
         let url = format!("redis://{login}{}", sentinel.address());
         let text = refusal(by_sentinels(&[url]).credentials(None, "right"), &sentinel);
         assert!(text.contains("are for the sentinels"), "{text}");
@@ -290,7 +290,7 @@ fn a_wrong_login_at_a_cluster_is_told_at_once() {
     };
     for builder in [
         LockClient::builder_cluster(urls(":hunter2@")),
-        LockClient::builder_cluster(urls("nobody:hunter2@")),
+        LockClient::builder_cluster(urls("unknown:hunter2@")),
         LockClient::builder_cluster(urls("")).credentials(None, SECRET),
     ] {
         let error = certain(builder);
@@ -320,7 +320,7 @@ fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
         }
         assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
     }
-    // Braces that enclose something are what users put there on purpose.
+    // Users put braces around a part of a name on purpose.
     client
         .reentrant_lock("{a}b")
         .acquire()

@@ -1,10 +1,10 @@
-//! URLs that cannot be used: `build` names the part that is wrong and what was given there.
+//! Invalid URLs: the error of `build` names the part that is invalid and its value.
 
 use leasehold::{Error, LockClient};
 
 use super::{SECRET, assert_no_secret, setting};
 
-/// Each URL, and what the error says of it.
+/// Each URL, and words that the error contains.
 const BAD: [(&str, &[&str]); 34] = [
     ("", &["empty", "redis://"]),
     ("  ", &["empty"]),
@@ -39,7 +39,7 @@ const BAD: [(&str, &[&str]); 34] = [
         "redis://:hunter2@redis:http",
         &["port \"http\"", "1 to 65535"],
     ),
-    // The host is missing, and the password follows where a port is expected.
+    // The host is missing, so the password stands where the port is expected.
     ("redis://user:hunter2", &["a port", "1 to 65535", "@"]),
     ("redis://user:hunter2@127.0.0.1:hunter2", &["a port"]),
     (
@@ -84,7 +84,7 @@ fn the_part_that_is_wrong_is_named_in_a_list() {
     }
 }
 
-/// What `redis` reads is read, however unusual.
+/// Every URL that `redis` accepts is accepted.
 #[test]
 fn an_unusual_url_is_taken() {
     for url in [
@@ -106,7 +106,7 @@ fn an_unusual_url_is_taken() {
     }
 }
 
-/// Neither a user nor a password is shown where another part repeats it.
+/// The error shows neither user nor password, even if another part of the URL repeats them.
 #[test]
 fn what_repeats_a_secret_is_not_shown() {
     for url in [

@@ -1,4 +1,4 @@
-//! Commands to Redis, and connections.
+//! The number of commands and connections.
 
 use std::sync::Barrier;
 use std::thread;
@@ -22,7 +22,7 @@ fn an_uncontended_pair_is_two_commands() {
         lock.unlock().unwrap();
     }
     assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
-    // Nor does it take more where others wait for another lock.
+    // Local threads that wait for another lock do not add commands.
     client
         .reentrant_lock("another")
         .acquire()
@@ -76,7 +76,7 @@ fn what_this_process_knows_costs_nothing() {
     guard.unlock().unwrap();
 }
 
-/// One of them speaks for all.
+/// One of them sends the requests of all.
 #[test]
 fn two_hundred_waiting_threads_are_as_quiet_as_one() {
     const WAITING: usize = 200;
@@ -97,7 +97,7 @@ fn two_hundred_waiting_threads_are_as_quiet_as_one() {
             })
             .collect();
         started.wait();
-        eventually("one to wait for Redis", || {
+        eventually("a thread to wait for Redis", || {
             waiting.stats().wakeups_by_message > 0
         });
         thread::sleep(millis(100));
@@ -113,7 +113,7 @@ fn two_hundred_waiting_threads_are_as_quiet_as_one() {
     assert_eq!(waiting.stats().acquisitions, WAITING as u64);
 }
 
-/// Waiting takes no connection from the pool, so neither the holder's unlock nor its renewals wait.
+/// Waiting uses no connection of the pool, so the holder's unlock and renewals do not wait.
 #[test]
 #[ignore = "soak"]
 fn a_small_pool_serves_many_waiting_threads() {
@@ -122,23 +122,26 @@ fn a_small_pool_serves_many_waiting_threads() {
         let server = Server::start();
         let client = builder(&server.url()).pool_size(size).build().unwrap();
         let other = crate::support::client(&server.url());
-        // One name that is held at home, and one that is held elsewhere.
-        let (home, away) = (client.reentrant_lock("home"), client.reentrant_lock("away"));
-        let foreign = other.reentrant_lock("away");
+        // One name that another thread of this process holds, and one that another client holds.
+        let (local, remote) = (
+            client.reentrant_lock("local"),
+            client.reentrant_lock("remote"),
+        );
+        let foreign = other.reentrant_lock("remote");
         foreign.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-        home.lock().unwrap();
+        local.lock().unwrap();
         thread::scope(|scope| {
             for place in 0..WAITING {
-                let lock = if place % 2 == 0 { &home } else { &away };
+                let lock = if place % 2 == 0 { &local } else { &remote };
                 scope.spawn(|| {
                     assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
                     lock.unlock().unwrap();
                 });
             }
             throughout(LEASE.get() * 2, "held, and renewed", || {
-                home.hold_count() == 1
+                local.hold_count() == 1
             });
-            home.unlock().unwrap();
+            local.unlock().unwrap();
             foreign.unlock().unwrap();
         });
         assert_eq!(
@@ -149,7 +152,7 @@ fn a_small_pool_serves_many_waiting_threads() {
     }
 }
 
-/// Threads of one process on one lock take turns without asking each other's.
+/// Threads of one process hand a lock over without further requests.
 #[test]
 fn eight_threads_cost_hardly_more_than_one() {
     const EACH: usize = 200;

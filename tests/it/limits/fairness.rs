@@ -1,4 +1,4 @@
-//! Nobody waits much longer than the others.
+//! No thread waits much longer than the others.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::support::timing::{eventually, millis};
 
 const THREADS: usize = 8;
 
-/// In a process of its own, and while no other test has a server: it is about times.
+/// In its own process, while no other test has a server, because it measures times.
 #[test]
 #[ignore = "soak"]
 fn eight_threads_share_one_lock_evenly() {
@@ -19,7 +19,7 @@ fn eight_threads_share_one_lock_evenly() {
     println!("{said:?}");
 }
 
-/// The role: eight threads take and free one lock, as fast as they can.
+/// The role: eight threads acquire and release one lock, as fast as they can.
 pub fn share(arguments: &[&str]) {
     let client = crate::support::client(arguments[0]);
     client
@@ -28,11 +28,11 @@ pub fn share(arguments: &[&str]) {
         .unwrap()
         .unlock()
         .unwrap();
-    // A thread that starts late or ends early leaves the lock to the others, so only what happens
-    // while all of them run is counted.
+    // A thread that starts late or ends early leaves the lock to the others, so only the time in
+    // which all of them run counts.
     let running = AtomicUsize::new(0);
     let (counts, ends) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (results, hiccup): (Vec<(u32, Duration)>, Duration) = thread::scope(|scope| {
+    let (results, stall): (Vec<(u32, Duration)>, Duration) = thread::scope(|scope| {
         let run = || {
             let lock = client.reentrant_lock("lock");
             let (mut times, mut longest) = (0, Duration::ZERO);
@@ -52,11 +52,11 @@ pub fn share(arguments: &[&str]) {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
         eventually("all to run", || running.load(Ordering::SeqCst) == THREADS);
         counts.store(true, Ordering::SeqCst);
-        let hiccup = longest_hiccup(millis(2000));
+        let stall = longest_stall(millis(2000));
         counts.store(false, Ordering::SeqCst);
         ends.store(true, Ordering::SeqCst);
         let results = threads.into_iter().map(|thread| thread.join().unwrap());
-        (results.collect(), hiccup)
+        (results.collect(), stall)
     });
     let times = results.iter().map(|(times, _)| f64::from(*times));
     let (fewest, most) = times.fold((f64::MAX, 0.0), |(fewest, most): (f64, f64), times| {
@@ -64,19 +64,16 @@ pub fn share(arguments: &[&str]) {
     });
     let longest = results.iter().map(|(_, longest)| *longest).max().unwrap();
     child::say(format!(
-        "{fewest} to {most} times, longest wait {longest:?}, hiccup {hiccup:?}"
+        "{fewest} to {most} times, longest wait {longest:?}, stall {stall:?}"
     ));
     assert!(fewest / most >= 0.8, "{results:?}");
-    // One wait is eight turns, each of which the machine may hold up.
-    let bound = millis(100) + hiccup * 4;
-    assert!(
-        longest < bound,
-        "{longest:?}, hiccup {hiccup:?}: {results:?}"
-    );
+    // A thread waits for eight holds, each of which the machine may delay.
+    let bound = millis(100) + stall * 4;
+    assert!(longest < bound, "{longest:?}, stall {stall:?}: {results:?}");
 }
 
-/// How long the machine lets a thread wait that wants nothing but a millisecond of sleep.
-fn longest_hiccup(run: Duration) -> Duration {
+/// The longest delay of a thread that only sleeps for a millisecond at a time.
+fn longest_stall(run: Duration) -> Duration {
     let (begin, nap) = (Instant::now(), Duration::from_millis(1));
     let mut longest = Duration::ZERO;
     while begin.elapsed() < run {

@@ -1,4 +1,4 @@
-//! Nothing grows: not with locks that come and go, not with clients that do.
+//! Memory, threads and connections do not grow with the number of locks and clients that were used.
 
 use std::thread;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn twenty_thousand_pairs_leave_nothing_behind() {
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
-/// Every hundredth with a name of its own, and some of them contended.
+/// Every hundredth pair has its own name, and some pairs are contended.
 pub fn many_pairs(arguments: &[&str]) {
     let client = client(arguments[0]);
     let other = crate::support::client(arguments[0]);
@@ -37,8 +37,7 @@ pub fn many_pairs(arguments: &[&str]) {
         }
         guard.unlock().unwrap();
     };
-    // The base line counts all threads, so the subscriber of the client that waits must run before
-    // it is taken.
+    // The baseline counts all threads, so the subscriber of the waiting client must run before it.
     let held = client.reentrant_lock("held").acquire().unwrap();
     let before = process::threads();
     eventually("the subscriber to run", || {
@@ -57,7 +56,7 @@ pub fn many_pairs(arguments: &[&str]) {
     assert!(grown < 2048, "{grown} kB more after {PAIRS} pairs");
 }
 
-/// Until the next event, which has them forgotten.
+/// They take memory only until the next event.
 #[test]
 fn dropped_receivers_of_events_take_little_memory() {
     child::alone("many_receivers", &["redis://127.0.0.1:1"]);
@@ -84,7 +83,7 @@ fn connections(server: &Server) -> usize {
     list.lines().count()
 }
 
-/// Each renews a lock and waits for another, so that all its threads run.
+/// Each client renews a lock and waits for another, so that all its threads run.
 pub fn many_clients(arguments: &[&str]) {
     let url = arguments[0];
     let holder = client(url);
@@ -100,7 +99,7 @@ pub fn many_clients(arguments: &[&str]) {
         });
         let handle = client.reentrant_lock(&format!("own:{at}"));
         let guard = handle.acquire().unwrap();
-        // The guard is the last that holds the client.
+        // The guard keeps the client alive.
         drop((client, lock, handle));
         assert!(guard.check().is_ok());
         guard.unlock().unwrap();
@@ -108,7 +107,7 @@ pub fn many_clients(arguments: &[&str]) {
     let before = process::threads();
     let one_after_the_other = |at: usize| {
         one(at);
-        // Joined, but for the pool's own, which ends by itself.
+        // Dropping the client joins its threads, except that of the pool, which ends by itself.
         eventually("its threads to end", || process::threads() == before);
     };
     (0..CLIENTS / 5).for_each(one_after_the_other);
@@ -127,7 +126,7 @@ fn two_thousand_abandoned_leases_leave_nothing_behind() {
     child::alone("many_abandoned_leases", &[&server.url()]);
 }
 
-/// The role: threads that take a lock for a fixed time each, and end. The leases end after them.
+/// The role: threads that acquire a lock with a fixed lease, and end before the lease.
 pub fn many_abandoned_leases(arguments: &[&str]) {
     let client = client(arguments[0]);
     let abandon = |locks: u64| {
@@ -139,7 +138,8 @@ pub fn many_abandoned_leases(arguments: &[&str]) {
         }
         eventually("all leases to end", || client.stats().lost == lost);
     };
-    // As many as later: the allocator keeps what the largest number of holds at one time took.
+    // As many as later, because the allocator keeps the memory of the largest number of holds at
+    // one time.
     abandon(ABANDONED);
     let memory = process::resident_kilobytes();
     abandon(ABANDONED);

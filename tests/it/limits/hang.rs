@@ -1,4 +1,5 @@
-//! A server that hangs: every call comes back in its time, and all works again with the server.
+//! A server that hangs: every call returns in time, and everything works again when the server is
+//! back.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
@@ -11,7 +12,7 @@ use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, millis, throughout, within};
 use crate::support::{process, unique};
 
-/// As in production: the time-outs are what is tested.
+/// The production settings, because their timeouts are tested.
 fn client(url: &str) -> LockClient {
     LockClient::connect(url).unwrap()
 }
@@ -20,7 +21,7 @@ fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
     matches!(result, Err(Error::Unavailable { .. }))
 }
 
-/// With connections from before, and with none.
+/// With open connections, and with none.
 #[test]
 fn try_lock_comes_back_and_works_again() {
     for pool in ["warm", "cold"] {
@@ -41,7 +42,7 @@ fn try_lock_comes_back_and_works_again() {
     }
 }
 
-/// The role: in a process of its own, because threads are counted.
+/// The role: in its own process, because threads are counted.
 pub fn hang(arguments: &[&str]) {
     let &[url, name, pool] = arguments else {
         panic!("{arguments:?}")
@@ -77,7 +78,7 @@ pub fn hang(arguments: &[&str]) {
             });
         }
     });
-    // A thread that has been waited for may still be on its way out.
+    // A thread that was joined may still be ending.
     eventually("no thread to be left behind", || {
         process::threads() <= threads
     });
@@ -89,7 +90,7 @@ pub fn hang(arguments: &[&str]) {
     assert!(took < millis(1000), "after the server was back: {took:?}");
 }
 
-/// What the documentation of each call states, with a command time-out that suits a test.
+/// The documented time of each call, with a command timeout for tests.
 #[test]
 #[ignore = "soak"]
 fn every_call_ends_in_its_time() {
@@ -135,10 +136,7 @@ fn every_call_ends_in_its_time() {
             lock.lock_interruptibly(Lease::RENEWED, &interrupt)
         });
         thread::sleep(timeout * 2);
-        assert!(
-            !waiting.is_finished(),
-            "without an answer it goes on asking"
-        );
+        assert!(!waiting.is_finished(), "it retries until there is a reply");
         interrupt.interrupt();
         let result = within(timeout + slip, "the interrupt", || waiting.join().unwrap());
         assert!(
@@ -162,7 +160,7 @@ fn every_call_ends_in_its_time() {
     held.acquire().unwrap().unlock().unwrap();
 }
 
-/// Acquires that got no answer are taken back when the server reads on: no ghost holds the lock.
+/// Acquires without a reply are released when the server reads on: no orphan is left.
 #[test]
 #[ignore = "soak"]
 fn unanswered_acquires_leave_no_ghost() {
@@ -184,15 +182,15 @@ fn unanswered_acquires_leave_no_ghost() {
     within(millis(1000), "another client's lock", || {
         other.lock().unwrap();
     });
-    // And nothing that comes late takes it away from its holder.
+    // No late release removes the hold of the new holder.
     throughout(millis(500), "the hold", || {
         server.ask::<u32>(redis::cmd("HLEN").arg(&name)) == 1 && other.hold_count() == 1
     });
     other.unlock().unwrap();
 }
 
-/// What is taken back late is what was asked for early, never the hold that the same thread has by
-/// then.
+/// A late release removes only what an early acquire took, never the current hold of the same
+/// thread.
 #[test]
 #[ignore = "soak"]
 fn what_comes_late_does_not_touch_the_next_hold() {
@@ -227,11 +225,11 @@ fn what_comes_late_does_not_touch_the_next_hold() {
     }
 }
 
-/// An address that takes connections and never says a word.
+/// An address that accepts connections and never replies.
 #[test]
-fn a_mute_address_is_told_in_time() {
-    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let url = format!("redis://:secret@{}", mute.local_addr().unwrap());
+fn a_silent_address_is_told_in_time() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("redis://:secret@{}", silent.local_addr().unwrap());
     let client = crate::support::builder(&url)
         .connect_timeout(millis(200))
         .command_timeout(millis(200))
@@ -244,11 +242,11 @@ fn a_mute_address_is_told_in_time() {
     assert!(is_unavailable(&result), "{result:?}");
 }
 
-/// Threads that wait for one another do not wait one after another for a server that is away.
+/// Threads in the queue do not wait one after another for a server that is down.
 #[test]
 fn threads_in_line_share_the_silence_of_the_server() {
     let timeout = millis(100);
-    // A port that nobody listens on.
+    // No server listens on this port.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .unwrap()
@@ -269,20 +267,20 @@ fn threads_in_line_share_the_silence_of_the_server() {
     });
 }
 
-/// A call that goes on asking until it is interrupted is first in line.
+/// The head of the queue retries until it is interrupted.
 #[test]
 fn threads_behind_a_call_without_a_limit_give_up_in_their_own_time() {
     let timeout = millis(100);
-    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let client = LockClient::builder(&format!("redis://{}", mute.local_addr().unwrap()))
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = LockClient::builder(&format!("redis://{}", silent.local_addr().unwrap()))
         .command_timeout(timeout)
         .build()
         .unwrap();
     let (lock, interrupt) = (client.reentrant_lock("lock"), Interrupt::new());
     thread::scope(|scope| {
         let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        // It asks.
-        drop(mute.accept().unwrap());
+        // It has sent a request.
+        drop(silent.accept().unwrap());
         let behind: Vec<_> = (0..4).map(|_| scope.spawn(|| lock.lock())).collect();
         within(timeout * 12 + millis(300), "lock", || {
             for thread in behind {

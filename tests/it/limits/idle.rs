@@ -1,4 +1,4 @@
-//! Waiting threads sleep: they wake up when their wait ends, and not before.
+//! Waiting threads sleep, and wake up only when their wait ends.
 
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn client(server: &Server, command_timeout: Duration) -> LockClient {
     builder.command_timeout(command_timeout).build().unwrap()
 }
 
-/// Runs `wait` on many threads, each of which must sleep for `time` without waking up. `end` then
+/// Runs `wait` on many threads, each of which must sleep for `time` without a wake-up. Then `end`
 /// ends their wait.
 fn sleep_while_they_wait(
     threads: usize,
@@ -45,7 +45,7 @@ fn sleep_while_they_wait(
                 thread.join().unwrap();
             }
         });
-        // A thread that was still on its way to sleep counts, too.
+        // A thread that has not fallen asleep yet counts, too.
         assert!(woken < threads / 5, "{woken} wake-ups of {threads} threads");
     });
 }
@@ -53,7 +53,7 @@ fn sleep_while_they_wait(
 #[test]
 fn threads_behind_a_holder_sleep_until_the_lock_is_free() {
     let server = Server::start();
-    // Without an answer they would give up after ten times as long.
+    // Without a reply they would give up after ten times this.
     let client = client(&server, millis(500));
     let lock = client.reentrant_lock("lock");
     lock.lock().unwrap();
@@ -65,11 +65,11 @@ fn threads_behind_a_holder_sleep_until_the_lock_is_free() {
     assert_eq!(client.stats().acquisitions, 501);
 }
 
-/// One thread has asked Redis. The others, which do not wait for the lock, wait for the answer.
+/// One thread has sent a request. The others call with a wait of zero, and wait for its reply.
 #[test]
 fn threads_behind_a_request_sleep_until_its_reply() {
     let server = Server::start();
-    // A thread that misses the reply waits for as long as this.
+    // A thread that misses the reply waits this long.
     let client = client(&server, SOON.get());
     let lock = client.reentrant_lock("lock");
     lock.acquire().unwrap().unlock().unwrap();

@@ -1,4 +1,4 @@
-//! What it costs and how long it takes, at most.
+//! Bounds of costs and times.
 
 mod commands;
 pub mod fairness;

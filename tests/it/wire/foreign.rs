@@ -1,4 +1,4 @@
-//! Holders that are not ours: a Java service, a process that died.
+//! Holders that are not Leasehold clients: a Java service, a process that died.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::support::{client, unique};
 
 const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
 
-/// As Redisson takes it: HINCRBY and PEXPIRE.
+/// Acquires as Redisson does: HINCRBY and PEXPIRE.
 fn java_takes(server: &Server, name: &str, lease: Option<Duration>) {
     server.ask::<()>(redis::cmd("HINCRBY").arg(name).arg(JAVA).arg(1));
     if let Some(lease) = lease {
@@ -21,7 +21,7 @@ fn java_takes(server: &Server, name: &str, lease: Option<Duration>) {
     }
 }
 
-/// As Redisson releases it: DEL and PUBLISH.
+/// Releases as Redisson does: DEL and PUBLISH.
 fn java_releases(server: &Server, name: &str) {
     redis::pipe()
         .atomic()
@@ -34,7 +34,7 @@ fn java_releases(server: &Server, name: &str) {
         .unwrap();
 }
 
-/// One waits until the foreign holder lets go, and then has the lock soon.
+/// A client waits until the other holder releases, and then gets the lock soon.
 fn a_waiter_has_it_soon_after(
     lease: Option<Duration>,
     let_go: impl FnOnce(&Server, &str) -> Instant,
@@ -69,7 +69,7 @@ fn a_waiter_has_it_soon_after(
 }
 
 fn release(server: &Server, name: &str) -> Instant {
-    // Not while the waiter is still busy with its second try.
+    // The second try of the waiter must be over.
     thread::sleep(SLIP.get());
     let free = Instant::now();
     java_releases(server, name);
@@ -128,7 +128,7 @@ fn waits(client: &LockClient, name: &str) -> Duration {
     start.elapsed()
 }
 
-/// Killed without a chance to say anything: its lease is what frees the lock.
+/// The process is killed, so only the end of its lease releases the lock.
 #[test]
 #[ignore = "soak"]
 fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
@@ -148,7 +148,8 @@ fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
     assert!(waited <= LEASE.get() + SLIP.get(), "{waited:?}");
 }
 
-/// A process that slept through its lease is told at its unlock, and frees nobody else's hold.
+/// The unlock of a process that was stopped through its lease reports the loss, and does not
+/// release the next hold.
 #[test]
 fn a_process_that_sleeps_through_its_lease_is_told() {
     let server = Server::start();
@@ -186,7 +187,7 @@ fn a_release_by_another_process_wakes_a_waiter() {
     child.finish();
 }
 
-/// By Redisson's rule of names, `a` and `{a}` are two locks with one channel.
+/// By Redisson's naming rule, `a` and `{a}` are two locks with one channel.
 #[test]
 fn locks_that_share_a_channel_do_not_take_each_others_messages() {
     let server = Server::start();
@@ -205,9 +206,9 @@ fn locks_that_share_a_channel_do_not_take_each_others_messages() {
             waiters.iter().all(|waiter| !waiter.is_finished())
         });
         for (lock, waiter) in held.iter().zip(&waiters) {
-            // Whichever of the two is released, it is its own waiter that has it.
+            // The waiter of the released lock gets it, whichever that is.
             theirs.force_unlock(lock.name()).unwrap();
-            eventually("its waiter to have it", || waiter.is_finished());
+            eventually("its waiter to get it", || waiter.is_finished());
         }
     });
 }

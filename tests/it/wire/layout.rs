@@ -7,7 +7,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE};
 use crate::support::{builder, client};
 
-/// Names with every kind of byte that a key can trip over.
+/// Names with special bytes.
 const NAMES: &[(&str, &str)] = &[
     ("order:pay", "redisson_lock__channel:{order:pay}"),
     ("{order}:pay", "redisson_lock__channel:{order}:pay"),
@@ -67,7 +67,7 @@ fn threads_and_clients_are_owners_of_their_own() {
         owner
     };
     let here = owner(&clients[0]);
-    assert_eq!(owner(&clients[0]), here, "a thread keeps its name");
+    assert_eq!(owner(&clients[0]), here, "a thread keeps its owner id");
     let there = crate::support::elsewhere(|| owner(&clients[0]));
     assert_ne!(here, there);
     assert_eq!(
@@ -78,7 +78,7 @@ fn threads_and_clients_are_owners_of_their_own() {
     assert_ne!(owner(&clients[1]).split(':').next(), here.split(':').next());
 }
 
-/// A release publishes `0`, once, on the lock's channel; nothing else does.
+/// A release publishes `0`, once, on the lock's channel. Nothing else is published.
 #[test]
 fn a_release_and_nothing_else_is_announced() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What other programs see in Redis, byte for byte, and what we make of what they put there.
+//! What other programs see in Redis, byte for byte, and how their keys are handled.
 
 mod foreign;
 mod layout;
@@ -12,7 +12,7 @@ use leasehold::Lease;
 
 use crate::support::{child, client};
 
-/// The role of a process that takes a lock and lives on until it is told to end, or is killed.
+/// The role: acquires a lock and lives until it gets a line or is killed.
 pub fn hold(arguments: &[&str]) {
     let &[url, name] = arguments else {
         panic!("{arguments:?}")

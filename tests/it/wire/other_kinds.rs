@@ -1,4 +1,4 @@
-//! Keys that hold another kind of lock, or data: every call says what it found there, and changes
+//! Keys that hold another kind of lock, or data: every call reports what it found, and changes
 //! nothing.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const KEY: &str = "key";
 
 const OWNER: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
 
-/// A command on the key with its arguments, and what the error says of the result.
+/// A command on the key with its arguments, and words of the error that results.
 type Kind = (&'static str, &'static [&'static str], &'static str);
 
 const KINDS: &[Kind] = &[
@@ -47,7 +47,7 @@ const KINDS: &[Kind] = &[
     ("HSET", &[OWNER, "9223372036854775807"], "not a hold count"),
 ];
 
-/// Every call that asks for the lock.
+/// Every call that uses the lock in Redis.
 fn every_call(client: &LockClient) -> Vec<(&'static str, Result<()>)> {
     let lock = client.reentrant_lock(KEY);
     let fixed = Lease::fixed(SOON.get());
@@ -75,7 +75,7 @@ fn every_call(client: &LockClient) -> Vec<(&'static str, Result<()>)> {
     ]
 }
 
-/// All calls fail, and the error names what the key holds. The key stays as it is.
+/// All calls fail, and the error names what the key holds. The key stays unchanged.
 #[track_caller]
 fn is_refused(server: &Server, client: &LockClient, what: &str) {
     let dump = || -> (Vec<u8>, i64) {
@@ -112,7 +112,7 @@ fn what_is_not_a_lock_is_named_and_left_alone() {
     is_refused(&server, &client, "not an owner");
 }
 
-/// A user who may not run TYPE, which the other calls do not need.
+/// The user may not run TYPE, which other calls do not need.
 #[test]
 fn a_type_that_may_not_be_asked_for_is_a_wrong_type_all_the_same() {
     let server = Server::start();
@@ -129,7 +129,7 @@ fn a_lock_of_any_other_client_is_a_lock() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock(KEY);
-    for owner in [OWNER, "u:1", "somebody"] {
+    for owner in [OWNER, "u:1", "someone"] {
         for count in [1, 2_147_483_648, u32::MAX] {
             server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(owner).arg(count));
             assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());

@@ -1,4 +1,5 @@
-//! What a Redis user must be allowed, and that log-in and database of the URL are used.
+//! The permissions that a Redis user needs, and that the log-in and the database of the URL are
+//! used.
 
 mod many_servers;
 
@@ -47,7 +48,7 @@ fn with_user(server: &Server, rules: &[&str]) -> String {
     format!("redis://worker:secret@{}", server.address())
 }
 
-/// Everything that the library does, by a user who may do nothing else.
+/// Uses every feature that the rules are for.
 fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     let clients = [builder.clone().build()?, builder.clone().build()?];
     let [lock, other] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
@@ -84,7 +85,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     Ok(())
 }
 
-/// What the server's log of refused commands says.
+/// The server's log of refused commands.
 fn refused(server: &Server) -> Vec<String> {
     let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
     log.iter().map(|entry| format!("{entry:?}")).collect()
@@ -100,12 +101,12 @@ fn the_acl_line_is_enough() {
     uses_everything(&builder(&database)).unwrap();
 }
 
-/// Every part of it: without it, something is refused.
+/// Without any one of the rules something is refused.
 #[test]
 fn the_acl_line_has_nothing_to_spare() {
     let server = Server::start();
-    // PING is sent only after seconds of silence; UNSUBSCRIBE only after a channel has lingered; HDEL
-    // only where a reply was lost.
+    // PING is sent only after seconds without messages, UNSUBSCRIBE only when a channel is no
+    // longer needed, and HDEL only after a lost reply.
     let seldom = ["+ping", "+unsubscribe", "+hdel"];
     for spared in ACL
         .iter()
@@ -137,7 +138,7 @@ fn the_acl_line_has_nothing_to_spare() {
         let used = use_it();
         let refused = refused(&server);
         assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
-        // Refused in words, not by a hang; messages are done without.
+        // The call fails with an error and does not hang. Messages are optional.
         if !["+subscribe", "+publish"].contains(spared) {
             assert!(
                 matches!(used, Err(Error::Redis { .. })),
@@ -147,7 +148,8 @@ fn the_acl_line_has_nothing_to_spare() {
     }
 }
 
-/// A call that lacks a permission names what to grant, as far as the server says what is missing.
+/// The error of a call without permission names what to grant, as far as the server says what is
+/// missing.
 #[test]
 fn a_missing_permission_is_told_with_what_to_grant() {
     let server = Server::start();
@@ -170,7 +172,7 @@ fn a_missing_permission_is_told_with_what_to_grant() {
     }
 }
 
-/// Where subscribing is forbidden, polling still tells of a release.
+/// Without the permission to subscribe, polling still detects a release.
 #[test]
 fn without_the_right_to_subscribe_waiting_still_works() {
     let server = Server::start();
@@ -224,7 +226,7 @@ fn the_database_of_the_url_is_used() {
         .query(&mut server.connection())
         .unwrap();
     assert_eq!((sizes.0, sizes.2), (0, 1));
-    // The watchdog's connection is in that database, too.
+    // The watchdog's connection uses that database, too.
     eventually("a renewal", || client.stats().renewals > 1);
     guard.unlock().unwrap();
 }

@@ -1,4 +1,4 @@
-//! How scripts get to the server, and that none leaves half its work behind.
+//! How scripts get to the server, and that a failed script leaves nothing behind.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::support::server::Server;
 use crate::support::timing::{LEASE, eventually};
 use crate::support::traffic::Monitor;
 
-/// Sent whole once, by hash from then on.
+/// Sent by source once, and by hash from then on.
 #[test]
 fn a_script_is_sent_once() {
     let server = Server::start();
@@ -24,7 +24,8 @@ fn a_script_is_sent_once() {
     assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA"]);
 }
 
-/// A server that forgot the scripts (a restart, SCRIPT FLUSH) is told them again; nobody notices.
+/// A server without the scripts (after a restart or SCRIPT FLUSH) gets them again, without an
+/// error.
 #[test]
 fn a_server_that_forgot_the_scripts_is_told_them() {
     let server = Server::start();
@@ -55,8 +56,8 @@ fn a_server_that_forgot_the_scripts_is_told_them() {
     );
 }
 
-/// Reads and writes are all that is sent: no SCRIPT LOAD, no KEYS, no PING before each command, but one by a
-/// subscription that has heard nothing for five seconds.
+/// Only reads and writes are sent: no SCRIPT LOAD, no KEYS, no PING before commands. A subscription
+/// that received nothing for five seconds sends one PING.
 #[test]
 fn few_kinds_of_commands_are_sent() {
     let start = Instant::now();
@@ -77,7 +78,7 @@ fn few_kinds_of_commands_are_sent() {
     }
 }
 
-/// A server out of memory refuses the acquire as a whole: no key is left that never expires.
+/// A server out of memory refuses the whole acquire: no key without a time to live is left.
 #[test]
 fn a_script_that_fails_leaves_no_key_behind() {
     let server = Server::start();
@@ -97,7 +98,7 @@ fn a_script_that_fails_leaves_no_key_behind() {
     set(0);
     held.unlock().unwrap();
 
-    // A user who may write the hash, but not let it expire.
+    // A user who may write the hash, but not its expiry.
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("half").arg("on").arg(">secret");
     acl.arg(&["~*", "&*", "+@all", "-pexpire"]);
@@ -108,5 +109,5 @@ fn a_script_that_fails_leaves_no_key_behind() {
     let refused = lock.lock();
     assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
     let left: i64 = server.ask(redis::cmd("PTTL").arg("half"));
-    assert_ne!(left, -1, "a lock that nobody holds and that never ends");
+    assert_ne!(left, -1, "a lock without a holder that never expires");
 }

@@ -25,7 +25,7 @@ fn and(more: &[&'static str]) -> Vec<&'static str> {
     [ACL, more].concat()
 }
 
-/// A user of all nodes who is allowed this.
+/// A user of all nodes with these rules.
 fn in_cluster(cluster: &ClusterDeployment, rules: &[&str]) -> LockClientBuilder {
     let urls: Vec<String> = cluster
         .nodes()
@@ -43,7 +43,7 @@ fn refused_by<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> 
     servers.into_iter().flat_map(refused).collect()
 }
 
-/// A user of the master, and one of the sentinels, who are allowed this.
+/// A user of the master and one of the sentinels with these rules.
 fn behind_sentinels(
     deployment: &SentinelDeployment,
     of_sentinels: &[&str],
@@ -101,7 +101,7 @@ fn the_words_for_a_cluster_are_enough() {
 #[test]
 fn the_words_for_a_cluster_are_needed() {
     let cluster = ClusterDeployment::start();
-    // SUNSUBSCRIBE comes only after a channel has lingered.
+    // SUNSUBSCRIBE is sent only when a channel is no longer needed.
     for spared in IN_A_CLUSTER.iter().filter(|rule| **rule != "+sunsubscribe") {
         let others = IN_A_CLUSTER.iter().filter(|rule| *rule != spared);
         let others: Vec<&str> = others.copied().collect();
@@ -134,7 +134,7 @@ fn the_words_for_a_cluster_are_needed() {
         let used = used();
         let refused = refused_by(cluster.nodes());
         assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
-        // Messages are done without, or go to all.
+        // Messages are optional, or are sent to all nodes.
         match *spared {
             "+cluster|slots" | "+asking" => {
                 assert!(
@@ -156,7 +156,7 @@ fn the_words_for_sentinels_are_enough() {
     let all = deployment.sentinels().iter().chain(deployment.servers());
     assert_eq!(refused_by(all), [""; 0]);
 
-    // A sentinel that may not tell is as good as none, and says so at once.
+    // A sentinel without permission counts as unusable, which is reported at once.
     let builder = behind_sentinels(&deployment, &OF_SENTINELS[..1], &and(&["+role"]));
     let lock = builder.build().unwrap().reentrant_lock("lock");
     let error = within(millis(2_000), "the refusal", || lock.lock().unwrap_err());
@@ -166,7 +166,7 @@ fn the_words_for_sentinels_are_enough() {
     let mut sentinels = deployment.sentinels().iter();
     assert!(sentinels.any(|sentinel| sentinel.address() == *node));
 
-    // A master that may not say that it is one is believed.
+    // If the role of a master cannot be read, it is assumed.
     let builder = behind_sentinels(&deployment, &OF_SENTINELS, ACL);
     let lock = builder.build().unwrap().reentrant_lock("lock");
     lock.acquire().unwrap().unlock().unwrap();
