@@ -1,6 +1,7 @@
-//! What the checker of the torture program finds in a log, and what it does not.
+//! The violations that the checker of the torture program finds in a log, and what it must not
+//! report.
 //!
-//! Each log here is as short as can be. Its times are milliseconds.
+//! The logs are minimal. Their times are in milliseconds.
 
 #[path = "../examples/torture/checker/mod.rs"]
 mod checker;
@@ -19,7 +20,7 @@ const BOUNDS: Bounds = Bounds {
     slip: Duration::from_millis(100),
 };
 
-/// Process 1 and process 2 have lock 0 one after the other.
+/// Process 1 holds lock 0, then process 2.
 const TWO_IN_TURN: &str = "
     10 1 1 asks 1 0 0 lock
     12 1 1 has 1 5
@@ -105,7 +106,7 @@ fn another_lock_is_no_conflict() {
 
 #[test]
 fn a_holder_who_only_believes_is_not_blamed() {
-    // The first one was paused: its hold lasts, but it has not asked whether it stands.
+    // The first holder was paused: its hold lasts, but it has not checked the hold since.
     let log = format!("{TWO_IN_TURN}\n 40 1 1 answered 2 lost");
     assert_found(&log, &[]);
 }
@@ -126,7 +127,7 @@ fn a_deleted_key_does_not_excuse_what_was_before_it() {
 
 #[test]
 fn a_deletion_excuses_no_hold_that_was_granted_after_it() {
-    // It waited since before the deletion, but its token is a later one.
+    // It waited since before the deletion, but its token is newer.
     let log = format!(
         "{TWO_IN_TURN}
         17 0 0 deleted 0 17 5
@@ -146,7 +147,7 @@ fn a_holder_who_is_not_told_of_the_deletion_within_a_lease_is_found() {
 
 #[test]
 fn a_token_that_is_not_greater_is_found() {
-    // Whoever waited for the other knows no more than that it was later.
+    // The waiting holder knows only that it came later.
     let waits = TWO_IN_TURN.replace("15 2 1", "11 2 1");
     assert_found(&waits, &[]);
     assert_found(&waits.replace("has 1 6", "has 1 5"), &["token fell"]);
@@ -160,7 +161,7 @@ fn a_token_of_a_hold_that_nobody_vouched_for_must_rise_too() {
         15 2 1 asks 1 0 0 lock
         22 2 1 has 1 6";
     assert_found(log, &["token fell"]);
-    // Both asked at once: nobody knows who was first.
+    // Both acquired at the same time, so either may have been first.
     assert_found(&log.replace("15 2 1", "11 2 1"), &[]);
 }
 
@@ -227,7 +228,7 @@ fn a_busy_machine_is_not_the_calls_fault() {
     let log = "
         10 1 1 asks 1 0 200 try_lock
         311 1 1 answered 1 held";
-    // A thread that only slept was woken 20 ms late, and a call takes the turns of many.
+    // A thread that only slept was woken 20 ms late, and a call is scheduled many times.
     for process in [0, 1] {
         let busy = format!("{log}\n 200 {process} 0 late 20000000");
         assert_found(&busy, &[]);
@@ -236,7 +237,7 @@ fn a_busy_machine_is_not_the_calls_fault() {
     assert_found(&elsewhere, &["thread stuck"]);
     let before = format!("{log}\n 10 1 0 late 5000000");
     assert_found(&before, &["thread stuck"]);
-    // It was late because its process was stopped, and that is counted already.
+    // The thread was late because its process was stopped, which is already counted.
     let stopped = "
         10 1 1 asks 1 0 200 try_lock
         20 0 0 pauses 1
@@ -264,7 +265,7 @@ fn a_call_that_never_ends_is_found() {
     assert_found(log, &["thread stuck"]);
     let killed = format!("{log}\n 15 0 0 killed 1");
     assert_found(&killed, &[]);
-    // As the conductor does with whoever is still there at the end.
+    // The conductor records this for each worker that has not ended in time.
     let lingers = format!("{log}\n 21 0 0 lingers 1");
     assert_found(&lingers, &["thread stuck", "worker lingers"]);
 }

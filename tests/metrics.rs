@@ -1,5 +1,5 @@
-//! What the `metrics` facade is told. One test, in a process of its own: a recorder is there for a whole
-//! process.
+//! What the recorder of the `metrics` facade gets. The only test of its process, because a recorder
+//! serves a whole process.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use redis_test::server::RedisServer;
 
 const LEASE: Duration = Duration::from_millis(600);
 
-/// All that was told so far, by name and label: a sum, or how many values and their sum.
+/// All recorded values so far, by name and label: a sum, or the number of values and their sum.
 #[derive(Default)]
 struct Told {
     counters: BTreeMap<String, u64>,
@@ -18,7 +18,7 @@ struct Told {
 }
 
 impl Told {
-    /// Takes what was told since the last time; a snapshot empties histograms.
+    /// Adds the values since the last call; a snapshot empties histograms.
     fn update(&mut self, snapshotter: &Snapshotter) {
         for (key, _, _, value) in snapshotter.snapshot().into_vec() {
             let labels = key.key().labels();
@@ -47,7 +47,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(
             start.elapsed() < Duration::from_secs(20),
-            "in vain waited for {what}"
+            "timed out waiting for {what}"
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -111,8 +111,8 @@ fn the_facade_is_told_what_stats_show() {
         assert_eq!(told.count(name), count, "{name}");
         assert!(count > 0 || name.contains("timeout"), "{name}");
     }
-    // The reporter tells what the watchdog counts.
-    until("renewals to be told", || {
+    // The reporter thread records what the watchdog counts.
+    until("renewals to be recorded", || {
         told.update(&snapshotter);
         told.count("leasehold_renewals_total{outcome=done}") > 0
             && told.count("leasehold_renewal_calls_total{}") > 0
@@ -128,20 +128,20 @@ fn the_facade_is_told_what_stats_show() {
     assert!(longest(waits) < longest(holds), "{waits:?}");
 
     let kept = client.reentrant_lock("kept").acquire().unwrap();
-    // An answer, but an error: nobody may run scripts for a while.
+    // An error reply: no user may run scripts for a while.
     redis_away(&url, || {
         until("a refusal", || client.stats().renewals_failed > 0);
     });
     until("another renewal", || kept.remaining() > LEASE / 2);
     kept.check().unwrap();
-    until("the failure to be told", || {
+    until("the failure to be recorded", || {
         told.update(&snapshotter);
         told.count("leasehold_renewals_total{outcome=failed}") > 0
     });
     assert_eq!(told.count("leasehold_lost_total{reason=expired}"), 0);
 }
 
-/// Scripts are refused meanwhile.
+/// Scripts are refused while `act` runs.
 fn redis_away(url: &str, act: impl FnOnce()) {
     let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut allow = |rule: &str| {

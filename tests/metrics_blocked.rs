@@ -1,5 +1,5 @@
-//! A recorder of metrics that blocks when it is called for a thread of the client. One test, in a
-//! process of its own: a recorder is there for a whole process.
+//! A recorder of metrics that blocks on threads of the client. The only test of its process,
+//! because a recorder serves a whole process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Adds what was counted since the last time, by name and first label.
+/// Adds the counts since the last call, by name and first label.
 fn add(counters: &mut BTreeMap<String, u64>, snapshotter: &Snapshotter) {
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
         if let DebugValue::Counter(count) = value {

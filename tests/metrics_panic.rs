@@ -1,5 +1,5 @@
-//! A recorder of metrics that panics at every call is its own affair. One test, in a process of its own:
-//! a recorder is there for a whole process.
+//! A recorder of metrics that panics at every call affects nothing. The only test of its process,
+//! because a recorder serves a whole process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ fn a_recorder_that_panics_at_every_call_changes_nothing() {
     assert!(lost.is_lost());
     assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
 
-    // The thread, and any other, can take it again.
+    // Any thread can acquire it again.
     lock.acquire().unwrap().unlock().unwrap();
     std::thread::scope(|scope| {
         let other = scope.spawn(|| lock.acquire()?.unlock());

@@ -1,8 +1,8 @@
-//! What the torture program would catch: three bugs are planted, each in a copy of the source, and each
-//! must be found, while nothing is found in the source as it is.
+//! Three bugs are planted, each in a copy of the source. The torture program must find each of
+//! them, and must find nothing in the unchanged source.
 //!
-//! Each run has `SECONDS` of faults from the same seed. The copies are built with what the rest of
-//! the tests was built with, so that only the crate itself is compiled anew.
+//! Each run takes `SECONDS` of faults from the same seed. The copies use the build artifacts of the
+//! tests, so that only the crate itself is compiled again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 const SECONDS: &str = "15";
 const SEED: &str = "20240229";
 
-/// One at a time: two cores are soon busy with one.
+/// One at a time, because one uses two cores.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// What it takes to build the program, and what cargo wants to see beside it.
+/// The files that the build of the program needs.
 const SOURCES: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -29,7 +29,7 @@ const SOURCES: [&str; 9] = [
     "tests",
 ];
 
-/// A text of the source, which must be there once, and what stands there instead.
+/// A text of the source, which must occur once, and its replacement.
 struct Edit {
     file: &'static str,
     text: String,
@@ -92,9 +92,9 @@ fn edit(file: &'static str, text: &str, instead: &str) -> Edit {
 fn assert_finds(name: &str, bug: Edit, kind: &str) {
     let _alone = MACHINE.lock();
     let copy = target().join("planted").join(name);
-    // Not the name that the example has: the program of the source itself stays what it is.
+    // Not the name that the example has, so that the program of the unchanged source is kept.
     let example = format!("planted_{name}");
-    // What an earlier copy had, the source may have no more.
+    // The source may no longer contain what an earlier copy contains.
     let _ = fs::remove_dir_all(&copy);
     copy_sources(&copy, name, &example, bug);
     let run = torture(&build(&copy, &example), &copy);
@@ -154,7 +154,7 @@ fn build(source: &Path, example: &str) -> PathBuf {
 
 fn copy_sources(copy: &Path, name: &str, example: &str, bug: Edit) {
     // Cargo takes packages of one name and version, each below the root of a workspace, for the
-    // same package, and uses what it built of another copy. So each copy has a version of its own.
+    // same package, and reuses the build of another copy. So each copy has its own version.
     let before = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
     let own = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
     let program = format!("[[example]]\nname = \"{example}\"\n");

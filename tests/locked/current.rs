@@ -1,5 +1,6 @@
-//! What a body can ask about its lock.
+//! What a body can learn about its lock.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -120,7 +121,7 @@ fn another_thread_has_its_own() {
     asked_elsewhere(&Shop::open().locks).unwrap();
 }
 
-/// A thread-local of a user's may run a locked function when its thread ends.
+/// A thread-local value may call a locked function when its thread ends.
 #[test]
 fn a_locked_function_may_run_when_its_thread_ends() {
     struct Farewell(LockClient);
@@ -132,10 +133,10 @@ fn a_locked_function_may_run_when_its_thread_ends() {
     }
 
     thread_local! {
-        static FAREWELL: std::cell::RefCell<Option<Farewell>> = const { std::cell::RefCell::new(None) };
+        static FAREWELL: RefCell<Option<Farewell>> = const { RefCell::new(None) };
     }
 
-    // What the crate keeps for a thread is gone before, or after.
+    // The thread-locals of the crate may be dropped before this one or after it.
     for farewell_first in [true, false] {
         let shop = Shop::open();
         let locks = shop.locks.clone();
@@ -155,7 +156,7 @@ fn a_locked_function_may_run_when_its_thread_ends() {
 #[locked(client = locks, key = "inner")]
 fn inner_at_the_end(locks: &LockClient) -> leasehold::Result<()> {
     let done = locks.reentrant_lock("done");
-    // Held by nobody who unlocks it: the test sees it.
+    // Its guard is never unlocked: the test sees that it is held.
     done.lock_with(leasehold::Lease::fixed(Duration::from_secs(600)))
 }
 

@@ -1,4 +1,4 @@
-//! The lock is held for the whole body, by nobody else, and not a moment longer.
+//! The lock is held during the whole body, by no other thread, and not longer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -30,7 +30,7 @@ fn stubborn(locks: &LockClient) -> leasehold::Result<u32> {
     Ok(10)
 }
 
-/// Runs `meanwhile` while another thread is in a body with the lock of the shop's client.
+/// Runs `meanwhile` while another thread is in a body with the lock.
 fn while_held(shop: &Shop, meanwhile: impl FnOnce(&dyn Fn())) {
     let (within, outside): (Within, _) = gate();
     thread::scope(|scope| {
@@ -56,7 +56,9 @@ fn somebody_else_is_refused_at_once_on_this_thread_and_in_another_client() {
     while_held(&shop, |let_it_go_on| {
         for locks in [&shop.locks, &stranger] {
             let refused = within(SOON.get(), "a refusal", || {
-                at_once(locks, || panic!("this body runs beside the other"))
+                at_once(locks, || {
+                    panic!("this body runs at the same time as the other")
+                })
             });
             assert_held_by_another(refused, "order");
         }
@@ -107,7 +109,7 @@ fn a_wait_has_the_end_that_was_asked_for() {
     });
 }
 
-/// As `lock`, not as `try_lock` without an end: nobody waits for ever for a server that is gone.
+/// The wait is that of `lock`: it is unlimited for the lock, but not for an unreachable server.
 #[test]
 fn to_wait_for_ever_is_to_wait_for_the_lock_and_not_for_redis() {
     let shop = Shop::open();
@@ -191,10 +193,10 @@ fn an_error_of_the_lock_is_one_of_the_function() {
 #[test]
 fn a_panic_frees_the_lock_and_goes_on() {
     let shop = Shop::open();
-    let body = || panic!("in the midst of it, on purpose");
+    let body = || panic!("in the body, on purpose");
     let panicked = catch_unwind(AssertUnwindSafe(|| at_once(&shop.locks, body))).unwrap_err();
     let message = panicked.downcast_ref::<&str>();
-    assert_eq!(message, Some(&"in the midst of it, on purpose"));
+    assert_eq!(message, Some(&"in the body, on purpose"));
     assert!(!shop.has("order"));
     assert_not_held(current_lock().check());
     assert_eq!(at_once(&shop.locks, || ()).unwrap(), 7);
@@ -225,7 +227,7 @@ fn twice(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
     Ok(7)
 }
 
-/// The upper attribute is expanded first, and is within what the lower one locks then.
+/// The upper attribute is expanded first, and so is within the lock of the lower one.
 #[test]
 fn of_two_attributes_the_lower_one_is_the_outer_lock() {
     let shop = Shop::open();
@@ -235,7 +237,7 @@ fn of_two_attributes_the_lower_one_is_the_outer_lock() {
     };
     assert_eq!(twice(&shop.locks, both).unwrap(), 7);
     let stranger = shop.another_client();
-    let alone = || panic!("this body runs beside the other");
+    let alone = || panic!("this body runs at the same time as the other");
     let refused = |name| assert_held_by_another(twice(&stranger, alone), name);
     twice(&shop.locks, || refused("lower")).unwrap();
     let upper = shop.locks.reentrant_lock("upper").acquire().unwrap();
@@ -294,7 +296,7 @@ fn nobody_renews_a_fixed_lease() {
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
 }
 
-/// Without `lease`, it is the client's.
+/// Without `lease`, it is that of the client.
 #[test]
 fn the_default_lease_is_the_clients() {
     let shop = Shop::open();

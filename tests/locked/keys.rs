@@ -1,4 +1,4 @@
-//! The names that keys make.
+//! The lock names that keys make.
 
 use std::fmt;
 
@@ -46,12 +46,19 @@ struct Desk {
 }
 
 impl Desk {
-    #[locked(client = self.locks, key = "{self.shop}:{order.id}:{order.number(2)}:{order.lines[1]}")]
+    #[locked(
+        client = self.locks,
+        key = "{self.shop}:{order.id}:{order.number(2)}:{order.lines[1]}",
+    )]
     fn fields(&self, order: &Order) -> Named {
         name()
     }
 
-    #[locked(client = self.locks, key = "{id:>05}/{order.id:08.3?}/{ratio:.2}/{{id}}", prefix = Business::Orders)]
+    #[locked(
+        client = self.locks,
+        key = "{id:>05}/{order.id:08.3?}/{ratio:.2}/{{id}}",
+        prefix = Business::Orders,
+    )]
     fn formats(&self, id: u64, order: &Order, ratio: &str) -> Named {
         name()
     }

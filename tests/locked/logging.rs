@@ -1,4 +1,4 @@
-//! What of the lock is only logged, because the function returns something else.
+//! Errors of the lock that are only logged, because the function returns something else.
 
 use std::error::Error;
 
@@ -33,7 +33,7 @@ fn holds(shop: &Shop, name: &str, result: Boxed<u32>) -> Boxed<u32> {
     result
 }
 
-/// What is logged of the function, beside what the lock itself logs of its loss.
+/// The warnings about the function. Warnings about the loss itself are left out.
 fn told_by(function: impl FnOnce(&str)) -> Vec<String> {
     logs::keep();
     let name = unique("order");

@@ -7,11 +7,11 @@ use leasehold::{Error, LostReason, current_lock, locked};
 use crate::servers::timing::{LEASE, Millis, SOON, eventually};
 use crate::shop::Shop;
 
-/// A lease whose last third, which is what is left when its key is found deleted, outlasts any moment in which a busy machine
-/// stands still: a loss is not taken for the end of the lease.
+/// After its key was found deleted, the last third of this lease is longer than a stall of a busy
+/// machine, so that the loss is not confused with the end of the lease.
 const NO_STALL: Millis = Millis(6_000);
 
-/// What the body does after its lock is gone.
+/// What the body does after its lock is lost.
 #[derive(Clone, Copy)]
 enum Then {
     ReturnAtOnce,
@@ -88,7 +88,7 @@ fn unless_it_is_to_be_ignored() {
     for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows] {
         assert_eq!(careless(&shop, then).unwrap(), 7);
     }
-    // What the body says of it is what it says.
+    // The result of the body is returned.
     assert_lost(careless(&shop, Then::Check), LostReason::Deleted);
 }
 
@@ -155,7 +155,7 @@ fn without_redis(shop: &Shop) -> Result<u32, WorkError> {
     Ok(7)
 }
 
-/// The work is done, but perhaps the lock stays behind for a lease: the caller is told.
+/// The work is done, but the lock may stay for a lease, so the caller gets an error.
 #[test]
 fn an_unlock_that_fails_is_an_error() {
     let shop = Shop::with_leases(LEASE);

@@ -17,7 +17,7 @@ use leasehold::{LockClient, current_lock, locked};
 
 use crate::shop::Shop;
 
-/// Does its last work when it is dropped, as those of databases do.
+/// Does its last work when it is dropped, as transactions of databases do.
 struct Transaction<'a> {
     id: u32,
     shop: &'a Shop,
@@ -134,7 +134,8 @@ fn they_are_dropped_under_the_lock_the_last_one_first() {
     }
 }
 
-/// That they go into the body is no use of them. Their names are among those that the attribute writes.
+/// Moving parameters into the body is no use of them. The names are also used in the code of the
+/// attribute.
 #[expect(unused_variables, reason = "the compiler still tells")]
 #[locked(client = locks, key = "order")]
 fn forgotten(locks: &LockClient, client: u64) -> Done {
@@ -158,7 +159,7 @@ fn expected(
     Ok(())
 }
 
-/// What must not be given to `let _` by hand.
+/// A guard must not be dropped early by `let _`.
 #[locked(client = locks, key = "order:{counter}")]
 fn guarded(locks: &LockClient, counter: MutexGuard<u32>) -> Done {
     Ok(())

@@ -1,4 +1,4 @@
-//! Functions of different processes, and the client that a process has for all of them.
+//! Locked functions in several processes, and the default client of a process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +13,7 @@ use crate::shop::{Shop, assert_held_by_another, client};
 const ROLE: &str = "LEASEHOLD_LOCKED_ROLE";
 const URL: &str = "LEASEHOLD_LOCKED_URL";
 
-/// Before every line to the parent: the test harness writes to the same output.
+/// The prefix of every line to the parent, because the test harness writes to the same output.
 const MARK: &str = "child> ";
 
 #[locked(client = client(url), key = "order:{order}", wait = "100s", lease = "3s")]
@@ -32,7 +32,7 @@ fn report(day: u32) -> leasehold::Result<String> {
     Ok(current_lock().name().to_owned())
 }
 
-/// Not a test of its own: what a child process runs.
+/// Not a test: the entry point of child processes.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -67,7 +67,7 @@ fn default_client(url: &str) {
 }
 
 fn say(line: &str) {
-    // The harness may have left a line unfinished.
+    // The harness may have written an incomplete line.
     println!("\n{MARK}{line}");
 }
 
@@ -76,11 +76,11 @@ fn hear() {
     std::io::stdin().read_line(&mut line).unwrap();
 }
 
-/// Killed when dropped.
+/// A child process. Killed when dropped.
 struct Process {
     child: Child,
     input: ChildStdin,
-    /// What it says.
+    /// The lines that it sends.
     lines: Receiver<String>,
     /// Ends with the child's output.
     reader: Option<JoinHandle<()>>,
@@ -114,7 +114,7 @@ impl Process {
         }
     }
 
-    /// The next that it says is this.
+    /// Asserts that this is its next line.
     #[track_caller]
     fn hear(&self, what: &str) {
         let line = self.lines.recv_timeout(SOON.get());

@@ -1,4 +1,5 @@
-//! All shapes of functions, with no warning that the same function would not have without the attribute.
+//! All shapes of functions, without a warning that the same function would not have without the
+//! attribute.
 
 #![warn(clippy::pedantic)]
 #![allow(
@@ -20,7 +21,7 @@ use crate::shop::{Shop, assert_not_held};
 
 type Boxed<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Every one of these functions says that it is locked, and as what.
+/// Asserts that the current lock has this name and is held.
 #[track_caller]
 fn assert_locked(name: &str) {
     let lock = current_lock();
@@ -46,15 +47,15 @@ impl Desk {
     #[locked(client = self.locks, key = "desk")]
     pub fn borrows(&self, at: usize) -> Boxed<&str> {
         assert_locked("desk");
-        Ok(self.names.get(at).ok_or("nobody there")?)
+        Ok(self.names.get(at).ok_or("no such name")?)
     }
 
-    /// What is borrowed for the lock is given back before the body begins.
+    /// A parameter that the key borrows can be used mutably in the body.
     #[locked(client = self.locks, key = "desk:{self.names.len()}")]
     pub(crate) fn changes(&mut self, name: &str) -> Boxed<&mut String> {
         assert_locked("desk:2");
         self.names.push(name.to_owned());
-        self.names.last_mut().ok_or_else(|| "nobody there".into())
+        self.names.last_mut().ok_or_else(|| "no such name".into())
     }
 
     #[locked(client = self.locks, key = "desk:{at}")]
@@ -106,7 +107,7 @@ impl Desk {
 #[cfg(any())]
 fn left_out() {}
 
-/// The longer one.
+/// Returns the longer one.
 #[inline]
 #[must_use = "or it need not be found"]
 #[locked(client = locks, key = "longest:{left}:{right}")]
@@ -155,7 +156,7 @@ fn inner_attributes(locks: &LockClient) -> Boxed<u32> {
     Ok(7)
 }
 
-/// The body sees no name of ours.
+/// The body sees no names of the generated code.
 #[locked(client = call, key = "names")]
 fn names(call: &LockClient) -> Boxed<u32> {
     assert_locked("names");
@@ -164,7 +165,7 @@ fn names(call: &LockClient) -> Boxed<u32> {
     Ok(7)
 }
 
-/// A `return` that another macro writes is one of the body.
+/// A `return` in a macro returns from the body.
 #[locked(client = locks, key = "macro")]
 fn by_macro(locks: &LockClient, good: bool) -> Boxed<u32> {
     macro_rules! ensure {
@@ -179,9 +180,12 @@ fn by_macro(locks: &LockClient, good: bool) -> Boxed<u32> {
     Ok(7)
 }
 
-/// What a macro is given is hidden in groups from the macros that it calls. A key in there is still a format.
+/// A macro passes its fragments on in invisible groups. A key in such a group is still a format.
 macro_rules! written_by_a_macro {
-    ($visibility:vis $name:ident($order:ident), $key:expr, $lease:literal, $wait:expr, $result:ty, $body:block) => {
+    (
+        $visibility:vis $name:ident($order:ident),
+        $key:expr, $lease:literal, $wait:expr, $result:ty, $body:block
+    ) => {
         #[locked(client = locks, key = $key, lease = $lease, wait = $wait)]
         $visibility fn $name(locks: &LockClient, $order: u64) -> $result $body
     };
@@ -228,7 +232,7 @@ fn methods_keep_what_they_are() {
     let shop = Shop::open();
     let mut desk = Desk::of(&shop);
     assert_eq!(desk.borrows(1).unwrap(), "Ben");
-    assert_eq!(desk.borrows(9).unwrap_err().to_string(), "nobody there");
+    assert_eq!(desk.borrows(9).unwrap_err().to_string(), "no such name");
     desk.changes("Cy").unwrap().push('d');
     assert_eq!(desk.names, ["Ada", "Ben", "Cyd"]);
     assert_eq!(desk.entry(1, vec!["c", "b"]).unwrap(), "teabc");
@@ -265,7 +269,7 @@ fn free_functions_keep_what_they_are() {
     assert_not_held(current_lock().check());
 }
 
-/// Aliases of `Result` are no more to the attribute than their name.
+/// The attribute looks only at the name of the return type, so an alias of `Result` works.
 #[test]
 fn any_error_will_do_that_can_be_made_of_ours() {
     type Outcome = Result<CurrentLock, Text>;

@@ -1,4 +1,4 @@
-//! What the tests lock: a Redis of their own, clients, and questions to both.
+//! Support: a Redis server, clients, and queries to both.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -7,7 +7,7 @@ use leasehold::{Error, LockClient};
 use crate::servers::server::Server;
 use crate::servers::timing::{Millis, SOON, eventually};
 
-/// A server with a client, whose leases nobody outlasts, and which a busy machine does not lose.
+/// A server with a client whose leases are longer than the tests, also on a busy machine.
 pub struct Shop {
     pub server: Server,
     pub locks: LockClient,
@@ -20,7 +20,7 @@ impl Shop {
         Self { server, locks }
     }
 
-    /// Whose losses are known within two thirds of `lease`.
+    /// With a client that detects a loss within two thirds of `lease`.
     pub fn with_leases(lease: Millis) -> Self {
         let mut shop = Self::open();
         let builder = LockClient::builder(&shop.server.url()).watchdog_lease(lease.get());
@@ -28,7 +28,7 @@ impl Shop {
         shop
     }
 
-    /// As another process has it.
+    /// A client as another process has it.
     pub fn another_client(&self) -> LockClient {
         client(&self.server.url())
     }
@@ -42,22 +42,22 @@ impl Shop {
         assert_eq!(deleted, 1, "{key} is held");
     }
 
-    /// In milliseconds; negative if there is none.
+    /// In milliseconds; negative if there is no key or no expiry.
     pub fn time_to_live(&self, key: &str) -> i64 {
         self.server.ask(redis::cmd("PTTL").arg(key))
     }
 
-    /// How many times somebody holds it.
+    /// The hold count in Redis.
     pub fn count(&self, key: &str) -> u32 {
         let counts: Vec<u32> = self.server.ask(redis::cmd("HVALS").arg(key));
         counts.iter().sum()
     }
 
-    /// Until somebody of another client waits for the lock.
+    /// Waits until another client waits for the lock.
     #[track_caller]
     pub fn await_waiter(&self, key: &str) {
         let channel = format!("redisson_lock__channel:{{{key}}}");
-        eventually("somebody to wait", || {
+        eventually("a client to wait", || {
             let (_, listeners): (String, u32) = self
                 .server
                 .ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
@@ -75,7 +75,7 @@ pub fn assert_held_by_another<T>(result: leasehold::Result<T>, name: &str) {
     match result {
         Err(Error::HeldByAnother { lock, .. }) => assert_eq!(lock, name),
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("{name} was to be had"),
+        Ok(_) => panic!("{name} was free"),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn assert_not_held<T>(result: leasehold::Result<T>) {
     }
 }
 
-/// Two sides of a body that stops in the middle, until the test lets it go on.
+/// Stops a body in the middle, until the test lets it continue.
 pub fn gate() -> (Within, Outside) {
     let (entered, is_in) = mpsc::channel();
     let (go_on, may_leave) = mpsc::channel();
