@@ -2,8 +2,8 @@
 
 mod causes;
 mod lists;
-mod mix_ups;
 mod urls;
+mod wrong_deployment;
 
 use std::error::Error as _;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Multi-locks: several locks are acquired as one, all of them or none.
 
+mod cleanup;
 mod cluster;
-mod exits;
 mod lost_replies;
 mod order;
 mod servers;

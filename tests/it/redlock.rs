@@ -1,16 +1,16 @@
 //! One lock on several independent servers.
 
-mod crowds;
+mod contention;
 mod faults;
 mod hold;
+mod lost_messages;
 mod lost_replies;
+mod mutual_exclusion;
 mod processes;
 mod restarts;
-mod sharing;
-mod silence;
 
+pub use mutual_exclusion::share_majority;
 pub use processes::hold_majority;
-pub use sharing::share_majority;
 
 use std::time::Duration;
 

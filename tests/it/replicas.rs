@@ -1,6 +1,6 @@
 //! `min_replicas`: a lock is granted when enough replicas confirm it, and released otherwise.
 
-mod lost_words;
+mod lost_replies;
 
 use std::thread;
 use std::time::{Duration, Instant};

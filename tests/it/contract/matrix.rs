@@ -20,7 +20,7 @@ macro_rules! group {
         patience_is_rewarded_at_home patience_is_rewarded_elsewhere patience_without_end_is_possible
         [everybody_gets_it]
     } };
-    (economy $stage:tt) => { tests! { $stage economy: [a_wake_up_is_quick_and_cheap] } };
+    (wake_up_cost $stage:tt) => { tests! { $stage wake_up_cost: [a_wake_up_is_quick_and_cheap] } };
     (expiry $stage:tt) => { tests! { $stage expiry:
         [the_time_to_live_is_the_lease] a_fixed_lease_ends_for_those_who_wait
         a_fixed_lease_ends_for_those_who_wait_at_home a_fixed_lease_is_not_renewed
@@ -148,13 +148,13 @@ exclusion reentrancy waiting renewal loss }
 
 // These scenarios count commands, so each runs on its own server.
 combination! { reentrant_in_own_server: whole Reentrant in OwnServer,
-economy }
+wake_up_cost }
 combination! { fenced_in_own_server: whole Fenced in OwnServer,
-economy }
+wake_up_cost }
 combination! { wrapped_in_own_server: whole Wrapped in OwnServer,
-economy }
+wake_up_cost }
 combination! { multi_in_own_server: whole Multi in OwnServer,
-economy }
+wake_up_cost }
 
 /// Compares the tests with the sources, where a scenario, a lock or an environment can be
 /// forgotten.
@@ -182,7 +182,7 @@ mod completeness {
         let kinds = KINDS.iter().find(|(name, _)| *name == place);
         let has_kind = kinds.map_or(lock != "red", |(_, kinds)| kinds.contains(&lock));
         // It counts commands, so it needs a server that no other test uses.
-        let has_group = (group == "economy") == (place == "own_server")
+        let has_group = (group == "wake_up_cost") == (place == "own_server")
             && match place {
                 // Each call waits for timeouts there, and two dead servers show the same.
                 "five_servers_two_paused" => {
@@ -251,7 +251,7 @@ mod completeness {
             .collect();
         let mut missing = Vec::new();
         let (locks, places) = (
-            implementors("subjects", "Subject"),
+            implementors("kinds", "Subject"),
             implementors("environments", "Environment"),
         );
         assert!(locks.len() >= 2 && places.len() >= 3 && scenarios().len() >= 60);

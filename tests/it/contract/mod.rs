@@ -6,21 +6,21 @@
 #[macro_use]
 mod matrix;
 
-mod economy;
 mod environments;
 mod exclusion;
 mod expiry;
 mod guards;
 mod interrupts;
-mod look;
+mod kinds;
 mod loss;
 mod nesting;
 mod operator;
+mod redis_key;
 mod reentrancy;
 mod refusal;
 mod renewal;
-mod subjects;
 mod waiting;
+mod wake_up_cost;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ pub use environments::{
     Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
     OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
-use look::Look;
-pub use subjects::{Fenced, Multi, Red, Reentrant, Wrapped};
+pub use kinds::{Fenced, Multi, Red, Reentrant, Wrapped};
+use redis_key::Look;
 
 /// A kind of lock.
 pub trait Subject {

@@ -1,11 +1,11 @@
 //! Deployments of several servers: the test support itself, and locks while servers die, hang and
 //! fail over.
 
+mod cleanup;
 mod cluster;
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
-mod ends;
 mod growth;
 mod sentinel;
 mod sentinel_demoted;
@@ -19,7 +19,7 @@ use redis::Cmd;
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 
-pub use ends::leave_servers;
+pub use cleanup::leave_servers;
 pub use growth::many_failovers;
 
 fn set(key: &str) -> Cmd {

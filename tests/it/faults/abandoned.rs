@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 
-use super::seen;
+use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
@@ -24,7 +24,7 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
     let told = guard.lost().recv_timeout(SOON.get());
     let took = start.elapsed();
     assert_eq!(told, Ok(LostReason::RenewalLimit));
-    let left = seen::time_to_live(&server, &name);
+    let left = in_redis::time_to_live(&server, &name);
     assert!(left >= lease / 6, "notified with only {left:?} left");
     assert!(matches!(
         guard.check(),
@@ -115,18 +115,18 @@ pub fn abandon(arguments: &[&str]) {
 fn start(server: &Server, name: &str, way: &str) -> Process {
     let process = Process::start("abandon", &[&server.url(), name, way]);
     assert_eq!(process.hear(), "held");
-    throughout(LEASE.get() * 3, "held", || !seen::is_free(server, name));
+    throughout(LEASE.get() * 3, "held", || !in_redis::is_free(server, name));
     process
 }
 
 fn runs_out(server: &Server, name: &str) {
-    let left = seen::time_to_live(server, name);
-    let end = seen::end_of_lease(server, name);
+    let left = in_redis::time_to_live(server, name);
+    let end = in_redis::end_of_lease(server, name);
     within(left + SLIP.get(), "the end of the lease", || {
         eventually("the lock to be free", || {
-            let now = seen::end_of_lease(server, name);
+            let now = in_redis::end_of_lease(server, name);
             assert!(now <= end, "it was renewed");
-            seen::is_free(server, name)
+            in_redis::is_free(server, name)
         });
     });
 }
@@ -157,7 +157,7 @@ fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
     let mut process = start(&server, &name, "without a guard");
     process.say("drop");
     assert_eq!(process.hear(), "dropped");
-    assert!(!seen::is_free(&server, &name), "its lease runs");
+    assert!(!in_redis::is_free(&server, &name), "its lease runs");
     runs_out(&server, &name);
     assert_eq!(process.hear(), "over");
     all_connections_are_closed(&server);
@@ -192,10 +192,12 @@ fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
     let mut process = start(&server, &name, "by guard");
     process.say("drop");
     assert_eq!(process.hear(), "dropped");
-    throughout(LEASE.get() * 4, "held", || !seen::is_free(&server, &name));
+    throughout(LEASE.get() * 4, "held", || {
+        !in_redis::is_free(&server, &name)
+    });
     process.say("unlock");
     assert_eq!(process.hear(), "over");
-    assert!(seen::is_free(&server, &name));
+    assert!(in_redis::is_free(&server, &name));
     all_connections_are_closed(&server);
     process.say("end");
     process.finish();
@@ -227,7 +229,9 @@ fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
     let mut process = start(&server, &name, "forgotten");
     process.say("drop");
     assert_eq!(process.hear(), "over");
-    throughout(LEASE.get() * 4, "held", || !seen::is_free(&server, &name));
+    throughout(LEASE.get() * 4, "held", || {
+        !in_redis::is_free(&server, &name)
+    });
     process.say("end");
     process.finish();
     runs_out(&server, &name);
@@ -251,14 +255,14 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
     let name = unique("abandoned");
     let lock = client.reentrant_lock(&name);
     elsewhere(|| lock.lock().expect("it is free"));
-    let owner = seen::holders(&server, &name);
+    let owner = in_redis::holders(&server, &name);
     throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
-        seen::holders(&server, &name) == owner
+        in_redis::holders(&server, &name) == owner
     });
     assert_eq!(lock.hold_count(), 0);
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
     elsewhere(|| assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. }))));
-    assert_eq!(seen::holders(&server, &name), owner);
+    assert_eq!(in_redis::holders(&server, &name), owner);
     assert_eq!(client.stats().lost, 0);
     thread::scope(|scope| {
         // One thread of this process, and one of another process.
@@ -284,7 +288,7 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
             },
         );
     });
-    assert!(seen::is_free(&server, &name));
+    assert!(in_redis::is_free(&server, &name));
     assert_eq!(client.stats().lost, 1);
 }
 
@@ -296,10 +300,10 @@ fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
     let name = unique("abandoned");
     let lock = client.reentrant_lock(&name);
     std::mem::forget(lock.acquire().expect("it is free"));
-    let owner = seen::holders(&server, &name);
+    let owner = in_redis::holders(&server, &name);
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
     throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
-        seen::holders(&server, &name) == owner && lock.is_held_by_current_thread()
+        in_redis::holders(&server, &name) == owner && lock.is_held_by_current_thread()
     });
 
     assert!(client.force_unlock(&name).expect("Redis answers"));

@@ -1,6 +1,6 @@
 //! Connections that break during a request: it is retried on another connection, in time.
 
-mod drip;
+mod slow_replies;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::bench::{Bench, is_unavailable};
+use super::proxied_server::{Bench, is_unavailable};
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
 use crate::support::unique;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leasehold::{Error, Lease, LockClient, LostReason};
 
-use super::seen;
+use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::faked_clock::FakedClock;
 use crate::support::server::Server;
@@ -119,13 +119,13 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     assert_eq!(process.hear(), "ready");
     let start = Instant::now();
     eventually("it to wait", || {
-        seen::listeners(&server, &name("awaited")) == 1
-            && seen::listeners(&server, &name("refused")) == 1
+        in_redis::listeners(&server, &name("awaited")) == 1
+            && in_redis::listeners(&server, &name("refused")) == 1
     });
     clock.set(hours);
     assert_eq!(process.hear(), "jumped");
     throughout(A_WHILE.get(), "held", || {
-        !seen::is_free(&server, &name("renewed"))
+        !in_redis::is_free(&server, &name("renewed"))
     });
 
     assert_eq!(process.hear(), "delete");
@@ -157,7 +157,7 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     );
     assert_eq!(process.hear(), "done");
     process.finish();
-    assert!(seen::is_free(&server, &name("renewed")));
+    assert!(in_redis::is_free(&server, &name("renewed")));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_tol
         server_clock(&server) > before + HOUR
     });
     assert!(
-        seen::is_free(&server, "lock"),
+        in_redis::is_free(&server, "lock"),
         "its lease is over by the server's clock"
     );
     let told = guard.lost().recv_timeout(LEASE.get() + SLIP.get());
@@ -221,7 +221,7 @@ fn a_server_whose_clock_is_a_little_fast_frees_no_lock_that_is_held() {
         let asked = Instant::now();
         let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(lease()));
         let guard = guard.expect("Redis answers").expect("it is free");
-        eventually("its end in Redis", || seen::is_free(&server, "lock"));
+        eventually("its end in Redis", || in_redis::is_free(&server, "lock"));
         assert!(guard.is_lost(), "{:?} of {:?}", asked.elapsed(), lease());
         drop(guard);
     }
@@ -247,7 +247,7 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
     eventually("the hold by a fixed lease to end by our clock", || {
         left.hold_count() == 0
     });
-    let stuck = seen::time_to_live(&server, "left");
+    let stuck = in_redis::time_to_live(&server, "left");
     assert!(stuck > HOUR, "until a client releases it: {stuck:?}");
     assert!(matches!(
         left.unlock(),
@@ -256,7 +256,7 @@ fn a_server_whose_clock_is_set_back_costs_no_lock() {
             ..
         })
     ));
-    assert!(seen::is_free(&server, "left"), "released by its holder");
+    assert!(in_redis::is_free(&server, "left"), "released by its holder");
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
     guard.unlock().expect("it is held");
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
@@ -269,7 +269,7 @@ fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs:
     thread::scope(|scope| {
         let waiter = scope.spawn(|| theirs.reentrant_lock("after").acquire()?.unlock());
         eventually_some("it to listen", || {
-            (seen::listeners(server, "after") == 1).then_some(())
+            (in_redis::listeners(server, "after") == 1).then_some(())
         });
         guard.unlock().expect("it is held");
         waiter

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fork::Fork;
 use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, ReentrantLock, Result};
 
-use super::seen;
+use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
@@ -171,7 +171,9 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
         .expect("it is free");
     thread::scope(|scope| {
         let waiter = scope.spawn(|| client.reentrant_lock(name).acquire()?.unlock());
-        eventually("it to listen", || seen::listening(&mut redis, name) == 1);
+        eventually("it to listen", || {
+            in_redis::listening(&mut redis, name) == 1
+        });
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter
@@ -236,7 +238,11 @@ fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
     let server = Server::start();
     let prefix = unique("fork");
     let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
-    let holders = || names.each_ref().map(|name| seen::holders(&server, name));
+    let holders = || {
+        names
+            .each_ref()
+            .map(|name| in_redis::holders(&server, name))
+    };
     let mut parent = Process::start("fork_a_holder", &[&server.url(), &prefix]);
     assert_eq!(parent.hear(), "held");
     let before = holders();
@@ -249,7 +255,7 @@ fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
     parent.say("end");
     parent.finish();
     for name in &names {
-        assert!(seen::is_free(&server, name), "{name}");
+        assert!(in_redis::is_free(&server, name), "{name}");
     }
 }
 
@@ -284,12 +290,12 @@ fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
     let child = said.strip_prefix("child ").and_then(|pid| pid.parse().ok());
     let child = Orphan(child.expect("its number"));
     throughout(lease(), "the parent's holds", || {
-        !seen::is_free(&server, &names[0])
+        !in_redis::is_free(&server, &names[0])
     });
     parent.kill();
     within(lease() + SLIP.get(), "from the death of the parent", || {
         eventually("all to be free", || {
-            names.iter().all(|name| seen::is_free(&server, name))
+            names.iter().all(|name| in_redis::is_free(&server, name))
         });
     });
     assert!(child.lives());

@@ -9,7 +9,7 @@ use crossbeam_channel::Receiver;
 
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
-use super::place::Place;
+use super::deployment::Place;
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockClient};
 
-use super::place::{self, Place};
-use super::seen;
+use super::deployment::{self, Place};
+use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::unique;
@@ -31,7 +31,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
     };
     let levels: u32 = levels.parse().expect("a number of levels");
     let queue: usize = queue.parse().expect("a number of threads");
-    let client = place::builder_of(target)
+    let client = deployment::builder_of(target)
         .build()
         .expect("the settings are good");
     let lock = client.reentrant_lock(name);
@@ -81,7 +81,7 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
     let name = unique("killed");
     let server = place.home(&name);
     let mut holder = start(place, &name, levels, queue);
-    let owner = seen::holders(server, &name);
+    let owner = in_redis::holders(server, &name);
     assert_eq!(owner[0].1, levels);
     let clients = [place.client(), place.client()];
     thread::scope(|scope| {
@@ -90,19 +90,19 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
                 let lock = client.reentrant_lock(&name);
                 let guard = lock.acquire().expect("Redis answers");
                 let taken = Instant::now();
-                let seen = seen::holders(server, &name);
+                let seen = in_redis::holders(server, &name);
                 guard.unlock().expect("it is held");
                 (taken, seen)
             })
         });
-        eventually("all to listen", || seen::listeners(server, &name) >= 2);
+        eventually("all to listen", || in_redis::listeners(server, &name) >= 2);
         throughout(LEASE.get() * 3 / 2, "held by a process that lives", || {
-            seen::holders(server, &name) == owner
+            in_redis::holders(server, &name) == owner
         });
         // Stopped first, so that the remaining lease is read at the moment of death.
         holder.pause();
         let stopped = Instant::now();
-        let left = seen::time_to_live(server, &name);
+        let left = in_redis::time_to_live(server, &name);
         holder.kill();
         let mut taken = Vec::new();
         for waiter in waiters {
@@ -125,7 +125,7 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
             "{left:?} were left, and it took {taken:?}"
         );
     });
-    assert!(seen::is_free(server, &name));
+    assert!(in_redis::is_free(server, &name));
 }
 
 fn a_killed_holder_frees_its_lock_within_a_lease(place: &Place) {
@@ -152,21 +152,21 @@ fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
     let mut killed = start(place, &name, 0, queue);
-    eventually("it to listen", || seen::listeners(server, &name) == 1);
+    eventually("it to listen", || in_redis::listeners(server, &name) == 1);
     let others = place.client();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| takes(&others, &name));
-        eventually("both to listen", || seen::listeners(server, &name) == 2);
+        eventually("both to listen", || in_redis::listeners(server, &name) == 2);
         killed.kill();
         eventually("one listener to be gone", || {
-            seen::listeners(server, &name) == 1
+            in_redis::listeners(server, &name) == 1
         });
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter.join().expect("it has the lock");
         });
     });
-    assert!(seen::is_free(server, &name));
+    assert!(in_redis::is_free(server, &name));
     assert!(takes(&ours, &name) <= SLIP.get());
 }
 
@@ -200,7 +200,7 @@ fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(place: &
         let held = ours.reentrant_lock(&name);
         held.lock().expect("it is free");
         let mut killed = start(place, &name, 0, QUEUE);
-        eventually("it to listen", || seen::listeners(server, &name) == 1);
+        eventually("it to listen", || in_redis::listeners(server, &name) == 1);
         held.unlock().expect("it is held");
         thread::sleep(Duration::from_micros(random.u64(0..3_000)));
         killed.kill();

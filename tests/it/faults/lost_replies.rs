@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LostReason};
 
-use super::bench::{Bench, is_unavailable};
+use super::proxied_server::{Bench, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, millis};
 use crate::support::unique;

@@ -1,27 +1,27 @@
 //! The promises under faults: one module for each kind of fault.
 
 #[macro_use]
-mod place;
+mod deployment;
 
 pub mod abandoned;
-pub mod bench;
-pub mod blocked;
+pub mod blocking_log;
 mod broken_connections;
 pub mod clock;
-mod doubt;
-pub mod forced;
+pub mod failed_connects;
+pub mod force_unlock;
 pub mod fork;
 mod hangs;
-mod held_back;
+mod in_redis;
 pub mod killed;
+mod late_requests;
 mod lost_replies;
-pub mod panics;
+pub mod panicking_log;
 pub mod paused;
-mod proxied;
+mod proxied_deployment;
+pub mod proxied_server;
 mod proxy;
 mod pubsub;
 mod refusals;
 mod renewal;
 mod restarts;
-mod seen;
-pub mod unopened;
+mod unknown_counts;

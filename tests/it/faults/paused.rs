@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
 
-use super::place::{Place, builder_of};
-use super::seen;
+use super::deployment::{Place, builder_of};
+use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
@@ -222,7 +222,10 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
     }
     let rivals = || -> Vec<_> {
         let of_one = |(name, home): (&String, &Server)| {
-            (seen::holders(home, name), seen::end_of_lease(home, name))
+            (
+                in_redis::holders(home, name),
+                in_redis::end_of_lease(home, name),
+            )
         };
         names
             .iter()
@@ -241,7 +244,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
     sleeper.say("free again");
     assert_eq!(sleeper.hear(), "acquired again");
     for ((name, before), home) in names.iter().zip(&before).zip(&homes) {
-        let now = seen::holders(home, name);
+        let now = in_redis::holders(home, name);
         assert_eq!(
             (now.len(), now[0].1),
             (1, 1),
@@ -286,13 +289,13 @@ fn a_pause_that_is_shorter_than_the_lease_costs_no_lock(place: &Place) {
     let server = place.home(&name);
     let sleeper = Process::start("sleep_a_little", &[&place.target(), &name]);
     assert_eq!(sleeper.hear(), "held");
-    let owner = seen::holders(server, &name);
+    let owner = in_redis::holders(server, &name);
     sleeper.pause();
     // Beyond the time of its renewal.
     thread::sleep(lease() * 3 / 2);
-    assert_eq!(seen::holders(server, &name), owner);
+    assert_eq!(in_redis::holders(server, &name), owner);
     sleeper.resume();
     assert_eq!(sleeper.hear(), "unlocked");
-    assert!(seen::is_free(server, &name));
+    assert!(in_redis::is_free(server, &name));
     sleeper.finish();
 }

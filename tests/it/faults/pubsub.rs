@@ -4,7 +4,7 @@ mod forbidden;
 mod killed;
 mod lost;
 
-use super::place::Place;
+use super::deployment::Place;
 use crate::support::server::Server;
 use crate::support::traffic;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
-use super::bench::load_scripts;
-use super::place::Place;
+use super::deployment::Place;
+use super::proxied_server::load_scripts;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};

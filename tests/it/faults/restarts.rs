@@ -9,7 +9,7 @@ use leasehold::{
     Error, Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason, ReentrantLock,
 };
 
-use super::place::Place;
+use super::deployment::Place;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, elsewhere, unique};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
 
-use crate::faults::bench::{Bench, is_unavailable};
+use crate::faults::proxied_server::{Bench, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
-use crate::faults::forced::{a_waiting_thread_gets_it_within_a_second, long};
+use crate::faults::force_unlock::{a_waiting_thread_gets_it_within_a_second, long};
 use crate::support::elsewhere;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 

@@ -6,7 +6,7 @@ use fork::Fork;
 use nix::sched::{CloneFlags, unshare};
 
 use super::{Held, live, wait_for};
-use crate::faults::seen;
+use crate::faults::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::unique;
@@ -71,7 +71,11 @@ fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
     let server = Server::start();
     let prefix = unique("fork");
     let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
-    let holders = || names.each_ref().map(|name| seen::holders(&server, name));
+    let holders = || {
+        names
+            .each_ref()
+            .map(|name| in_redis::holders(&server, name))
+    };
     let arguments = [&*server.url(), &prefix];
     let mut parent = Process::start_under(launcher, "fork_into_a_namespace", &arguments);
     assert_eq!(parent.hear(), "held");
@@ -82,6 +86,6 @@ fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
     parent.say("end");
     parent.finish();
     for name in &names {
-        assert!(seen::is_free(&server, name), "{name}");
+        assert!(in_redis::is_free(&server, name), "{name}");
     }
 }

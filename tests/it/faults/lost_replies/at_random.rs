@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
 
-use crate::faults::bench::Books;
-use crate::faults::place::Place;
-use crate::faults::proxied::Proxied;
+use crate::faults::deployment::Place;
+use crate::faults::proxied_deployment::Proxied;
+use crate::faults::proxied_server::Books;
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, eventually, millis};
 use crate::support::unique;

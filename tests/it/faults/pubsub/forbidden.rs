@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Lease, LockClient};
 
 use super::commands_in;
-use crate::faults::place::Place;
+use crate::faults::deployment::Place;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, traffic, unique};
 

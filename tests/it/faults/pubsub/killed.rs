@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::Lease;
 
 use super::commands_in;
-use crate::faults::place::Place;
+use crate::faults::deployment::Place;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis};
 use crate::support::{traffic, unique};

@@ -1,13 +1,13 @@
 //! A private Redis for one test. It can hang, die and restart at the same address. It ends with its
 //! value, and prints its log if the test failed.
 
-mod fuse;
-mod life;
 mod machine;
 mod options;
 mod port;
 mod reaper;
-mod secured;
+mod server_process;
+mod time_limit;
+mod tls_port;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tempfile::TempDir;
 use super::certificates::{Identity, TRUSTED};
 use super::timing::{SOON, eventually, eventually_some, millis};
 use super::{process, timing};
-pub use fuse::Fuse;
-use life::{Birth, Life};
 pub use machine::Machine;
 pub use options::Options;
 pub use port::Port;
-use secured::Secured;
+use server_process::{Birth, Life};
+pub use time_limit::Fuse;
+use tls_port::Secured;
 
 const HOST: &str = "127.0.0.1";
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::fuse::Fuse;
-use super::life::{Birth, Environment, Life};
 use super::machine::Machine;
 use super::port::Port;
-use super::secured::Secured;
+use super::server_process::{Birth, Environment, Life};
+use super::time_limit::Fuse;
+use super::tls_port::Secured;
 use super::{Identity, Server, State, url};
 
 /// The name of a sentinel's file, which the sentinel rewrites when its knowledge changes.

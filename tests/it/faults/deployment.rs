@@ -14,26 +14,26 @@ macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
         mod one_server {
             $(#[test] fn $quick() {
-                super::$quick(&$crate::faults::place::Place::one_server());
+                super::$quick(&$crate::faults::deployment::Place::one_server());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::place::Place::one_server());
+                super::$slow(&$crate::faults::deployment::Place::one_server());
             })*
         }
         mod sentinel {
             $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::place::Place::sentinel());
+                super::$quick(&$crate::faults::deployment::Place::sentinel());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::place::Place::sentinel());
+                super::$slow(&$crate::faults::deployment::Place::sentinel());
             })*
         }
         mod cluster {
             $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::place::Place::cluster());
+                super::$quick(&$crate::faults::deployment::Place::cluster());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::place::Place::cluster());
+                super::$slow(&$crate::faults::deployment::Place::cluster());
             })*
         }
     };

@@ -11,7 +11,7 @@ use redis::Connection;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::seen;
+use super::in_redis;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{child, client, elsewhere, process, unique};
@@ -171,7 +171,7 @@ fn a_subscription_is_cut(url: &str) {
     thread::scope(|scope| {
         let waits = theirs.reentrant_lock(held.name());
         let waiter = scope.spawn(move || waits.acquire().expect("Redis answers").unlock());
-        let mut listens = || seen::listening(&mut redis, held.name()) == 1;
+        let mut listens = || in_redis::listening(&mut redis, held.name()) == 1;
         eventually("it to listen", &mut listens);
         cut_subscriptions(&mut connect(url));
         eventually("the log to block", || calls() > 0);
@@ -241,7 +241,7 @@ fn a_cut_is_logged(url: &str) {
         eventually("it to listen", || {
             let taken = waits.try_lock(millis(20), Lease::RENEWED);
             assert!(!taken.expect("an answer"));
-            seen::listening(redis, &name) == 1
+            in_redis::listening(redis, &name) == 1
         });
         drop(waits);
         *LAST.lock() = Some(client);

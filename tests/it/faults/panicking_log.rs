@@ -7,7 +7,7 @@ use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard, LostReason};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::seen;
+use super::in_redis;
 use crate::support::child;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
@@ -200,7 +200,7 @@ fn a_subscription_is_cut(url: &str) {
             let waits = theirs.reentrant_lock(held.name());
             let waiter = scope.spawn(move || waits.acquire().expect("Redis answers").unlock());
             eventually("it to listen", || {
-                seen::listening(&mut redis, held.name()) == 1
+                in_redis::listening(&mut redis, held.name()) == 1
             });
             let cuts = theirs.stats().reconnects;
             redis::cmd("CLIENT")
@@ -211,7 +211,7 @@ fn a_subscription_is_cut(url: &str) {
                 .expect("the server answers");
             eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
             eventually("it to listen again", || {
-                seen::listening(&mut redis, held.name()) == 1
+                in_redis::listening(&mut redis, held.name()) == 1
             });
             throughout(millis(50), "it waits", || !waiter.is_finished());
             let woken = theirs.stats().wakeups_by_message;

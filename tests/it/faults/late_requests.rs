@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
 
-use super::bench::{Bench, Books, is_unavailable};
+use super::proxied_server::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{elsewhere, unique};

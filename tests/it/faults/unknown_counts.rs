@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::bench::{Bench, Books, is_unavailable};
+use super::proxied_server::{Bench, Books, is_unavailable};
 use crate::support::proxy::{Fault, Request};
 use crate::support::timing::{LEASE, Millis, SLIP, eventually, millis, throughout};
 use crate::support::unique;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use leasehold::LockClientBuilder;
 use parking_lot::Mutex;
 
-use super::bench::{Books, load_scripts};
-use super::place::{NEVER, Place, builder_of};
+use super::deployment::{NEVER, Place, builder_of};
+use super::proxied_server::{Books, load_scripts};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::server::Server;

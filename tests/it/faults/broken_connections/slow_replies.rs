@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, Lease, LostReason};
 
 use super::{Broken, client, timeout};
-use crate::faults::bench::{Bench, is_unavailable};
+use crate::faults::proxied_server::{Bench, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::unique;
