@@ -12,12 +12,12 @@ const LEASE: Duration = Duration::from_millis(600);
 
 /// All recorded values so far, by name and label: a sum, or the number of values and their sum.
 #[derive(Default)]
-struct Told {
+struct Recorded {
     counters: BTreeMap<String, u64>,
     histograms: BTreeMap<String, Vec<f64>>,
 }
 
-impl Told {
+impl Recorded {
     /// Adds the values since the last call; a snapshot empties histograms.
     fn update(&mut self, snapshotter: &Snapshotter) {
         for (key, _, _, value) in snapshotter.snapshot().into_vec() {
@@ -85,8 +85,8 @@ fn the_facade_is_told_what_stats_show() {
     client.force_unlock("order:pay").unwrap();
     assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
 
-    let mut told = Told::default();
-    told.update(&snapshotter);
+    let mut recorded = Recorded::default();
+    recorded.update(&snapshotter);
     let [mine, others] = [client.stats(), other.stats()];
     for (name, count) in [
         (
@@ -108,19 +108,22 @@ fn the_facade_is_told_what_stats_show() {
             others.wakeups_by_timeout,
         ),
     ] {
-        assert_eq!(told.count(name), count, "{name}");
+        assert_eq!(recorded.count(name), count, "{name}");
         assert!(count > 0 || name.contains("timeout"), "{name}");
     }
     // The reporter thread records what the watchdog counts.
     until("renewals to be recorded", || {
-        told.update(&snapshotter);
-        told.count("leasehold_renewals_total{outcome=done}") > 0
-            && told.count("leasehold_renewal_calls_total{}") > 0
+        recorded.update(&snapshotter);
+        recorded.count("leasehold_renewals_total{outcome=done}") > 0
+            && recorded.count("leasehold_renewal_calls_total{}") > 0
     });
-    assert_eq!(told.count("leasehold_renewals_total{outcome=failed}"), 0);
+    assert_eq!(
+        recorded.count("leasehold_renewals_total{outcome=failed}"),
+        0
+    );
 
-    let waits = &told.histograms["leasehold_wait_seconds{}"];
-    let holds = &told.histograms["leasehold_hold_seconds{}"];
+    let waits = &recorded.histograms["leasehold_wait_seconds{}"];
+    let holds = &recorded.histograms["leasehold_hold_seconds{}"];
     assert_eq!((waits.len(), holds.len()), (3, 3), "one for each hold");
     let longest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     // The first hold lasted until a renewal was due.
@@ -135,10 +138,10 @@ fn the_facade_is_told_what_stats_show() {
     until("another renewal", || kept.remaining() > LEASE / 2);
     kept.check().unwrap();
     until("the failure to be recorded", || {
-        told.update(&snapshotter);
-        told.count("leasehold_renewals_total{outcome=failed}") > 0
+        recorded.update(&snapshotter);
+        recorded.count("leasehold_renewals_total{outcome=failed}") > 0
     });
-    assert_eq!(told.count("leasehold_lost_total{reason=expired}"), 0);
+    assert_eq!(recorded.count("leasehold_lost_total{reason=expired}"), 0);
 }
 
 /// Scripts are refused while `act` runs.

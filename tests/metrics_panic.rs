@@ -66,20 +66,20 @@ fn a_recorder_that_panics_at_every_call_changes_nothing() {
         .build()
         .unwrap();
     let lock = client.reentrant_lock("order:pay");
-    let told = || PANICS.load(Ordering::SeqCst);
+    let recorded = || PANICS.load(Ordering::SeqCst);
 
     let guard = lock.acquire().unwrap();
-    assert!(told() > 0, "the recorder is asked");
+    assert!(recorded() > 0, "the recorder is asked");
     lock.lock().unwrap();
     assert_eq!(lock.hold_count(), 2);
     lock.unlock().unwrap();
     assert_eq!(lock.hold_count(), 1);
-    let (start, before) = (Instant::now(), told());
+    let (start, before) = (Instant::now(), recorded());
     while start.elapsed() < LEASE * 2 {
         guard.check().expect("renewed in time");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(told() > before, "renewals are recorded");
+    assert!(recorded() > before, "renewals are recorded");
     assert_eq!(client.inspect("order:pay").unwrap().hold_count, 1);
     guard.unlock().unwrap();
     assert_eq!(lock.hold_count(), 0);

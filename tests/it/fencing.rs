@@ -6,7 +6,7 @@ use redis::Connection;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON};
-use crate::support::{builder, client, elsewhere, unique};
+use crate::support::{builder, client, on_another_thread, unique};
 
 const WEEK: i64 = 7 * 24 * 3600 * 1000;
 
@@ -46,8 +46,8 @@ fn server_micros(server: &Server) -> u64 {
 /// In a child process: one hold for each line.
 pub fn take_tokens(arguments: &[&str]) {
     let lock = client(arguments[0]).fenced_lock(arguments[1]);
-    while child::hear() == "take" {
-        child::say(token(&lock));
+    while child::read_line() == "take" {
+        child::send_line(token(&lock));
     }
 }
 
@@ -62,10 +62,10 @@ fn tokens_rise_from_hold_to_hold_whoever_holds() {
         let next = match turn % 4 {
             0 => token(&clients[0].fenced_lock(&name)),
             1 => token(&clients[1].fenced_lock(&name)),
-            2 => elsewhere(|| token(&clients[0].fenced_lock(&name))),
+            2 => on_another_thread(|| token(&clients[0].fenced_lock(&name))),
             _ => {
-                process.say("take");
-                process.hear().parse().unwrap()
+                process.send_line("take");
+                process.read_line().parse().unwrap()
             }
         };
         assert!(next > last, "{next} after {last}");
@@ -182,7 +182,7 @@ fn breaking_a_lock_keeps_its_tokens_rising() {
     let guard = lock.acquire().unwrap();
     let first = guard.fencing_token();
     client.force_unlock(lock.name()).unwrap();
-    let second = elsewhere(|| token(&lock));
+    let second = on_another_thread(|| token(&lock));
     assert!(second > first);
 }
 

@@ -57,5 +57,5 @@ pub fn increment(arguments: &[&str]) {
         }
     });
     assert_eq!(client.stats().lost, 0);
-    child::say("done");
+    child::send_line("done");
 }

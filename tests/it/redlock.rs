@@ -20,7 +20,7 @@ use crate::support::server::{Port, Server};
 use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};
 use crate::support::{builder, client};
 
-const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
 
 /// The command timeout of clients for servers that hang.
@@ -81,7 +81,7 @@ impl Servers {
     /// Another owner holds the lock on these servers.
     fn occupy(&self, servers: std::ops::Range<usize>) {
         for server in &self.0[servers] {
-            server.ask::<()>(redis::cmd("HSET").arg(NAME).arg(STRANGER).arg(1));
+            server.ask::<()>(redis::cmd("HSET").arg(NAME).arg(OTHER_OWNER).arg(1));
             let lease = u64::try_from(SOON.get().as_millis()).unwrap() * 6;
             server.ask::<()>(redis::cmd("PEXPIRE").arg(NAME).arg(lease));
         }

@@ -11,7 +11,7 @@ use crate::support::deployment::Replicated;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
-use crate::support::{builder, client, elsewhere};
+use crate::support::{builder, client, on_another_thread};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;
@@ -366,7 +366,7 @@ fn a_lock_that_is_held_is_not_asked_of_replicas() {
         .unwrap();
     let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
-    let taken = elsewhere(|| lock.try_lock(millis(50), Lease::RENEWED));
+    let taken = on_another_thread(|| lock.try_lock(millis(50), Lease::RENEWED));
     assert!(!taken.unwrap());
     assert_eq!(client.stats().unreplicated, 0);
     guard.unlock().unwrap();

@@ -10,7 +10,7 @@ use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 use rustls::crypto::CryptoProvider;
 
 use crate::support::certificates::{Authority, Identity, TRUSTED};
-use crate::support::child::{Process, say};
+use crate::support::child::{Process, send_line};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
 use crate::support::{builder, unique};
@@ -42,7 +42,7 @@ fn works(builder: LockClientBuilder) {
 
 /// The error of a call that cannot connect now, but may later. The call retries until its deadline.
 #[track_caller]
-fn complaint(builder: LockClientBuilder) -> String {
+fn connection_error(builder: LockClientBuilder) -> String {
     let client = builder.build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
     let bound = millis(TIMEOUT) + SLIP.get() * 2;
@@ -59,7 +59,7 @@ fn complaint(builder: LockClientBuilder) -> String {
 /// The error of a call whose own certificate, or whose server's, is invalid. The call has ten
 /// command timeouts and uses less than two, because a retry would fail, too.
 #[track_caller]
-fn distrust(builder: LockClientBuilder) -> String {
+fn certificate_error(builder: LockClientBuilder) -> String {
     let client = builder.build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
     let bound = millis(TIMEOUT) * 2;
@@ -79,12 +79,12 @@ fn distrust(builder: LockClientBuilder) -> String {
 fn a_certificate_may_be_for_a_name_or_an_address() {
     for host in ["127.0.0.1", "localhost"] {
         let server = Server::options().tls(&TRUSTED.issue(host)).start();
-        works(trusting(&at(host, &server)));
+        works(trusting(&address_by_host(host, &server)));
     }
 }
 
 /// The server by another of its names.
-fn at(host: &str, server: &Server) -> String {
+fn address_by_host(host: &str, server: &Server) -> String {
     let address = server.tls_address();
     let (_, port) = address.rsplit_once(':').expect("host and port");
     format!("{host}:{port}")
@@ -107,7 +107,7 @@ fn a_password_and_a_database_come_after_the_handshake() {
 fn a_certificate_of_another_authority_is_refused() {
     let server = server();
     let other = Authority::new();
-    let text = distrust(trusting(&server.tls_address()).ca_certificates(other.pem));
+    let text = certificate_error(trusting(&server.tls_address()).ca_certificates(other.pem));
     assert!(
         text.contains("certificate") && text.contains("UnknownIssuer"),
         "{text}"
@@ -118,7 +118,7 @@ fn a_certificate_of_another_authority_is_refused() {
 fn a_certificate_for_another_host_is_refused() {
     for (issued, host) in [("redis.example", "127.0.0.1"), ("127.0.0.1", "localhost")] {
         let server = Server::options().tls(&TRUSTED.issue(issued)).start();
-        let text = distrust(trusting(&at(host, &server)));
+        let text = certificate_error(trusting(&address_by_host(host, &server)));
         assert!(text.contains("not valid for name"), "{text}");
     }
 }
@@ -127,7 +127,7 @@ fn a_certificate_for_another_host_is_refused() {
 fn an_expired_certificate_is_refused() {
     let expired = TRUSTED.issue_expired("127.0.0.1");
     let server = Server::options().tls(&expired).start();
-    let text = distrust(trusting(&server.tls_address()));
+    let text = certificate_error(trusting(&server.tls_address()));
     assert!(text.contains("expired"), "{text}");
 }
 
@@ -139,27 +139,27 @@ fn a_server_that_asks_for_a_certificate_gets_it() {
     let client = || trusting(&server.tls_address());
     let ours = TRUSTED.issue("client");
     works(client().client_certificate(ours.chain, ours.key));
-    let text = distrust(client());
+    let text = certificate_error(client());
     assert!(text.contains("CertificateRequired"), "{text}");
     let theirs = Authority::new().issue("client");
-    let text = distrust(client().client_certificate(theirs.chain, theirs.key));
+    let text = certificate_error(client().client_certificate(theirs.chain, theirs.key));
     assert!(text.contains("UnknownCA"), "{text}");
 }
 
 #[test]
 fn a_plain_port_is_told_from_one_with_tls() {
     let server = server();
-    let text = complaint(trusting(&server.address()));
+    let text = connection_error(trusting(&server.address()));
     assert!(text.contains("is this the TLS port?"), "{text}");
     let plain = builder(&format!("redis://{}", server.tls_address()))
         .connect_timeout(millis(TIMEOUT))
         .command_timeout(millis(TIMEOUT));
-    let text = complaint(plain);
+    let text = connection_error(plain);
     assert!(text.contains("rediss://"), "{text}");
 }
 
 /// A server that accepts the connection and calls `greet` with it. Ends with the test's clients.
-fn impostor(greet: fn(TcpStream)) -> String {
+fn fake_server(greet: fn(TcpStream)) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -172,16 +172,16 @@ fn impostor(greet: fn(TcpStream)) -> String {
 
 #[test]
 fn a_handshake_that_is_not_answered_ends_in_its_time() {
-    let silent = impostor(|mut stream| {
+    let silent = fake_server(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let text = complaint(trusting(&silent));
+    let text = connection_error(trusting(&silent));
     assert!(text.contains("no reply to the TLS handshake"), "{text}");
 }
 
 #[test]
 fn a_handshake_that_drips_ends_in_its_time() {
-    let dripping = impostor(|mut stream| {
+    let dripping = fake_server(|mut stream| {
         // The header of a record of 16,384 bytes, whose bytes come slowly.
         let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
         while stream.write_all(next).is_ok() {
@@ -189,13 +189,13 @@ fn a_handshake_that_drips_ends_in_its_time() {
             thread::sleep(Duration::from_millis(10));
         }
     });
-    let text = complaint(trusting(&dripping));
+    let text = connection_error(trusting(&dripping));
     assert!(text.contains("no reply to the TLS handshake"), "{text}");
 }
 
 #[test]
 fn a_server_that_hangs_up_in_the_handshake_is_told() {
-    let text = complaint(trusting(&impostor(drop)));
+    let text = connection_error(trusting(&fake_server(drop)));
     assert!(text.contains("TLS handshake"), "{text}");
 }
 
@@ -246,8 +246,8 @@ fn many_locks_are_renewed_together() {
         .build()
         .unwrap();
     let guards: Vec<_> = (0..300)
-        .map(|at| {
-            let name = format!("{:x<500}", unique(&at.to_string()));
+        .map(|number| {
+            let name = format!("{:x<500}", unique(&number.to_string()));
             client.reentrant_lock(&name).acquire().unwrap()
         })
         .collect();
@@ -355,9 +355,9 @@ pub fn trust_the_system(arguments: &[&str]) {
     match builder.clone().build() {
         Ok(_) => {
             works(builder);
-            say("works");
+            send_line("works");
         }
-        Err(error) => say(error),
+        Err(error) => send_line(error),
     }
 }
 

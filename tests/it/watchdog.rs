@@ -39,7 +39,7 @@ fn run_many_locks(server: &Server, arguments: &[String]) {
     let url = server.url();
     let mut all = vec![url.as_str()];
     all.extend(arguments.iter().map(String::as_str));
-    for line in child::alone("many_locks", &all) {
+    for line in child::run_role("many_locks", &all) {
         println!("{line}");
     }
 }
@@ -77,7 +77,7 @@ pub fn many_locks(arguments: &[&str]) {
         stats.renewal_calls - before.renewal_calls,
         stats.renewals - before.renewals,
     );
-    child::say(format!(
+    child::send_line(format!(
         "{made} calls, {renewed} renewals, {:.1} % of a core",
         cpu * 100.0
     ));

@@ -84,7 +84,7 @@ fn the_news_of_a_loss_may_come_until_the_outermost_function_returns() {
 }
 
 #[track_caller]
-fn assert_nobodys(lock: &CurrentLock) {
+fn assert_not_current(lock: &CurrentLock) {
     assert_not_held(lock.check());
     assert!(!lock.is_lost());
     assert_eq!(lock.remaining(), Duration::ZERO);
@@ -98,20 +98,20 @@ fn to_keep_it_keeps_nothing_locked() {
     let shop = Shop::open();
     let (_, kept) = outer(&shop.locks).unwrap();
     assert!(!shop.has("shop:outer"));
-    assert_nobodys(&kept);
+    assert_not_current(&kept);
     assert_eq!(kept.name(), "shop:outer");
 }
 
 #[test]
 fn outside_of_any_function_there_is_none() {
-    assert_nobodys(&current_lock());
+    assert_not_current(&current_lock());
     assert_eq!(current_lock().name(), "");
 }
 
 #[locked(client = locks, key = "outer")]
 fn asked_elsewhere(locks: &LockClient) -> leasehold::Result<()> {
     current_lock().check()?;
-    let elsewhere = std::thread::spawn(|| assert_nobodys(&current_lock()));
+    let elsewhere = std::thread::spawn(|| assert_not_current(&current_lock()));
     elsewhere.join().unwrap();
     current_lock().check()
 }

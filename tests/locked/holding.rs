@@ -16,17 +16,17 @@ fn at_once(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
 }
 
 #[locked(client = locks, key = "order", wait = "100s")]
-fn patient(locks: &LockClient) -> leasehold::Result<u32> {
+fn waits_long(locks: &LockClient) -> leasehold::Result<u32> {
     Ok(8)
 }
 
 #[locked(client = locks, key = "order", wait = "200ms")]
-fn hasty(locks: &LockClient) -> leasehold::Result<u32> {
+fn waits_briefly(locks: &LockClient) -> leasehold::Result<u32> {
     Ok(9)
 }
 
 #[locked(client = locks, key = "order", wait = "forever")]
-fn stubborn(locks: &LockClient) -> leasehold::Result<u32> {
+fn waits_indefinitely(locks: &LockClient) -> leasehold::Result<u32> {
     Ok(10)
 }
 
@@ -83,12 +83,12 @@ fn waits_until_it_is_free(waiting: fn(&LockClient) -> leasehold::Result<u32>, re
 
 #[test]
 fn whoever_waits_long_enough_gets_it_when_it_is_free() {
-    waits_until_it_is_free(patient, 8);
+    waits_until_it_is_free(waits_long, 8);
 }
 
 #[test]
 fn whoever_waits_for_ever_gets_it_when_it_is_free() {
-    waits_until_it_is_free(stubborn, 10);
+    waits_until_it_is_free(waits_indefinitely, 10);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_wait_has_the_end_that_was_asked_for() {
     let stranger = shop.another_client();
     while_held(&shop, |let_it_go_on| {
         let start = Instant::now();
-        let refused = hasty(&stranger);
+        let refused = waits_briefly(&stranger);
         let took = start.elapsed();
         let Err(Error::HeldByAnother { waited, .. }) = refused else {
             panic!("{refused:?}");
@@ -116,7 +116,7 @@ fn to_wait_for_ever_is_to_wait_for_the_lock_and_not_for_redis() {
     let builder = LockClient::builder(&shop.server.url());
     let locks = builder.command_timeout(millis(50)).build().unwrap();
     shop.server.kill();
-    let waiter = thread::spawn(move || stubborn(&locks));
+    let waiter = thread::spawn(move || waits_indefinitely(&locks));
     eventually("giving up", || waiter.is_finished());
     let refused = waiter.join().unwrap();
     assert!(

@@ -41,8 +41,8 @@ fn role() {
     let url = std::env::var(URL).expect("set with the role");
     match &*role {
         "hold" => settle(&url, 7, || {
-            say("in");
-            hear();
+            send_line("in");
+            read_line();
         })
         .unwrap(),
         "default" => default_client(&url),
@@ -63,15 +63,15 @@ fn default_client(url: &str) {
     let again = set_default_client(client("redis://127.0.0.1:1"));
     assert!(matches!(again, Err(Error::Config { .. })), "{again:?}");
     assert_eq!(report(2).unwrap(), "report:2", "the first one stays");
-    say("done");
+    send_line("done");
 }
 
-fn say(line: &str) {
+fn send_line(line: &str) {
     // The harness may have written an incomplete line.
     println!("\n{MARK}{line}");
 }
 
-fn hear() {
+fn read_line() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
 }
@@ -116,7 +116,7 @@ impl Process {
 
     /// Asserts that this is its next line.
     #[track_caller]
-    fn hear(&self, what: &str) {
+    fn expect_line(&self, what: &str) {
         let line = self.lines.recv_timeout(SOON.get());
         assert_eq!(line.as_deref(), Ok(what), "its errors are above");
     }
@@ -142,7 +142,7 @@ fn a_function_of_another_process_is_refused_and_then_has_it() {
     let shop = Shop::open();
     let url = shop.server.url();
     let mut holder = Process::start("hold", &url);
-    holder.hear("in");
+    holder.expect_line("in");
     assert_held_by_another(settle_at_once(&url, 7), "order:7");
     settle_at_once(&url, 8).unwrap();
     writeln!(holder.input, "go on").unwrap();
@@ -155,7 +155,7 @@ fn a_process_that_dies_leaves_its_lock_for_a_lease() {
     let shop = Shop::open();
     let url = shop.server.url();
     let holder = Process::start("hold", &url);
-    holder.hear("in");
+    holder.expect_line("in");
     drop(holder);
     settle(&url, 7, || ()).unwrap();
 }
@@ -164,7 +164,7 @@ fn a_process_that_dies_leaves_its_lock_for_a_lease() {
 fn the_default_client_is_set_once_in_a_process() {
     let shop = Shop::open();
     let child = Process::start("default", &shop.server.url());
-    child.hear("done");
+    child.expect_line("done");
     child.finish();
     assert!(!shop.has("report:1"));
 }

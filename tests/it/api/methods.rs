@@ -9,7 +9,7 @@ use leasehold::{
 };
 
 use crate::support::server::Server;
-use crate::support::{client, elsewhere};
+use crate::support::{client, on_another_thread};
 
 /// A function that uses every method of `$lock`, whose guards are `$guard`.
 macro_rules! uses_every_method {
@@ -48,9 +48,10 @@ macro_rules! uses_every_method {
             assert!(lock.hold_count() == 6 && lock.is_locked().unwrap());
             // The longest lease counts.
             assert!(guards[0].remaining() > Duration::from_secs(30));
-            elsewhere(|| assert!(lock.try_acquire_now().unwrap().is_none()));
+            on_another_thread(|| assert!(lock.try_acquire_now().unwrap().is_none()));
             interrupt.interrupt();
-            let interrupted = elsewhere(|| lock.acquire_interruptibly(lease, &interrupt).map(drop));
+            let interrupted =
+                on_another_thread(|| lock.acquire_interruptibly(lease, &interrupt).map(drop));
             assert!(matches!(interrupted, Err(Error::Interrupted { .. })));
             drop(guards);
             assert!(lock.hold_count() == 0);

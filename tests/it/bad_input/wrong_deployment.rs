@@ -41,12 +41,12 @@ fn sentinel_of(master: &Server, password: Option<&str>) -> Server {
 
 /// The error of a call that must fail at once, without retries.
 #[track_caller]
-fn certain(builder: LockClientBuilder) -> Error {
-    certain_of(builder, "lock")
+fn error_at_once(builder: LockClientBuilder) -> Error {
+    error_at_once_for(builder, "lock")
 }
 
 #[track_caller]
-fn certain_of(builder: LockClientBuilder, name: &str) -> Error {
+fn error_at_once_for(builder: LockClientBuilder, name: &str) -> Error {
     let lock = quick(builder).reentrant_lock(name);
     let error = within(millis(TIMEOUT) * 2, "the refusal", || {
         lock.lock().expect_err("it is refused")
@@ -58,7 +58,7 @@ fn certain_of(builder: LockClientBuilder, name: &str) -> Error {
 /// The error of a call that must fail at once and name this server.
 #[track_caller]
 fn refusal(builder: LockClientBuilder, server: &Server) -> String {
-    said_by(&certain(builder), server)
+    said_by(&error_at_once(builder), server)
 }
 
 #[track_caller]
@@ -76,12 +76,12 @@ fn works(builder: LockClientBuilder) {
 }
 
 /// A URL at which no server listens.
-fn deserted(port: &Port) -> String {
+fn url_without_server(port: &Port) -> String {
     format!("redis://:{SECRET}@127.0.0.1:{}", port.number())
 }
 
 /// A listener that accepts connections and never replies.
-fn silent() -> (TcpListener, String) {
+fn listener_without_reply() -> (TcpListener, String) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, format!("redis://:{SECRET}@{address}"))
@@ -91,19 +91,23 @@ fn silent() -> (TcpListener, String) {
 #[ignore = "soak"]
 fn nobody_to_ask_is_told_in_time() {
     let ports = [Port::reserve(), Port::reserve()];
-    let refusing: Vec<String> = ports.iter().map(deserted).collect();
-    let listeners = [silent(), silent(), silent()];
-    let silent: Vec<String> = listeners.iter().map(|(_, url)| url.clone()).collect();
+    let refusing: Vec<String> = ports.iter().map(url_without_server).collect();
+    let listeners = [
+        listener_without_reply(),
+        listener_without_reply(),
+        listener_without_reply(),
+    ];
+    let unanswering: Vec<String> = listeners.iter().map(|(_, url)| url.clone()).collect();
     thread::scope(|scope| {
-        for urls in [&refusing, &silent] {
+        for urls in [&refusing, &unanswering] {
             for builder in [by_sentinels(urls), LockClient::builder_cluster(urls)] {
-                scope.spawn(|| nobody_answers(builder, urls));
+                scope.spawn(|| no_server_replies(builder, urls));
             }
         }
     });
 }
 
-fn nobody_answers(builder: LockClientBuilder, urls: &[String]) {
+fn no_server_replies(builder: LockClientBuilder, urls: &[String]) {
     let timeout = millis(400);
     let builder = builder.command_timeout(timeout).connect_timeout(timeout);
     let client = builder.build().unwrap();
@@ -138,15 +142,15 @@ fn nobody_answers(builder: LockClientBuilder, urls: &[String]) {
 /// One working sentinel or server is enough, whatever the others are.
 #[test]
 fn bad_ones_among_good_ones_do_no_harm() {
-    let (closed, (_listener, silent)) = (Port::reserve(), silent());
+    let (closed, (_listener, unanswering)) = (Port::reserve(), listener_without_reply());
     let plain = Server::start();
     let master = Server::start();
     let sentinel = sentinel_of(&master, None);
     let cluster = ClusterDeployment::shared();
     let without_login = |url: String| url.replace(&format!(":{SECRET}@"), "");
     let bad = [
-        without_login(deserted(&closed)),
-        without_login(silent),
+        without_login(url_without_server(&closed)),
+        without_login(unanswering),
         plain.url(),
     ];
     for bad in bad {
@@ -180,7 +184,7 @@ fn what_is_no_sentinel_is_told_at_once() {
 fn the_ports_of_the_data_are_no_sentinels() {
     let deployment = SentinelDeployment::shared();
     let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
-    let error = certain(by_sentinels(&urls));
+    let error = error_at_once(by_sentinels(&urls));
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
 }
 
@@ -188,7 +192,7 @@ fn the_ports_of_the_data_are_no_sentinels() {
 fn an_unknown_master_is_told_at_once() {
     let deployment = SentinelDeployment::shared();
     let urls = deployment.sentinel_urls();
-    let error = certain(LockClient::builder_sentinel(urls, "hismaster"));
+    let error = error_at_once(LockClient::builder_sentinel(urls, "hismaster"));
     assert!(error.to_string().contains("hismaster"), "{error}");
     assert_eq!(setting::<()>(Err(error)), "master");
 }
@@ -216,7 +220,7 @@ fn a_server_of_a_cluster_is_more_than_one_server() {
     let cluster = ClusterDeployment::shared();
     let name = "elsewhere";
     let other = cluster.another_primary(cluster.slot_of(name));
-    let error = certain_of(LockClient::builder(&other.url()), name);
+    let error = error_at_once_for(LockClient::builder(&other.url()), name);
     let text = said_by(&error, other);
     assert!(text.contains("builder_cluster"), "{text}");
 }
@@ -293,7 +297,7 @@ fn a_wrong_login_at_a_cluster_is_told_at_once() {
         LockClient::builder_cluster(urls("unknown:hunter2@")),
         LockClient::builder_cluster(urls("")).credentials(None, SECRET),
     ] {
-        let error = certain(builder);
+        let error = error_at_once(builder);
         assert!(matches!(error, Error::Redis { .. }), "{error:?}");
         assert_names_the_login(&error.to_string());
     }

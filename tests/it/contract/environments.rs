@@ -19,7 +19,7 @@ pub trait Deployment: Sync {
     fn servers(&self) -> &[Server];
 
     /// The indexes of the servers that have the key.
-    fn homes_of(&self, key: &str) -> Vec<usize>;
+    fn indexes_of(&self, key: &str) -> Vec<usize>;
 
     /// The number of these servers that must have a lock for a client to hold it.
     fn needed(&self) -> usize {
@@ -33,7 +33,7 @@ impl Deployment for Server {
         slice::from_ref(self)
     }
 
-    fn homes_of(&self, _: &str) -> Vec<usize> {
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
         vec![0]
     }
 }
@@ -102,7 +102,7 @@ impl Deployment for Shared<Server> {
         slice::from_ref(self)
     }
 
-    fn homes_of(&self, _: &str) -> Vec<usize> {
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
         vec![0]
     }
 }
@@ -123,7 +123,7 @@ impl Deployment for Shared<SentinelDeployment> {
         SentinelDeployment::servers(self)
     }
 
-    fn homes_of(&self, _: &str) -> Vec<usize> {
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
         vec![place(self.servers(), self.master())]
     }
 }
@@ -144,7 +144,7 @@ impl Deployment for Shared<ClusterDeployment> {
         self.nodes()
     }
 
-    fn homes_of(&self, key: &str) -> Vec<usize> {
+    fn indexes_of(&self, key: &str) -> Vec<usize> {
         vec![place(self.nodes(), self.primary_of(self.slot_of(key)))]
     }
 }
@@ -164,7 +164,7 @@ impl Deployment for Shared<deployment::Replicated> {
         slice::from_ref(self.master())
     }
 
-    fn homes_of(&self, _: &str) -> Vec<usize> {
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
         vec![0]
     }
 }
@@ -207,7 +207,7 @@ impl Deployment for Shared<Independent> {
     }
 
     /// All servers that are up.
-    fn homes_of(&self, _: &str) -> Vec<usize> {
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
         let servers = self.servers().iter().enumerate();
         servers
             .filter_map(|(place, server)| server.is_up().then_some(place))

@@ -5,20 +5,20 @@ use std::time::Duration;
 use leasehold::{Error, Lease};
 
 use super::Stage;
-use crate::support::elsewhere;
+use crate::support::on_another_thread;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, within};
 
 pub fn another_thread_is_kept_out(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
-    elsewhere(|| {
+    on_another_thread(|| {
         assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
         assert!(!lock.is_held_by_current_thread());
         assert_eq!(lock.hold_count(), 0);
     });
     assert!(lock.is_held_by_current_thread());
     lock.unlock().unwrap();
-    elsewhere(|| {
+    on_another_thread(|| {
         assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
         lock.unlock().unwrap();
     });
@@ -50,7 +50,7 @@ pub fn an_attempt_without_patience_is_one_attempt(stage: &Stage) {
     ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
     for held_elsewhere in [true, false] {
         let lock = if held_elsewhere { &theirs } else { &ours };
-        elsewhere(|| {
+        on_another_thread(|| {
             let took = within(SLIP.get() * 4, "one attempt", || {
                 lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()
             });
@@ -65,7 +65,7 @@ pub fn patience_that_ends_first_is_false_in_time(stage: &Stage) {
     ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
     for held_elsewhere in [true, false] {
         let lock = if held_elsewhere { &theirs } else { &ours };
-        elsewhere(|| {
+        on_another_thread(|| {
             let start = std::time::Instant::now();
             let took = within(A_WHILE.get() + SLIP.get() * 4, "the attempt", || {
                 lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap()
@@ -92,9 +92,12 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
     assert!(not_held(lock.unlock()), "never taken");
     lock.lock().unwrap();
     let held = stage.holders();
-    assert!(not_held(elsewhere(|| lock.unlock())), "another thread");
     assert!(
-        not_held(elsewhere(|| clone.unlock())),
+        not_held(on_another_thread(|| lock.unlock())),
+        "another thread"
+    );
+    assert!(
+        not_held(on_another_thread(|| clone.unlock())),
         "with another handle"
     );
     assert!(not_held(stage.lock().unlock()), "another client");
@@ -103,7 +106,7 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
 
     lock.unlock().unwrap();
     assert!(not_held(lock.unlock()), "already unlocked");
-    elsewhere(|| lock.lock()).unwrap();
+    on_another_thread(|| lock.lock()).unwrap();
     assert!(not_held(lock.unlock()), "held by a thread that has ended");
     assert_eq!(stage.count(), 1);
 }

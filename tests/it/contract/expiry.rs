@@ -50,7 +50,7 @@ pub fn a_fixed_lease_ends_for_those_who_wait_at_home(stage: &Stage) {
     let lock = stage.lock();
     let lease = A_WHILE.get();
     lock.lock_with(Lease::fixed(lease)).unwrap();
-    crate::support::elsewhere(|| {
+    crate::support::on_another_thread(|| {
         let start = Instant::now();
         assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         let took = start.elapsed();
@@ -146,7 +146,9 @@ pub fn a_stale_thread_frees_nobody_elses_hold(stage: &Stage) {
     let guard = lock
         .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
         .unwrap();
-    assert!(crate::support::elsewhere(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap());
+    assert!(
+        crate::support::on_another_thread(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap()
+    );
     let held = stage.holders();
     drop(guard);
     assert_eq!(stage.holders(), held);

@@ -50,7 +50,7 @@ fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, t
     assert_eq!(stage.holders(), held);
     holder.unlock().unwrap();
     // The interrupted thread has left the queue, so no thread waits behind it.
-    crate::support::elsewhere(|| {
+    crate::support::on_another_thread(|| {
         assert!(waiter.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         waiter.unlock().unwrap();
     });

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use leasehold::{Interrupt, Lease, Lock, LockGuard, RedLock, Result};
 
-use super::{Clients, Subject};
+use super::{Clients, LockKind};
 
 /// The reentrant lock.
 pub struct Reentrant;
 
-impl Subject for Reentrant {
+impl LockKind for Reentrant {
     fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.reentrant_lock(name))
     }
@@ -19,7 +19,7 @@ impl Subject for Reentrant {
 /// The fenced lock, without its token.
 pub struct Fenced;
 
-impl Subject for Fenced {
+impl LockKind for Fenced {
     fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.fenced_lock(name))
     }
@@ -28,7 +28,7 @@ impl Subject for Fenced {
 /// A multi-lock of two names.
 pub struct Multi;
 
-impl Subject for Multi {
+impl LockKind for Multi {
     fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.multi_lock(Self::names(name).iter().rev()))
     }
@@ -41,7 +41,7 @@ impl Subject for Multi {
 /// A Redlock on several independent servers.
 pub struct Red;
 
-impl Subject for Red {
+impl LockKind for Red {
     fn make(clients: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(RedLock::new(&clients.0, name))
     }
@@ -51,7 +51,7 @@ impl Subject for Red {
 #[derive(Debug)]
 pub struct Wrapped(Box<dyn Lock>);
 
-impl Subject for Wrapped {
+impl LockKind for Wrapped {
     fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(Self(Box::new(client.reentrant_lock(name))))
     }

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LostReason};
 
 use super::Stage;
-use crate::support::elsewhere;
+use crate::support::on_another_thread;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
 
-const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
 fn is_lost(result: leasehold::Result<()>, expected: LostReason) -> bool {
     matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
 }
 
 /// Asserts that the holder is notified in both ways, in time, after `loss` happened to the lock.
-fn is_told(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
+fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
     guard.check().unwrap();
@@ -40,23 +40,23 @@ fn is_told(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
 }
 
 pub fn a_deleted_lock_is_told(stage: &Stage) {
-    is_told(stage, || stage.delete(), LostReason::Deleted);
+    is_notified(stage, || stage.delete(), LostReason::Deleted);
     assert_eq!(stage.count(), 0);
 }
 
 pub fn a_lock_that_was_taken_over_is_told(stage: &Stage) {
     let lease = SOON.get();
-    is_told(
+    is_notified(
         stage,
-        || stage.take_over(STRANGER, lease),
+        || stage.take_over(OTHER_OWNER, lease),
         LostReason::Taken,
     );
-    assert_eq!(stage.holders(), [(STRANGER.to_owned(), 1)]);
+    assert_eq!(stage.holders(), [(OTHER_OWNER.to_owned(), 1)]);
 }
 
 pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
-    let replace = || stage.tell(redis::cmd("SET").arg(stage.key()).arg("x"));
-    is_told(stage, replace, LostReason::Taken);
+    let replace = || stage.run_command(redis::cmd("SET").arg(stage.key()).arg("x"));
+    is_notified(stage, replace, LostReason::Taken);
     let kept: String = stage.server().ask(redis::cmd("GET").arg(stage.key()));
     assert_eq!(kept, "x");
 }
@@ -93,9 +93,9 @@ pub fn an_unlock_finds_out(stage: &Stage) {
     stage.delete();
     assert!(is_lost(lock.unlock(), LostReason::Deleted));
     lock.lock().unwrap();
-    stage.take_over(STRANGER, SOON.get());
+    stage.take_over(OTHER_OWNER, SOON.get());
     assert!(is_lost(lock.unlock(), LostReason::Taken));
-    assert_eq!(stage.holders(), [(STRANGER.to_owned(), 1)]);
+    assert_eq!(stage.holders(), [(OTHER_OWNER.to_owned(), 1)]);
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
@@ -128,7 +128,7 @@ pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
         next.join().unwrap();
     });
     assert!(is_lost(lock.unlock(), LostReason::Deleted));
-    elsewhere(|| lock.acquire().unwrap().unlock()).unwrap();
+    on_another_thread(|| lock.acquire().unwrap().unlock()).unwrap();
 }
 
 /// Calls of a thread that lost its lock never change the next hold.

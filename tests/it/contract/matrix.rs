@@ -251,7 +251,7 @@ mod completeness {
             .collect();
         let mut missing = Vec::new();
         let (locks, places) = (
-            implementors("kinds", "Subject"),
+            implementors("kinds", "LockKind"),
             implementors("environments", "Environment"),
         );
         assert!(locks.len() >= 2 && places.len() >= 3 && scenarios().len() >= 60);

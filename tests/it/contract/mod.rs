@@ -1,7 +1,7 @@
 //! The contract of every kind of lock in every environment.
 //!
 //! A scenario is a function of a [`Stage`]. `matrix.rs` makes a test of each scenario for each
-//! [`Subject`] in each [`Environment`], and fails if one is missing.
+//! [`LockKind`] in each [`Environment`], and fails if one is missing.
 
 #[macro_use]
 mod matrix;
@@ -38,10 +38,10 @@ pub use environments::{
     OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
 pub use kinds::{Fenced, Multi, Red, Reentrant, Wrapped};
-use redis_key::Look;
+use redis_key::KeyView;
 
 /// A kind of lock.
-pub trait Subject {
+pub trait LockKind {
     fn make(clients: &Clients, name: &str) -> Arc<dyn Lock>;
 
     /// The names of the locks in Redis that the lock consists of, in order.
@@ -108,7 +108,7 @@ impl Clients {
 /// A key of Redis, and the indexes of the servers that have it.
 struct Key {
     name: String,
-    homes: Vec<usize>,
+    indexes: Vec<usize>,
 }
 
 /// One lock in one environment, and its users.
@@ -121,13 +121,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn of<S: Subject, E: Environment>(scenario: &str) -> Self {
+    pub fn of<S: LockKind, E: Environment>(scenario: &str) -> Self {
         let (site, name) = (E::start(), unique(scenario));
         let names = S::names(&name);
         let key = |name| {
             let name = format!("{}{name}", site.namespace);
-            let homes = site.deployment.homes_of(&name);
-            Key { name, homes }
+            let indexes = site.deployment.indexes_of(&name);
+            Key { name, indexes }
         };
         Self {
             keys: names.iter().map(key).collect(),
@@ -181,23 +181,23 @@ impl Stage {
 
 /// The view of another program on Redis.
 impl Stage {
-    fn look_at<'a>(&'a self, key: &'a Key) -> Look<'a> {
+    fn view_of<'a>(&'a self, key: &'a Key) -> KeyView<'a> {
         let deployment = &self.site.deployment;
-        let servers = key.homes.iter().map(|&home| &deployment.servers()[home]);
-        Look {
+        let servers = key.indexes.iter().map(|&home| &deployment.servers()[home]);
+        KeyView {
             key: &key.name,
             servers: servers.collect(),
             needed: deployment.needed(),
         }
     }
 
-    fn looks(&self) -> impl Iterator<Item = Look<'_>> {
-        self.keys.iter().map(|key| self.look_at(key))
+    fn key_views(&self) -> impl Iterator<Item = KeyView<'_>> {
+        self.keys.iter().map(|key| self.view_of(key))
     }
 
     /// The first lock that it consists of.
-    fn first(&self) -> Look<'_> {
-        self.look_at(&self.keys[0])
+    fn first(&self) -> KeyView<'_> {
+        self.view_of(&self.keys[0])
     }
 
     /// The server that has the lock, or the first lock that it consists of.
@@ -210,8 +210,8 @@ impl Stage {
     }
 
     /// Runs a command on every server that has the lock, or the first lock that it consists of.
-    pub fn tell(&self, command: &Cmd) {
-        self.first().tell(command);
+    pub fn run_command(&self, command: &Cmd) {
+        self.first().run_command(command);
     }
 
     /// The key of the lock, or of the first lock that it consists of.
@@ -229,23 +229,24 @@ impl Stage {
     /// different counts.
     pub fn count(&self) -> u32 {
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
-        let counts = self.looks().map(|look| look.count());
+        let counts = self.key_views().map(|view| view.count());
         counts.reduce(agree).expect("it has a part")
     }
 
     /// What is left of the lease in Redis; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let lefts = self.looks().map(|look| look.time_to_live());
+        let lefts = self.key_views().map(|view| view.time_to_live());
         lefts.min().expect("it has a part")
     }
 
     /// Deletes the lock without notice to its holder.
     pub fn delete(&self) {
-        self.looks().for_each(|look| look.delete());
+        self.key_views().for_each(|view| view.delete());
     }
 
     /// Another owner takes the lock over, without notice to its holder.
     pub fn take_over(&self, owner: &str, lease: Duration) {
-        self.looks().for_each(|look| look.take_over(owner, lease));
+        self.key_views()
+            .for_each(|view| view.take_over(owner, lease));
     }
 }

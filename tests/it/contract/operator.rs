@@ -130,7 +130,7 @@ pub fn a_late_release_is_an_event(stage: &Stage) {
         .arg(stage.key())
         .arg(60_000)
         .to_owned();
-    stage.tell(&persist);
+    stage.run_command(&persist);
     eventually("the end of the lease", || !lock.is_held_by_current_thread());
     assert!(matches!(
         lock.unlock(),

@@ -9,14 +9,14 @@ use crate::support::server::Server;
 
 /// The servers that have a key, and the number of them that must agree. For most locks that is one
 /// of one, for independent servers a majority.
-pub struct Look<'a> {
+pub struct KeyView<'a> {
     pub key: &'a str,
     pub servers: Vec<&'a Server>,
     pub needed: usize,
 }
 
-impl Look<'_> {
-    pub fn tell(&self, command: &Cmd) {
+impl KeyView<'_> {
+    pub fn run_command(&self, command: &Cmd) {
         self.ask::<()>(command);
     }
 
@@ -46,7 +46,7 @@ impl Look<'_> {
     }
 
     /// The value that at least `needed` servers reach.
-    fn most<T: Ord>(&self, mut answers: Vec<T>) -> T {
+    fn reached_by_majority<T: Ord>(&self, mut answers: Vec<T>) -> T {
         answers.sort_unstable_by(|one, other| other.cmp(one));
         answers.swap_remove(self.needed - 1)
     }
@@ -54,7 +54,7 @@ impl Look<'_> {
     pub fn count(&self) -> u32 {
         let held = self.holders_by_server();
         let count = |holders: &Vec<(String, u32)>| holders.iter().map(|(_, count)| count).sum();
-        self.most(held.iter().map(count).collect())
+        self.reached_by_majority(held.iter().map(count).collect())
     }
 
     /// `None` without a key.
@@ -62,11 +62,11 @@ impl Look<'_> {
         let millis: Vec<i64> = self.ask(redis::cmd("PTTL").arg(self.key));
         assert!(!millis.contains(&-1), "a lock without a time to live");
         let left = |millis| u64::try_from(millis).ok().map(Duration::from_millis);
-        self.most(millis.into_iter().map(left).collect())
+        self.reached_by_majority(millis.into_iter().map(left).collect())
     }
 
     pub fn delete(&self) {
-        self.tell(redis::cmd("DEL").arg(self.key));
+        self.run_command(redis::cmd("DEL").arg(self.key));
     }
 
     /// In one step, so that no client sees the key missing.

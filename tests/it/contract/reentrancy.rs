@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Interrupt, Lease};
 
 use super::Stage;
-use crate::support::elsewhere;
+use crate::support::on_another_thread;
 use crate::support::timing::LEASE;
 
 const LEVELS: u32 = 4;
@@ -58,7 +58,7 @@ pub fn only_the_last_unlock_frees_it(stage: &Stage) {
     ours.lock().unwrap();
     ours.unlock().unwrap();
     assert!(!theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-    elsewhere(|| assert!(!ours.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
+    on_another_thread(|| assert!(!ours.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
     ours.unlock().unwrap();
     assert!(theirs.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     theirs.unlock().unwrap();

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::support::timing::{A_WHILE, SOON};
 
 /// Every call that asks Redis for a lock that no client holds.
-fn every_question(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {
+fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {
     vec![
         ("lock_with", lock.lock_with(lease)),
         ("try_lock", lock.try_lock(Duration::ZERO, lease).map(drop)),
@@ -33,8 +33,8 @@ fn every_question(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()
 pub fn a_key_of_another_type_is_left_alone(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
-    stage.tell(redis::cmd("SET").arg(stage.key()).arg("mine"));
-    let mut results = every_question(&*lock, Lease::RENEWED);
+    stage.run_command(redis::cmd("SET").arg(stage.key()).arg("mine"));
+    let mut results = every_acquire(&*lock, Lease::RENEWED);
     results.extend([
         ("lock", lock.lock()),
         ("acquire", lock.acquire().map(drop)),
@@ -68,7 +68,7 @@ pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
         Duration::from_millis((1 << 53) + 1),
         Duration::MAX,
     ] {
-        for (call, result) in every_question(&*lock, Lease::fixed(bad)) {
+        for (call, result) in every_acquire(&*lock, Lease::fixed(bad)) {
             let told = matches!(&result, Err(Error::Config { field: "lease", .. }));
             assert!(told, "{call} for {bad:?}: {result:?}");
         }

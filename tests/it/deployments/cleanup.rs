@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-use crate::support::child::{Process, hear, say};
+use crate::support::child::{Process, read_line, send_line};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
@@ -14,24 +14,24 @@ pub fn leave_servers(_: &[&str]) {
     let shared = ClusterDeployment::shared();
     let sentinels = private.servers().iter().chain(private.sentinels());
     let all: Vec<&Server> = sentinels.chain(shared.nodes()).collect();
-    say(all.len());
+    send_line(all.len());
     for server in all {
-        say(format!(
+        send_line(format!(
             "{} {}",
             server.address(),
             server.directory().display()
         ));
     }
-    hear();
+    read_line();
 }
 
 struct Left(Vec<(String, PathBuf)>);
 
 impl Left {
     fn by(child: &Process) -> Self {
-        let count = child.hear().parse().expect("a number");
+        let count = child.read_line().parse().expect("a number");
         let one = |_| {
-            let line = child.hear();
+            let line = child.read_line();
             let (address, directory) = line.split_once(' ').expect("both");
             (address.to_owned(), directory.into())
         };
@@ -73,7 +73,7 @@ fn shared_servers_are_gone_when_their_process_has_ended() {
     let mut child = Process::start("leave_servers", &[]);
     let left = Left::by(&child);
     left.is_there();
-    child.say("end");
+    child.send_line("end");
     child.finish();
     left.goes_away();
 }

@@ -3,7 +3,7 @@
 use leasehold::{Lease, LockClient};
 
 use super::of_cluster;
-use super::workload::{LEASE, Workload, go_on, patient};
+use super::workload::{LEASE, Workload, client_for_failovers, run_for};
 use crate::support::deployment::ClusterDeployment;
 use crate::support::timing::{SOON, eventually, throughout, within};
 use crate::support::unique;
@@ -15,28 +15,29 @@ fn work_while_a_primary_dies(rounds: usize) {
     let cluster = ClusterDeployment::start();
     let names: Vec<String> = (0..NAMES).map(|_| unique("job")).collect();
     let slots: Vec<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
-    let clients: [LockClient; 4] = std::array::from_fn(|_| patient(of_cluster(&cluster)));
+    let clients: [LockClient; 4] =
+        std::array::from_fn(|_| client_for_failovers(of_cluster(&cluster)));
     let work = Workload::over(names);
     work.run(&clients, || {
         for round in 0..rounds {
             work.await_progress();
-            go_on(500);
+            run_for(500);
             let dying = slots[round];
             let dead = cluster.kill_primary(dying).port();
             // Meanwhile the slot of another lock moves, while its lock is acquired and released.
             let lives = |slot: &&u16| cluster.primary_of(**slot).port() != dead;
             let moving = *slots.iter().find(lives).expect("in 64 names");
             let migration = cluster.begin_migration(moving, cluster.another_primary(moving));
-            go_on(200);
+            run_for(200);
             migration.move_keys();
-            go_on(200);
+            run_for(200);
             migration.end();
             cluster.await_failover(dying);
             within(SOON.get(), "work after the election", || {
                 work.await_progress();
             });
             cluster.start_killed_again();
-            go_on(1_000);
+            run_for(1_000);
             work.await_progress();
         }
     });
@@ -59,7 +60,10 @@ fn work_under_many_locks_goes_on_for_half_a_minute() {
 fn a_hold_moves_with_its_slot() {
     for unlocked_early in [false, true] {
         let cluster = ClusterDeployment::start();
-        let (holder, waiter) = (patient(of_cluster(&cluster)), patient(of_cluster(&cluster)));
+        let (holder, waiter) = (
+            client_for_failovers(of_cluster(&cluster)),
+            client_for_failovers(of_cluster(&cluster)),
+        );
         let name = unique("moves");
         let slot = cluster.slot_of(&name);
         let lock = holder.fenced_lock(&name);
@@ -106,7 +110,7 @@ fn a_hold_moves_with_its_slot() {
 fn a_hold_is_renewed_while_its_slot_is_on_its_way() {
     for moved in [false, true] {
         let cluster = ClusterDeployment::start();
-        let holder = patient(of_cluster(&cluster));
+        let holder = client_for_failovers(of_cluster(&cluster));
         let lock = holder.reentrant_lock(&unique("on its way"));
         let slot = cluster.slot_of(lock.name());
         lock.lock().unwrap();
@@ -135,6 +139,6 @@ fn await_renewals(holder: &LockClient) {
             "no renewal where the slot is now: {:?}",
             holder.stats()
         );
-        go_on(10);
+        run_for(10);
     }
 }

@@ -6,26 +6,26 @@ use std::time::{Duration, Instant};
 use leasehold::{Lease, Lock, LockGuard};
 
 use super::of_cluster;
-use super::workload::patient;
+use super::workload::client_for_failovers;
 use crate::support::deployment::ClusterDeployment;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::unique;
 
 /// Names whose locks are on the shard of slot 0, and names on the other shards.
 fn names(cluster: &ClusterDeployment, count: usize) -> (Vec<String>, Vec<String>) {
-    let (mut there, mut elsewhere) = (Vec::new(), Vec::new());
-    while there.len() < count || elsewhere.len() < count {
+    let (mut in_shard, mut in_other_shards) = (Vec::new(), Vec::new());
+    while in_shard.len() < count || in_other_shards.len() < count {
         let name = unique("name");
         let names = if cluster.slot_of(&name) <= 5_460 {
-            &mut there
+            &mut in_shard
         } else {
-            &mut elsewhere
+            &mut in_other_shards
         };
         names.push(name);
     }
-    there.truncate(count);
-    elsewhere.truncate(count);
-    (there, elsewhere)
+    in_shard.truncate(count);
+    in_other_shards.truncate(count);
+    (in_shard, in_other_shards)
 }
 
 /// The slowest of many pairs of lock and unlock.
@@ -50,12 +50,12 @@ fn a_shard_that_hangs_costs_the_others_nothing() {
         builder.command_timeout(SLIP.get() * 8)
     };
     let client = builder().build().unwrap();
-    let (there, elsewhere) = names(&cluster, EACH);
+    let (in_shard, in_other_shards) = names(&cluster, EACH);
     let take = |name: &String| client.reentrant_lock(name).acquire().unwrap();
-    let lost: Vec<LockGuard> = there.iter().map(take).collect();
-    let kept: Vec<LockGuard> = elsewhere.iter().map(take).collect();
+    let lost: Vec<LockGuard> = in_shard.iter().map(take).collect();
+    let kept: Vec<LockGuard> = in_other_shards.iter().map(take).collect();
     let other = unique("free");
-    let free = elsewhere_free(&cluster, &other);
+    let free = free_in_other_shard(&cluster, &other);
     let free = client.reentrant_lock(&free);
     slowest_pair(&free);
 
@@ -88,13 +88,13 @@ fn a_shard_that_hangs_costs_the_others_nothing() {
     cluster.start_killed_again();
     // The hang is over: the orphans of the failed calls are released.
     drop(lost);
-    let lock = client.reentrant_lock(&there[0]);
+    let lock = client.reentrant_lock(&in_shard[0]);
     assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     lock.unlock().unwrap();
 }
 
 /// A name on another shard than the first.
-fn elsewhere_free(cluster: &ClusterDeployment, prefix: &str) -> String {
+fn free_in_other_shard(cluster: &ClusterDeployment, prefix: &str) -> String {
     let mut names = (0..).map(|at| format!("{prefix}:{at}"));
     let name = names.find(|name| cluster.slot_of(name) > 5_460);
     name.expect("two of three are")
@@ -106,7 +106,10 @@ fn elsewhere_free(cluster: &ClusterDeployment, prefix: &str) -> String {
 fn locks_survive_a_failover_of_every_shard() {
     const NAMES: usize = 60;
     let cluster = ClusterDeployment::start();
-    let (holder, waiter) = (patient(of_cluster(&cluster)), patient(of_cluster(&cluster)));
+    let (holder, waiter) = (
+        client_for_failovers(of_cluster(&cluster)),
+        client_for_failovers(of_cluster(&cluster)),
+    );
     let names: Vec<String> = (0..NAMES).map(|_| unique("name")).collect();
     let locks: Vec<_> = names.iter().map(|n| holder.reentrant_lock(n)).collect();
     for lock in &locks {

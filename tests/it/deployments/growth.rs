@@ -2,7 +2,7 @@
 
 use leasehold::{Error, Lease, LockClient};
 
-use super::workload::patient;
+use super::workload::client_for_failovers;
 use super::{connections, of_cluster, of_sentinel};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
@@ -18,13 +18,13 @@ const LATE: usize = 1;
 #[test]
 #[ignore = "soak"]
 fn failovers_of_sentinels_leave_nothing_behind() {
-    child::alone("many_failovers", &["sentinel"]);
+    child::run_role("many_failovers", &["sentinel"]);
 }
 
 #[test]
 #[ignore = "soak"]
 fn failovers_of_a_cluster_leave_nothing_behind() {
-    child::alone("many_failovers", &["cluster"]);
+    child::run_role("many_failovers", &["cluster"]);
 }
 
 /// In a child process, so that no threads of other tests are counted.
@@ -36,7 +36,7 @@ pub fn many_failovers(arguments: &[&str]) {
         };
         count(
             deployment.servers(),
-            || patient(of_sentinel(&deployment)),
+            || client_for_failovers(of_sentinel(&deployment)),
             fail_over,
         );
     } else {
@@ -44,7 +44,11 @@ pub fn many_failovers(arguments: &[&str]) {
         let fail_over = || {
             cluster.fail_over(0);
         };
-        count(cluster.nodes(), || patient(of_cluster(&cluster)), fail_over);
+        count(
+            cluster.nodes(),
+            || client_for_failovers(of_cluster(&cluster)),
+            fail_over,
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use super::{connections, of_sentinel};
 use crate::support::deployment::SentinelDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{elsewhere, unique};
+use crate::support::{on_another_thread, unique};
 
 fn time_to_live(server: &Server, name: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(name))
@@ -126,6 +126,6 @@ fn while_it_hangs_calls_end_in_their_time() {
         }
     }
     deployment.await_new_master(old);
-    elsewhere(|| lock.acquire().unwrap().unlock().unwrap());
+    on_another_thread(|| lock.acquire().unwrap().unlock().unwrap());
     assert!(!lock.is_locked().unwrap());
 }

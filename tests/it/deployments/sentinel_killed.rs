@@ -5,7 +5,7 @@ use std::time::Instant;
 use leasehold::{Error, FencedLock, Lease, LockClient};
 
 use super::of_sentinel;
-use super::workload::{Workload, go_on, patient};
+use super::workload::{Workload, client_for_failovers, run_for};
 use crate::support::deployment::SentinelDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
@@ -14,13 +14,14 @@ use crate::support::unique;
 /// Eight threads of four clients use one lock. The master is killed once in each of `rounds`.
 fn work_while_masters_die(rounds: usize, round: u64) {
     let deployment = SentinelDeployment::start();
-    let clients: [LockClient; 4] = std::array::from_fn(|_| patient(of_sentinel(&deployment)));
+    let clients: [LockClient; 4] =
+        std::array::from_fn(|_| client_for_failovers(of_sentinel(&deployment)));
     let work = Workload::over([unique("job")]);
     work.run(&clients, || {
         for _ in 0..rounds {
             let start = Instant::now();
             work.await_progress();
-            go_on(500);
+            run_for(500);
             let killed = Instant::now();
             let old = deployment.kill_master();
             deployment.await_new_master(old);
@@ -29,7 +30,7 @@ fn work_while_masters_die(rounds: usize, round: u64) {
             });
             println!("working again {:?} after the kill", killed.elapsed());
             deployment.start_killed_again();
-            go_on(round.saturating_sub(u64::try_from(start.elapsed().as_millis()).unwrap()));
+            run_for(round.saturating_sub(u64::try_from(start.elapsed().as_millis()).unwrap()));
             work.await_progress();
         }
     });
@@ -66,7 +67,7 @@ fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
     master.kill();
     replicas.iter().for_each(|replica| replica.resume());
     let new = deployment.await_new_master(master);
-    let other = patient(of_sentinel(deployment)).fenced_lock(lock.name());
+    let other = client_for_failovers(of_sentinel(deployment)).fenced_lock(lock.name());
     assert!(
         other
             .try_lock(SOON.get(), Lease::fixed(SOON.get() * 6))
@@ -83,7 +84,7 @@ fn last_token(server: &Server, name: &str) -> u64 {
 #[ignore = "soak"]
 fn a_holder_whose_lock_the_failover_lost_is_told() {
     let deployment = SentinelDeployment::start();
-    let holder = patient(of_sentinel(&deployment));
+    let holder = client_for_failovers(of_sentinel(&deployment));
     let lock = holder.fenced_lock(&unique("lost"));
     lose_a_lock(&deployment, &lock);
     eventually("the loss to be reported", || holder.stats().lost == 1);

@@ -24,7 +24,7 @@ const WORK: Duration = Duration::from_millis(2);
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Settings for servers that are replaced within two or three seconds.
-pub fn patient(builder: LockClientBuilder) -> LockClient {
+pub fn client_for_failovers(builder: LockClientBuilder) -> LockClient {
     let builder = builder.watchdog_lease(LEASE.get());
     let builder = builder.command_timeout(COMMAND.get());
     builder.build().expect("the settings are good")
@@ -191,6 +191,6 @@ fn in_time<T>(what: &str, budget: Duration, call: impl FnOnce() -> T) -> T {
 }
 
 /// Lets the work go on for this many milliseconds.
-pub fn go_on(time: u64) {
+pub fn run_for(time: u64) {
     thread::sleep(millis(time));
 }

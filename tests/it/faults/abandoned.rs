@@ -9,7 +9,7 @@ use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, elsewhere, process, unique};
+use crate::support::{builder, client, on_another_thread, process, unique};
 
 /// A holder with this many renewals is notified when the next renewal would be due.
 fn a_limit_of_renewals_is_told(renewals: u32) {
@@ -43,7 +43,7 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
     );
 
     // No other client gets the lock before the lease ends, and any client gets it afterwards.
-    let taken = elsewhere(|| {
+    let taken = on_another_thread(|| {
         let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
         taken.expect("Redis answers").map(|guard| {
             let late = start.elapsed().saturating_sub(took);
@@ -99,27 +99,27 @@ pub fn abandon(arguments: &[&str]) {
     };
     let threads = process::threads();
     match way {
-        "without a guard" => the_last_handle_goes(url, name),
-        "by guard" => the_handles_go_before_the_guard(url, name),
-        "forgotten" => a_guard_is_forgotten(url, name),
+        "without a guard" => drop_last_handle(url, name),
+        "by guard" => drop_handles_before_guard(url, name),
+        "forgotten" => forget_guard(url, name),
         other => panic!("{other}"),
     }
     if way != "forgotten" {
         // Dropping the client joins two threads. The thread of the pool ends by itself.
         eventually("all threads to end", || process::threads() <= threads);
     }
-    child::say("over");
-    child::hear();
+    child::send_line("over");
+    child::read_line();
 }
 
 fn start(server: &Server, name: &str, way: &str) -> Process {
     let process = Process::start("abandon", &[&server.url(), name, way]);
-    assert_eq!(process.hear(), "held");
+    assert_eq!(process.read_line(), "held");
     throughout(LEASE.get() * 3, "held", || !in_redis::is_free(server, name));
     process
 }
 
-fn runs_out(server: &Server, name: &str) {
+fn expires_in_time(server: &Server, name: &str) {
     let left = in_redis::time_to_live(server, name);
     let end = in_redis::end_of_lease(server, name);
     within(left + SLIP.get(), "the end of the lease", || {
@@ -140,7 +140,7 @@ fn all_connections_are_closed(server: &Server) {
 
 /// A thread of the client waits for the lock, so that all threads of the client run.
 fn wait_without_success(client: &LockClient, name: &str) {
-    let refused = elsewhere(|| {
+    let refused = on_another_thread(|| {
         client
             .reentrant_lock(name)
             .try_lock(A_WHILE.get(), Lease::RENEWED)
@@ -155,17 +155,17 @@ fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
     let server = Server::start();
     let name = unique("abandoned");
     let mut process = start(&server, &name, "without a guard");
-    process.say("drop");
-    assert_eq!(process.hear(), "dropped");
+    process.send_line("drop");
+    assert_eq!(process.read_line(), "dropped");
     assert!(!in_redis::is_free(&server, &name), "its lease runs");
-    runs_out(&server, &name);
-    assert_eq!(process.hear(), "over");
+    expires_in_time(&server, &name);
+    assert_eq!(process.read_line(), "over");
     all_connections_are_closed(&server);
-    process.say("end");
+    process.send_line("end");
     process.finish();
 }
 
-fn the_last_handle_goes(url: &str, name: &str) {
+fn drop_last_handle(url: &str, name: &str) {
     let other = client(url);
     let elsewhere_held = other.reentrant_lock(&format!("{name}:other"));
     elsewhere_held.lock().expect("it is free");
@@ -174,12 +174,12 @@ fn the_last_handle_goes(url: &str, name: &str) {
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
     lock.lock().expect("it is held by this thread");
-    child::say("held");
-    child::hear();
+    child::send_line("held");
+    child::read_line();
     within(SLIP.get(), "the drop of the last handle", || {
         drop((client, lock));
     });
-    child::say("dropped");
+    child::send_line("dropped");
     elsewhere_held.unlock().expect("it is held");
 }
 
@@ -190,29 +190,29 @@ fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
     let server = Server::start();
     let name = unique("abandoned");
     let mut process = start(&server, &name, "by guard");
-    process.say("drop");
-    assert_eq!(process.hear(), "dropped");
+    process.send_line("drop");
+    assert_eq!(process.read_line(), "dropped");
     throughout(LEASE.get() * 4, "held", || {
         !in_redis::is_free(&server, &name)
     });
-    process.say("unlock");
-    assert_eq!(process.hear(), "over");
+    process.send_line("unlock");
+    assert_eq!(process.read_line(), "over");
     assert!(in_redis::is_free(&server, &name));
     all_connections_are_closed(&server);
-    process.say("end");
+    process.send_line("end");
     process.finish();
 }
 
-fn the_handles_go_before_the_guard(url: &str, name: &str) {
+fn drop_handles_before_guard(url: &str, name: &str) {
     let client = abandoned_client(url);
     let lock = client.reentrant_lock(name);
     let guard = lock.acquire().expect("it is free");
     wait_without_success(&client, name);
-    child::say("held");
-    child::hear();
+    child::send_line("held");
+    child::read_line();
     drop((client, lock));
-    child::say("dropped");
-    child::hear();
+    child::send_line("dropped");
+    child::read_line();
     guard.check().expect("it is held");
     within(SLIP.get(), "the unlock and the end of the client", || {
         guard.unlock().expect("it is held");
@@ -227,23 +227,23 @@ fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
     let server = Server::start();
     let name = unique("abandoned");
     let mut process = start(&server, &name, "forgotten");
-    process.say("drop");
-    assert_eq!(process.hear(), "over");
+    process.send_line("drop");
+    assert_eq!(process.read_line(), "over");
     throughout(LEASE.get() * 4, "held", || {
         !in_redis::is_free(&server, &name)
     });
-    process.say("end");
+    process.send_line("end");
     process.finish();
-    runs_out(&server, &name);
+    expires_in_time(&server, &name);
     all_connections_are_closed(&server);
 }
 
-fn a_guard_is_forgotten(url: &str, name: &str) {
+fn forget_guard(url: &str, name: &str) {
     let client = abandoned_client(url);
     let lock = client.reentrant_lock(name);
     std::mem::forget(lock.acquire().expect("it is free"));
-    child::say("held");
-    child::hear();
+    child::send_line("held");
+    child::read_line();
     drop((client, lock));
 }
 
@@ -254,14 +254,14 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
     let (client, others) = (client(&server.url()), client(&server.url()));
     let name = unique("abandoned");
     let lock = client.reentrant_lock(&name);
-    elsewhere(|| lock.lock().expect("it is free"));
+    on_another_thread(|| lock.lock().expect("it is free"));
     let owner = in_redis::holders(&server, &name);
     throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
         in_redis::holders(&server, &name) == owner
     });
     assert_eq!(lock.hold_count(), 0);
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
-    elsewhere(|| assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. }))));
+    on_another_thread(|| assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. }))));
     assert_eq!(in_redis::holders(&server, &name), owner);
     assert_eq!(client.stats().lost, 0);
     thread::scope(|scope| {
@@ -311,7 +311,7 @@ fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
     taken.and_then(LockGuard::unlock).expect("it is free");
     // Another thread of the client acquires the lock, too. This thread still has the lost hold of
     // its guard.
-    elsewhere(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
+    on_another_thread(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
     assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
 }

@@ -14,7 +14,7 @@ use tracing::{Event, Metadata, Subscriber};
 use super::in_redis;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{child, client, elsewhere, process, unique};
+use crate::support::{child, client, on_another_thread, process, unique};
 
 /// What the log does on a thread of a client.
 enum Log {
@@ -96,7 +96,7 @@ pub fn log_scenario(arguments: &[&str]) {
 
 fn play(scenario: &str) {
     let server = Server::start();
-    child::alone("log_scenario", &[&server.url(), scenario]);
+    child::run_role("log_scenario", &[&server.url(), scenario]);
 }
 
 fn connect(url: &str) -> Connection {
@@ -248,7 +248,7 @@ fn a_cut_is_logged(url: &str) {
         cut_subscriptions(redis);
     });
     held.unlock().expect("it is held");
-    elsewhere(|| drop(ours));
+    on_another_thread(|| drop(ours));
 }
 
 fn the_log_drops_the_last_client(

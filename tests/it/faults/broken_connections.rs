@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::proxied_server::{Bench, is_unavailable};
+use super::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
 use crate::support::unique;
@@ -19,8 +19,8 @@ fn timeout() -> Duration {
     millis(100)
 }
 
-fn client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(timeout()).watchdog_lease(SOON.get());
+fn client(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(timeout()).watchdog_lease(SOON.get());
     builder.build().expect("the settings are good")
 }
 
@@ -92,23 +92,23 @@ fn step(lock: &ReentrantLock, place: usize) -> leasehold::Result<()> {
 }
 
 /// The broken connection is noticed without a timeout, so the timeout can be long.
-fn patient_client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(SOON.get()).watchdog_lease(SOON.get());
+fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SOON.get()).watchdog_lease(SOON.get());
     builder.build().expect("the settings are good")
 }
 
 /// Every step succeeds although its first attempt fails.
-fn every_step_is_asked_again(bench: &Bench, faults: &[Fault]) {
-    let client = patient_client(bench);
-    let mut books = bench.books();
+fn every_step_is_asked_again(proxied: &ProxiedServer, faults: &[Fault]) {
+    let client = client_with_long_timeout(proxied);
+    let mut view = proxied.view();
     for fault in faults {
         let lock = client.reentrant_lock(&unique("broken"));
         for (place, (script, count)) in STEPS.into_iter().enumerate() {
             let what = format!("{fault:?} of {script}, step {place}");
-            let broken = Broken::by(&bench.proxy, script, fault.clone(), 1);
+            let broken = Broken::by(&proxied.proxy, script, fault.clone(), 1);
             let result = within(LEASE.get(), &what, || step(&lock, place));
             result.unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(books.count(lock.name()), count, "{what}");
+            assert_eq!(view.count(lock.name()), count, "{what}");
             assert_eq!(lock.hold_count(), count, "{what}");
             // The next call also uses another connection.
             client.inspect(lock.name()).unwrap();
@@ -121,47 +121,47 @@ fn every_step_is_asked_again(bench: &Bench, faults: &[Fault]) {
 #[test]
 fn a_reply_that_is_reset_at_any_byte_is_asked_for_again() {
     let faults: Vec<Fault> = (0..4).map(Fault::ResetInReply).collect();
-    every_step_is_asked_again(&Bench::new(), &faults);
+    every_step_is_asked_again(&ProxiedServer::new(), &faults);
 }
 
 #[test]
 fn a_reply_that_is_cut_at_any_byte_is_asked_for_again() {
     let faults: Vec<Fault> = (0..4).map(Fault::CutInReply).collect();
-    every_step_is_asked_again(&Bench::new(), &faults);
+    every_step_is_asked_again(&ProxiedServer::new(), &faults);
 }
 
 /// The connection looks intact, but it is closed or about to be closed.
 #[test]
 fn a_connection_that_ends_right_behind_a_reply_costs_the_next_call_nothing() {
-    let bench = Bench::new();
-    let client = patient_client(&bench);
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let client = client_with_long_timeout(&proxied);
+    let mut view = proxied.view();
     for fault in [Fault::ResetInReply(5), Fault::CutInReply(5)] {
-        bench.proxy.on_request(move |_| fault.clone());
+        proxied.proxy.on_request(move |_| fault.clone());
         let lock = client.reentrant_lock(&unique("broken"));
         for (place, (_, count)) in STEPS.into_iter().enumerate() {
             within(LEASE.get(), "a step", || step(&lock, place)).unwrap();
-            assert_eq!(books.count(lock.name()), count);
+            assert_eq!(view.count(lock.name()), count);
         }
     }
 }
 
 #[test]
 fn half_a_command_is_never_done_and_asked_again() {
-    every_step_is_asked_again(&Bench::new(), &[Fault::HalfRequest]);
+    every_step_is_asked_again(&ProxiedServer::new(), &[Fault::HalfRequest]);
 }
 
 /// The longest reply: the holders of the lock.
 #[test]
 fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
-    let bench = Bench::new();
-    let client = patient_client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client_with_long_timeout(&proxied);
     let lock = client.reentrant_lock(&unique("broken"));
     // The number of its digits does not change during the test.
     lock.lock_with(Lease::fixed(LEASE.get() * 5_000)).unwrap();
     let status = client.inspect(lock.name()).unwrap();
     let owner = status.owner.as_ref().expect("this test holds it");
-    let left = bench.books().time_to_live(lock.name()).as_millis();
+    let left = proxied.view().time_to_live(lock.name()).as_millis();
     let reply = format!(
         "*3\r\n:{left}\r\n${}\r\n{owner}\r\n$1\r\n1\r\n",
         owner.len()
@@ -170,7 +170,7 @@ fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
     for at in 0..length {
         for fault in [Fault::ResetInReply(at), Fault::CutInReply(at)] {
             let what = format!("{fault:?}");
-            let broken = Broken::by(&bench.proxy, "inspect", fault, 1);
+            let broken = Broken::by(&proxied.proxy, "inspect", fault, 1);
             let found = within(LEASE.get(), &what, || client.inspect(lock.name()));
             let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!((&found.owner, found.hold_count), (&status.owner, 1));
@@ -183,18 +183,18 @@ fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
 /// A forced unlock is not retried: a second copy could release the next hold.
 #[test]
 fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
-    let bench = Bench::new();
-    let client = patient_client(&bench);
-    let rival = bench.rival();
+    let proxied = ProxiedServer::new();
+    let client = client_with_long_timeout(&proxied);
+    let rival = proxied.rival();
     for at in 0..":1\r\n".len() {
         let lock = rival.reentrant_lock(&unique("broken"));
         lock.lock().unwrap();
-        let broken = Broken::by(&bench.proxy, "force_unlock", Fault::ResetInReply(at), 1);
+        let broken = Broken::by(&proxied.proxy, "force_unlock", Fault::ResetInReply(at), 1);
         let result = within(LEASE.get(), "breaking a lock", || {
             client.force_unlock(lock.name())
         });
         assert!(is_unavailable(&result), "{result:?}");
-        assert_eq!(bench.books().count(lock.name()), 0);
+        assert_eq!(proxied.view().count(lock.name()), 0);
         client.inspect(lock.name()).unwrap();
         assert_eq!(broken.count(), 1);
         assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
@@ -205,12 +205,12 @@ fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
 #[test]
 #[ignore = "soak"]
 fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
-    let bench = Bench::new();
+    let proxied = ProxiedServer::new();
     let mut holds = Vec::new();
     let mut places = HashMap::new();
     for at in 0..="*1\r\n:1\r\n".len() {
         for fault in [Fault::ResetInReply(at), Fault::CutInReply(at)] {
-            let client = bench.builder(timeout()).build().unwrap();
+            let client = proxied.builder(timeout()).build().unwrap();
             let lock = client.reentrant_lock(&unique("broken"));
             places.insert(lock.name().as_bytes().to_vec(), fault);
             holds.push((at, client, lock));
@@ -218,7 +218,7 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
     }
     let broken = Broken::default();
     let seen = broken.clone();
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         let mut seen = seen.0.lock();
         if let Some(later) = seen.get_mut(&request.connection) {
             later.push(request.command());
@@ -236,12 +236,12 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
         .iter()
         .map(|(_, _, lock)| lock.acquire().unwrap())
         .collect();
-    let mut books = bench.books();
+    let mut view = proxied.view();
     let start = Instant::now();
     while start.elapsed() < LEASE.get() * 2 {
         for guard in &guards {
             guard.check().unwrap();
-            assert_eq!(books.count(guard.name()), 1);
+            assert_eq!(view.count(guard.name()), 1);
         }
         thread::sleep(millis(10));
     }
@@ -262,12 +262,12 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
 #[test]
 #[ignore = "soak"]
 fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
-    let bench = Bench::alone();
-    let client = client(&bench);
-    let mut books = bench.books();
+    let proxied = ProxiedServer::alone();
+    let client = client(&proxied);
+    let mut view = proxied.view();
     let lock = client.reentrant_lock(&unique("broken"));
     let slip = SLIP.get();
-    let broken = Broken::by(&bench.proxy, "acquire", Fault::HalfRequest, usize::MAX);
+    let broken = Broken::by(&proxied.proxy, "acquire", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() + slip, "try_lock", || {
         lock.try_lock(Duration::ZERO, Lease::RENEWED)
     });
@@ -276,25 +276,25 @@ fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
     assert!(is_unavailable(&result), "{result:?}");
     // On a busy machine the end of a connection may be noticed later than the timeout.
     assert!(broken.count_taken_back() > 2);
-    assert_eq!((lock.hold_count(), books.count(lock.name())), (0, 0));
+    assert_eq!((lock.hold_count(), view.count(lock.name())), (0, 0));
 
-    bench.proxy.calm();
+    proxied.proxy.calm();
     lock.lock().unwrap();
-    let broken = Broken::by(&bench.proxy, "recount", Fault::HalfRequest, usize::MAX);
+    let broken = Broken::by(&proxied.proxy, "recount", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() + slip, "try_lock, nested", || {
         lock.try_lock(Duration::ZERO, Lease::RENEWED)
     });
     assert!(is_unavailable(&result), "{result:?}");
     assert!(broken.count() > 0);
-    assert_eq!((lock.hold_count(), books.count(lock.name())), (1, 1));
+    assert_eq!((lock.hold_count(), view.count(lock.name())), (1, 1));
 
-    let broken = Broken::by(&bench.proxy, "release", Fault::HalfRequest, usize::MAX);
+    let broken = Broken::by(&proxied.proxy, "release", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() * 3 + slip, "unlock", || lock.unlock());
     assert!(is_unavailable(&result), "{result:?}");
     assert!(broken.count() > 0);
     assert_eq!(lock.hold_count(), 0);
-    assert_eq!(books.count(lock.name()), 1);
-    bench.proxy.calm();
+    assert_eq!(view.count(lock.name()), 1);
+    proxied.proxy.calm();
     // The release goes on in the background.
-    books.comes_to(0, lock.name(), LEASE.get(), "a release that failed");
+    view.await_count(0, lock.name(), LEASE.get(), "a release that failed");
 }

@@ -70,33 +70,33 @@ pub fn stepped_clock(arguments: &[&str]) {
                 .expect("Redis answers")
                 .unlock()
                 .expect("it is held");
-            child::say("awaited");
+            child::send_line("awaited");
         });
         scope.spawn(move || {
             let taken = refused.try_lock(lease() * 3, Lease::RENEWED);
             assert!(!taken.expect("Redis answers"), "its holder keeps it");
-            child::say("refused");
+            child::send_line("refused");
         });
-        child::say("ready");
+        child::send_line("ready");
         eventually("the clock to be set", || jump.hours() == hours);
-        child::say("jumped");
+        child::send_line("jumped");
         scope.spawn(|| {
             let told = fixed.lost().recv();
             assert_eq!(told, Ok(LostReason::Expired));
-            child::say("expired");
+            child::send_line("expired");
         });
         throughout(lease(), "held", || {
             renewed.check().is_ok() && deleted.check().is_ok() && fixed.check().is_ok()
         });
-        child::say("delete");
+        child::send_line("delete");
         assert_eq!(deleted.lost().recv(), Ok(LostReason::Deleted));
-        child::say("deleted");
+        child::send_line("deleted");
     });
     throughout(lease(), "renewed", || renewed.check().is_ok());
     assert_eq!(jump.hours(), hours, "it was set all the time");
     assert_eq!(client.stats().lost, 2);
     renewed.unlock().expect("it is held");
-    child::say("done");
+    child::send_line("done");
 }
 
 fn a_clock_that_is_set_changes_nothing(hours: i32) {
@@ -116,22 +116,22 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
         &[&server.url(), &prefix, &hours.to_string()],
         clock.environment(),
     );
-    assert_eq!(process.hear(), "ready");
+    assert_eq!(process.read_line(), "ready");
     let start = Instant::now();
     eventually("it to wait", || {
         in_redis::listeners(&server, &name("awaited")) == 1
             && in_redis::listeners(&server, &name("refused")) == 1
     });
     clock.set(hours);
-    assert_eq!(process.hear(), "jumped");
+    assert_eq!(process.read_line(), "jumped");
     throughout(A_WHILE.get(), "held", || {
         !in_redis::is_free(&server, &name("renewed"))
     });
 
-    assert_eq!(process.hear(), "delete");
+    assert_eq!(process.read_line(), "delete");
     awaited.unlock().expect("it is held");
     let released = Instant::now();
-    assert_eq!(process.hear(), "awaited");
+    assert_eq!(process.read_line(), "awaited");
     assert!(
         released.elapsed() <= SLIP.get(),
         "woken after {:?}",
@@ -139,7 +139,7 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     );
     server.ask::<()>(redis::cmd("DEL").arg(name("deleted")));
     let deleted = Instant::now();
-    assert_eq!(process.hear(), "deleted");
+    assert_eq!(process.read_line(), "deleted");
     assert!(
         deleted.elapsed() <= lease() * 2 / 3 + SLIP.get(),
         "notified after {:?}",
@@ -147,7 +147,7 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
     );
 
     // In either order.
-    let mut said = [process.hear(), process.hear()];
+    let mut said = [process.read_line(), process.read_line()];
     said.sort_unstable();
     assert_eq!(said, ["expired", "refused"]);
     let took = start.elapsed();
@@ -155,7 +155,7 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
         took + SLIP.get() >= lease() * 3 && took <= lease() * 3 + SLIP.get(),
         "{took:?}"
     );
-    assert_eq!(process.hear(), "done");
+    assert_eq!(process.read_line(), "done");
     process.finish();
     assert!(in_redis::is_free(&server, &name("renewed")));
 }

@@ -14,33 +14,33 @@ macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
         mod one_server {
             $(#[test] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Place::one_server());
+                super::$quick(&$crate::faults::deployment::Deployment::one_server());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Place::one_server());
+                super::$slow(&$crate::faults::deployment::Deployment::one_server());
             })*
         }
         mod sentinel {
             $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Place::sentinel());
+                super::$quick(&$crate::faults::deployment::Deployment::sentinel());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Place::sentinel());
+                super::$slow(&$crate::faults::deployment::Deployment::sentinel());
             })*
         }
         mod cluster {
             $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Place::cluster());
+                super::$quick(&$crate::faults::deployment::Deployment::cluster());
             })*
             $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Place::cluster());
+                super::$slow(&$crate::faults::deployment::Deployment::cluster());
             })*
         }
     };
 }
 
 /// Servers that only this test uses, and that do not fail over.
-pub enum Place {
+pub enum Deployment {
     OneServer(Box<Server>),
     Sentinel(SentinelDeployment),
     Cluster(ClusterDeployment),
@@ -49,7 +49,7 @@ pub enum Place {
 /// Longer than any test.
 pub const NEVER: &str = "600000";
 
-impl Place {
+impl Deployment {
     pub fn one_server() -> Self {
         Self::OneServer(Box::new(Server::start()))
     }
@@ -115,7 +115,7 @@ impl Place {
     }
 
     /// The server that has this lock.
-    pub fn home(&self, name: &str) -> &Server {
+    pub fn server_of(&self, name: &str) -> &Server {
         match self {
             Self::Cluster(cluster) => cluster.primary_of(cluster.slot_of(name)),
             _ => self.servers()[0],
@@ -123,7 +123,7 @@ impl Place {
     }
 
     /// These names, grouped by the server that has them.
-    pub fn by_home(&self, names: &[String]) -> Vec<(&Server, Vec<String>)> {
+    pub fn by_server(&self, names: &[String]) -> Vec<(&Server, Vec<String>)> {
         let mut homes: Vec<_> = self.servers().into_iter().map(|s| (s, vec![])).collect();
         let shards = match self {
             Self::Cluster(cluster) => cluster.shards_of(names),
@@ -139,7 +139,7 @@ impl Place {
     /// The reply to one command about this lock, from the server that has it.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, command: &str, name: &str) -> T {
-        self.home(name).ask(redis::cmd(command).arg(name))
+        self.server_of(name).ask(redis::cmd(command).arg(name))
     }
 
     /// All servers that can have locks hang from now on.

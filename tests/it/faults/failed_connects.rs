@@ -28,10 +28,10 @@ const CALLS: usize = 25;
 
 /// No renewal is due during the test, so that only callers have connections.
 fn settings(url: &str) -> LockClientBuilder {
-    patient(builder(url))
+    with_long_timeouts(builder(url))
 }
 
-fn patient(builder: LockClientBuilder) -> LockClientBuilder {
+fn with_long_timeouts(builder: LockClientBuilder) -> LockClientBuilder {
     builder
         .pool_size(u32::try_from(THREADS).expect("a few"))
         .watchdog_lease(SOON.get() * 6)
@@ -194,7 +194,7 @@ pub fn without_descriptors(arguments: &[&str]) {
         panic!("{arguments:?}")
     };
     let urls = urls.split(',');
-    let client = patient(match deployment {
+    let client = with_long_timeouts(match deployment {
         "sentinel" => LockClient::builder_sentinel(urls, MASTER),
         "cluster" => LockClient::builder_cluster(urls),
         _ => LockClient::builder(server),
@@ -209,7 +209,7 @@ pub fn without_descriptors(arguments: &[&str]) {
     shared_by_all(&client);
     drop(files);
     assert_eq!(connections(&mut admin), before);
-    child::say("done");
+    child::send_line("done");
 }
 
 fn runs_out_of_descriptors(deployment: &str, urls: &[String], server: &Server) {

@@ -27,7 +27,7 @@ fn lease() -> Duration {
 
 /// Runs `work` in a forked child, then ends the process. Nothing that the parent left on the stack
 /// is run, not even after a panic.
-fn live(work: impl FnOnce()) -> ! {
+fn run_child(work: impl FnOnce()) -> ! {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         report(info);
@@ -98,7 +98,7 @@ impl Held {
         }
     }
 
-    fn stands(&self) -> bool {
+    fn is_held(&self) -> bool {
         self.unguarded.hold_count() == 2 && self.by_guards.iter().all(|guard| guard.check().is_ok())
     }
 
@@ -125,7 +125,7 @@ impl Held {
     }
 
     /// In the child: calls of the parent's client send nothing to Redis.
-    fn asks_nothing(&self) {
+    fn sends_nothing(&self) {
         for lock in [&self.unguarded, &self.free] {
             is_refused("lock", || lock.lock());
             is_refused("acquire", || lock.acquire().map(drop));
@@ -144,7 +144,7 @@ impl Held {
     }
 
     /// In the child: dropping the parent's guards and handles does nothing, and does not hang.
-    fn goes(self) {
+    fn drop_all(self) {
         let Self {
             client,
             unguarded,
@@ -195,21 +195,21 @@ pub fn fork_a_holder(arguments: &[&str]) {
     let awaited = format!("{prefix}:awaited");
     // From now on all threads and connections exist.
     is_woken(&held.client, &other, url, &awaited);
-    child::say("held");
-    assert_eq!(child::hear(), "fork");
+    child::send_line("held");
+    assert_eq!(child::read_line(), "fork");
     let child = match fork::fork().expect("the system can fork") {
         Fork::Parent(child) => child,
-        Fork::Child => live(|| {
+        Fork::Child => run_child(|| {
             held.is_not_held();
-            held.asks_nothing();
+            held.sends_nothing();
             held.is_not_held();
-            held.goes();
+            held.drop_all();
         }),
     };
     let before = held.client.stats();
     wait_for(child);
-    child::say("tried");
-    throughout(lease(), "the parent's holds stand", || held.stands());
+    child::send_line("tried");
+    throughout(lease(), "the parent's holds stand", || held.is_held());
     let after = held.client.stats();
     assert_eq!(
         (after.lost, after.renewals_unknown, after.reconnects),
@@ -223,8 +223,8 @@ pub fn fork_a_holder(arguments: &[&str]) {
         .expect("it is free")
         .unlock()
         .expect("it is held");
-    child::say("go on");
-    child::hear();
+    child::send_line("go on");
+    child::read_line();
     for _ in 0..2 {
         held.unguarded.unlock().expect("it is held");
     }
@@ -244,15 +244,15 @@ fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
             .map(|name| in_redis::holders(&server, name))
     };
     let mut parent = Process::start("fork_a_holder", &[&server.url(), &prefix]);
-    assert_eq!(parent.hear(), "held");
+    assert_eq!(parent.read_line(), "held");
     let before = holders();
     assert_eq!(before.each_ref().map(|held| held[0].1), [2, 1, 1, 1]);
-    parent.say("fork");
-    assert_eq!(parent.hear(), "tried");
+    parent.send_line("fork");
+    assert_eq!(parent.read_line(), "tried");
     assert_eq!(holders(), before, "all is held as it was");
-    assert_eq!(parent.hear(), "go on");
+    assert_eq!(parent.read_line(), "go on");
     assert_eq!(holders(), before, "all is held as it was");
-    parent.say("end");
+    parent.send_line("end");
     parent.finish();
     for name in &names {
         assert!(in_redis::is_free(&server, name), "{name}");
@@ -266,8 +266,8 @@ pub fn fork_and_wait(arguments: &[&str]) {
     };
     let held = Held::take(url, prefix);
     if let Fork::Child = fork::fork().expect("the system can fork") {
-        live(|| {
-            child::say(format_args!("child {}", fork::getpid()));
+        run_child(|| {
+            child::send_line(format_args!("child {}", fork::getpid()));
             // The parent's handles exist, and are used, while the child lives.
             loop {
                 held.is_not_held();
@@ -286,7 +286,7 @@ fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
     let prefix = unique("fork");
     let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
     let mut parent = Process::start("fork_and_wait", &[&server.url(), &prefix]);
-    let said = parent.hear();
+    let said = parent.read_line();
     let child = said.strip_prefix("child ").and_then(|pid| pid.parse().ok());
     let child = Orphan(child.expect("its number"));
     throughout(lease(), "the parent's holds", || {
@@ -346,7 +346,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
     for _ in 0..FORKS {
         let child = match fork::fork().expect("the system can fork") {
             Fork::Parent(child) => child,
-            Fork::Child => live(|| {
+            Fork::Child => run_child(|| {
                 assert!(is_not_held(&guard.check()));
                 assert_eq!(held.hold_count(), 0);
                 assert!(is_not_held(&held.unlock()));
@@ -373,6 +373,6 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
 #[ignore = "soak"]
 fn a_fork_in_the_midst_of_calls_leaves_nothing_that_hangs() {
     let server = Server::start();
-    child::alone("fork_a_busy_client", &[&server.url(), &unique("fork")]);
+    child::run_role("fork_a_busy_client", &[&server.url(), &unique("fork")]);
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }

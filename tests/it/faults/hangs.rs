@@ -9,7 +9,7 @@ use crossbeam_channel::Receiver;
 
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
-use super::deployment::Place;
+use super::deployment::Deployment;
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
@@ -30,8 +30,8 @@ fn timeout(lease: Duration) -> Duration {
     lease * 27 / 200
 }
 
-fn client(place: &Place, lease: Duration) -> LockClient {
-    place
+fn client(deployment: &Deployment, lease: Duration) -> LockClient {
+    deployment
         .builder()
         .watchdog_lease(lease)
         .command_timeout(timeout(lease))
@@ -50,8 +50,8 @@ struct Held {
 }
 
 impl Held {
-    fn of(place: &Place, lease: Duration, fixed_lease: Duration) -> Self {
-        let client = client(place, lease);
+    fn of(deployment: &Deployment, lease: Duration, fixed_lease: Duration) -> Self {
+        let client = client(deployment, lease);
         let [renewed, outer] = ["renewed", "nested"].map(|kind| {
             let lock = client.reentrant_lock(&unique(kind));
             lock.acquire().expect("it is free")
@@ -234,9 +234,9 @@ fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
 }
 
 /// The server hangs for `time`, from the beginning of a lease.
-fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Duration) {
-    let (callers, rivals) = (client(place, lease), client(place, lease));
-    let held = Held::of(place, lease, lease);
+fn is_told_before_anybody_else_has_it(deployment: &Deployment, lease: Duration, time: Duration) {
+    let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
+    let held = Held::of(deployment, lease, lease);
     let events = held.client.events();
     let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
     thread::scope(|scope| {
@@ -250,10 +250,10 @@ fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Dura
         });
         hang[0].wait();
         held.are_renewed();
-        place.pause();
+        deployment.pause();
         hang[1].wait();
         thread::sleep(time);
-        place.resume();
+        deployment.resume();
         for (rival, guard) in rivals.into_iter().zip(held.guards()) {
             let checked = rival.join().expect("no panic").expect("the lock");
             assert!(
@@ -278,21 +278,21 @@ fn is_told_before_anybody_else_has_it(place: &Place, lease: Duration, time: Dura
     }
 }
 
-fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock(place: &Place) {
+fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock(deployment: &Deployment) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(place, lease, lease + millis(50));
+    is_told_before_anybody_else_has_it(deployment, lease, lease + millis(50));
 }
 
-fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock(place: &Place) {
+fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock(deployment: &Deployment) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(place, lease, lease * 3);
+    is_told_before_anybody_else_has_it(deployment, lease, lease * 3);
 }
 
 /// A failed renewal is no loss as long as there is time for another one.
-fn a_hang_of_half_a_lease_costs_nothing(place: &Place) {
+fn a_hang_of_half_a_lease_costs_nothing(deployment: &Deployment) {
     let lease = LEASE.get() * 4;
-    let (callers, rivals) = (client(place, lease), client(place, lease));
-    let held = Held::of(place, lease, lease * 4);
+    let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
+    let held = Held::of(deployment, lease, lease * 4);
     let (client, names) = (held.client.clone(), held.names());
     let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
     thread::scope(|scope| {
@@ -309,11 +309,11 @@ fn a_hang_of_half_a_lease_costs_nothing(place: &Place) {
         // The next renewal is due during the hang.
         thread::sleep(lease * 3 / 10);
         let before = client.stats();
-        place.pause();
+        deployment.pause();
         hang[1].wait();
         let stands = || held.guards().iter().all(|guard| guard.check().is_ok());
         throughout(lease / 2, "held", stands);
-        place.resume();
+        deployment.resume();
         eventually("both to be renewed", || {
             client.stats().renewals >= before.renewals + 2
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockClient};
 
-use super::deployment::{self, Place};
+use super::deployment::{self, Deployment};
 use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
@@ -39,51 +39,51 @@ pub fn hold_and_queue(arguments: &[&str]) {
         lock.lock().expect("it is free");
     }
     if levels > 0 {
-        child::say("held");
+        child::send_line("held");
     }
     thread::scope(|scope| {
         for _ in 0..queue {
             scope.spawn(|| {
-                child::say("queues");
+                child::send_line("queues");
                 lock.acquire()
                     .expect("Redis answers")
                     .unlock()
                     .expect("it is held");
             });
         }
-        child::hear();
+        child::read_line();
         for _ in 0..levels {
             lock.unlock().expect("it is held");
         }
     });
 }
 
-fn start(place: &Place, name: &str, levels: u32, queue: usize) -> Process {
+fn start(deployment: &Deployment, name: &str, levels: u32, queue: usize) -> Process {
     let arguments = [
-        &place.target(),
+        &deployment.target(),
         name,
         &levels.to_string(),
         &queue.to_string(),
     ];
     let process = Process::start("hold_and_queue", &arguments);
     if levels > 0 {
-        assert_eq!(process.hear(), "held");
+        assert_eq!(process.read_line(), "held");
     }
     for _ in 0..queue {
-        assert_eq!(process.hear(), "queues");
+        assert_eq!(process.read_line(), "queues");
     }
     process
 }
 
 /// Threads of two other processes wait for the lock of the killed process. The first gets it when
 /// the lease ends, not earlier, and the others get it right after.
-fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
+fn a_killed_holder_frees_its_lock(deployment: &Deployment, levels: u32, queue: usize) {
     let name = unique("killed");
-    let server = place.home(&name);
-    let mut holder = start(place, &name, levels, queue);
+    let server = deployment.server_of(&name);
+    let mut holder = start(deployment, &name, levels, queue);
     let owner = in_redis::holders(server, &name);
     assert_eq!(owner[0].1, levels);
-    let clients = [place.client(), place.client()];
+    let clients = [deployment.client(), deployment.client()];
     thread::scope(|scope| {
         let waiters = clients.each_ref().map(|client| {
             scope.spawn(|| {
@@ -128,32 +128,32 @@ fn a_killed_holder_frees_its_lock(place: &Place, levels: u32, queue: usize) {
     assert!(in_redis::is_free(server, &name));
 }
 
-fn a_killed_holder_frees_its_lock_within_a_lease(place: &Place) {
-    a_killed_holder_frees_its_lock(place, 1, 0);
+fn a_killed_holder_frees_its_lock_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_frees_its_lock(deployment, 1, 0);
 }
 
-fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease(place: &Place) {
-    a_killed_holder_frees_its_lock(place, 3, 0);
+fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_frees_its_lock(deployment, 3, 0);
 }
 
 /// The threads in the local queue die with the holder, and no message is sent to them.
-fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease(place: &Place) {
-    a_killed_holder_frees_its_lock(place, 1, QUEUE);
+fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_frees_its_lock(deployment, 1, QUEUE);
 }
 
 /// A process is killed while it waits for the lock of this one. The next waiting process gets the
 /// lock at its release, not after a lease.
-fn a_killed_waiter_blocks_nobody(place: &Place, queue: usize) {
+fn a_killed_waiter_blocks_nobody(deployment: &Deployment, queue: usize) {
     let name = unique("killed");
-    let server = place.home(&name);
-    let ours = place.client();
+    let server = deployment.server_of(&name);
+    let ours = deployment.client();
     let held = ours.reentrant_lock(&name);
     // So long that no waiter gets the lock by its end.
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
-    let mut killed = start(place, &name, 0, queue);
+    let mut killed = start(deployment, &name, 0, queue);
     eventually("it to listen", || in_redis::listeners(server, &name) == 1);
-    let others = place.client();
+    let others = deployment.client();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| takes(&others, &name));
         eventually("both to listen", || in_redis::listeners(server, &name) == 2);
@@ -180,26 +180,26 @@ fn takes(client: &LockClient, name: &str) -> Duration {
     took
 }
 
-fn a_killed_waiter_blocks_nobody_else(place: &Place) {
-    a_killed_waiter_blocks_nobody(place, 1);
+fn a_killed_waiter_blocks_nobody_else(deployment: &Deployment) {
+    a_killed_waiter_blocks_nobody(deployment, 1);
 }
 
-fn a_killed_head_of_a_queue_blocks_nobody_else(place: &Place) {
-    a_killed_waiter_blocks_nobody(place, QUEUE);
+fn a_killed_head_of_a_queue_blocks_nobody_else(deployment: &Deployment) {
+    a_killed_waiter_blocks_nobody(deployment, QUEUE);
 }
 
 /// The process is killed at a random moment of requesting, waiting, acquiring and unlocking.
-fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(place: &Place) {
+fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(deployment: &Deployment) {
     let name = unique("killed");
-    let server = place.home(&name);
-    let ours = place.client();
+    let server = deployment.server_of(&name);
+    let ours = deployment.client();
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..8 {
         let held = ours.reentrant_lock(&name);
         held.lock().expect("it is free");
-        let mut killed = start(place, &name, 0, QUEUE);
+        let mut killed = start(deployment, &name, 0, QUEUE);
         eventually("it to listen", || in_redis::listeners(server, &name) == 1);
         held.unlock().expect("it is held");
         thread::sleep(Duration::from_micros(random.u64(0..3_000)));

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
 
-use super::proxied_server::{Bench, Books, is_unavailable};
+use super::proxied_server::{ProxiedServer, RedisView, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{elsewhere, unique};
+use crate::support::{on_another_thread, unique};
 
 /// Long enough to retry a renewal on a busy machine.
 fn lease() -> Duration {
     LEASE.get() * 2
 }
 
-fn client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(SLIP.get()).watchdog_lease(lease());
+fn client(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(lease());
     let client = builder.build().expect("the settings are good");
     // Opens a connection, so that the first attempt of a call is sent at once.
     let guard = client.reentrant_lock("first").acquire();
@@ -24,10 +24,10 @@ fn client(bench: &Bench) -> LockClient {
 }
 
 /// The next `most` requests that run `script` wait at the gate.
-fn hold_back(bench: &Bench, script: &'static str, most: usize) -> Gate {
+fn delay_requests(proxied: &ProxiedServer, script: &'static str, most: usize) -> Gate {
     let gate = Gate::new();
     let (held, mut left) = (gate.clone(), most);
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if left > 0 && request.runs(script) {
             left -= 1;
             return Fault::HoldBack(held.clone());
@@ -37,51 +37,47 @@ fn hold_back(bench: &Bench, script: &'static str, most: usize) -> Gate {
     gate
 }
 
-fn holds(gate: &Gate, least: usize) {
+fn await_delayed(gate: &Gate, least: usize) {
     eventually("requests to be held back", || gate.held() >= least);
 }
 
 /// The delayed requests arrive and are executed.
-fn let_go(gate: &Gate) {
-    holds(gate, 1);
+fn release_delayed(gate: &Gate) {
+    await_delayed(gate, 1);
     let held = gate.held();
     gate.open();
     eventually("what was held back to be done", || gate.passed() >= held);
 }
 
 /// A hold of this thread that is valid in the client and in Redis, and is renewed.
-struct Standing {
+struct RenewedHold {
     lock: ReentrantLock,
     holder: (String, u32),
-    books: Books,
+    view: RedisView,
 }
 
-impl Standing {
-    fn of(bench: &Bench, lock: &ReentrantLock) -> Self {
-        let mut books = bench.books();
-        let holder = books.holder(lock.name()).expect("it is held");
+impl RenewedHold {
+    fn of(proxied: &ProxiedServer, lock: &ReentrantLock) -> Self {
+        let mut view = proxied.view();
+        let holder = view.holder(lock.name()).expect("it is held");
         assert_eq!(holder.1, lock.hold_count());
         let lock = lock.clone();
-        Self {
-            lock,
-            holder,
-            books,
-        }
+        Self { lock, holder, view }
     }
 
     #[track_caller]
-    fn stands(&mut self) {
+    fn assert_valid(&mut self) {
         let name = self.lock.name();
-        let found = (self.books.holder(name), self.lock.hold_count());
+        let found = (self.view.holder(name), self.lock.hold_count());
         let expected = (Some(self.holder.clone()), self.holder.1);
         assert_eq!(found, expected, "in Redis, and in the client");
-        assert!(self.books.time_to_live(name) > Duration::ZERO);
+        assert!(self.view.time_to_live(name) > Duration::ZERO);
     }
 
     #[track_caller]
-    fn stays(&mut self) {
+    fn assert_stays_valid(&mut self) {
         throughout(lease() * 2, "the hold, in Redis and in the client", || {
-            self.stands();
+            self.assert_valid();
             true
         });
     }
@@ -90,18 +86,18 @@ impl Standing {
 /// The release was retried, and the retry was answered.
 #[test]
 fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
-    let gate = hold_back(&bench, "release", 1);
+    let gate = delay_requests(&proxied, "release", 1);
     lock.unlock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 0);
+    assert_eq!(proxied.view().count(lock.name()), 0);
     let guard = lock.acquire().unwrap();
-    let mut hold = Standing::of(&bench, &lock);
-    let_go(&gate);
-    hold.stands();
-    hold.stays();
+    let mut hold = RenewedHold::of(&proxied, &lock);
+    release_delayed(&gate);
+    hold.assert_valid();
+    hold.assert_stays_valid();
     guard.check().unwrap();
     assert_eq!(client.stats().lost, 0);
     assert!(client.stats().renewals > 0);
@@ -113,15 +109,15 @@ fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
 #[test]
 #[ignore = "soak"]
 fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
-    let gate = hold_back(&bench, "acquire", 1);
+    let gate = delay_requests(&proxied, "acquire", 1);
     let guard = lock.acquire().unwrap();
-    holds(&gate, 1);
+    await_delayed(&gate, 1);
     // Meanwhile another client held the lock.
-    bench.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
-    let_go(&gate);
+    proxied.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
+    release_delayed(&gate);
     let told = guard.lost().recv_timeout(lease());
     assert!(told.is_ok(), "{told:?}");
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
@@ -131,22 +127,22 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
 #[test]
 #[ignore = "soak"]
 fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
-    let gate = hold_back(&bench, "release", usize::MAX);
+    let gate = delay_requests(&proxied, "release", usize::MAX);
     let result = lock.unlock();
     assert!(is_unavailable(&result), "{result:?}");
     // It was retried.
-    holds(&gate, 2);
-    bench.proxy.calm();
+    await_delayed(&gate, 2);
+    proxied.proxy.calm();
     // The background releases the lock.
     let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
-    let mut hold = Standing::of(&bench, &lock);
-    let_go(&gate);
-    hold.stands();
-    hold.stays();
+    let mut hold = RenewedHold::of(&proxied, &lock);
+    release_delayed(&gate);
+    hold.assert_valid();
+    hold.assert_stays_valid();
     guard.check().unwrap();
     assert_eq!(client.stats().lost, 0);
     guard.unlock().unwrap();
@@ -155,12 +151,12 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
 #[test]
 #[ignore = "soak"]
 fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     let gate = Gate::new();
     let (held, mut connections) = (gate.clone(), Vec::new());
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if request.runs("acquire") {
             connections.push(request.connection);
             return Fault::HoldBack(held.clone());
@@ -175,47 +171,47 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
     let result = lock.try_lock(Duration::ZERO, Lease::fixed(LEASE.get() * 60));
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!(lock.hold_count(), 0);
-    let_go(&gate);
+    release_delayed(&gate);
     // Long before the end of the lease.
-    bench
-        .books()
-        .comes_to(0, lock.name(), lease(), "a late acquire");
+    proxied
+        .view()
+        .await_count(0, lock.name(), lease(), "a late acquire");
 }
 
 #[test]
 fn an_acquire_that_arrives_late_does_not_touch_the_next_hold() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
-    let gate = hold_back(&bench, "acquire", usize::MAX);
+    let gate = delay_requests(&proxied, "acquire", usize::MAX);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
-    holds(&gate, 1);
-    bench.proxy.calm();
+    await_delayed(&gate, 1);
+    proxied.proxy.calm();
     let guard = lock.acquire().unwrap();
     lock.lock().unwrap();
-    let mut hold = Standing::of(&bench, &lock);
-    let_go(&gate);
-    hold.stands();
-    hold.stays();
+    let mut hold = RenewedHold::of(&proxied, &lock);
+    release_delayed(&gate);
+    hold.assert_valid();
+    hold.assert_stays_valid();
     lock.unlock().unwrap();
     guard.check().unwrap();
     guard.unlock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 0);
+    assert_eq!(proxied.view().count(lock.name()), 0);
 }
 
 /// The connection is closed, so no compensation can follow on it.
 #[test]
 #[ignore = "soak"]
 fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
-    let gate = hold_back(&bench, "acquire", 1);
+    let gate = delay_requests(&proxied, "acquire", 1);
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            holds(&gate, 1);
-            bench.proxy.reset_all();
+            await_delayed(&gate, 1);
+            proxied.proxy.reset_all();
         });
         let result = lock.lock();
         // Its retry was answered.
@@ -223,34 +219,34 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
         result
     });
     assert!(result.is_ok(), "{result:?}");
-    assert_eq!(bench.books().count(lock.name()), 0);
-    let_go(&gate);
-    let rival = bench.rival().reentrant_lock(lock.name());
+    assert_eq!(proxied.view().count(lock.name()), 0);
+    release_delayed(&gate);
+    let rival = proxied.rival().reentrant_lock(lock.name());
     within(lease() + SLIP.get(), "another client's lock", || {
         rival.lock().unwrap();
     });
-    let mut books = bench.books();
-    assert_eq!(books.count(lock.name()), 1);
+    let mut view = proxied.view();
+    assert_eq!(view.count(lock.name()), 1);
     rival.unlock().unwrap();
-    assert_eq!(books.count(lock.name()), 0);
+    assert_eq!(view.count(lock.name()), 0);
 }
 
 /// A nested acquire was retried, answered and unlocked before its first copy arrives.
 #[test]
 #[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
-    let gate = hold_back(&bench, "recount", 1);
+    let gate = delay_requests(&proxied, "recount", 1);
     lock.lock().unwrap();
     lock.unlock().unwrap();
-    let_go(&gate);
+    release_delayed(&gate);
     assert_eq!(lock.hold_count(), 1);
-    assert_eq!(bench.books().count(lock.name()), 1);
+    assert_eq!(proxied.view().count(lock.name()), 1);
     lock.unlock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 0);
+    assert_eq!(proxied.view().count(lock.name()), 0);
 }
 
 /// An inner unlock was retried, answered and followed by a nested acquire before its first copy
@@ -258,107 +254,107 @@ fn a_nested_acquire_that_arrives_after_its_unlock_changes_no_count() {
 #[test]
 #[ignore = "soak"]
 fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
     lock.lock().unwrap();
-    let gate = hold_back(&bench, "recount", 1);
+    let gate = delay_requests(&proxied, "recount", 1);
     lock.unlock().unwrap();
     lock.lock().unwrap();
-    let_go(&gate);
+    release_delayed(&gate);
     assert_eq!(lock.hold_count(), 2);
-    assert_eq!(bench.books().count(lock.name()), 2);
+    assert_eq!(proxied.view().count(lock.name()), 2);
     lock.unlock().unwrap();
     lock.unlock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 0);
+    assert_eq!(proxied.view().count(lock.name()), 0);
 }
 
 /// The compensation that was sent behind it arrives behind it.
 #[test]
 #[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     let guard = lock.acquire().unwrap();
-    let gate = hold_back(&bench, "recount", usize::MAX);
+    let gate = delay_requests(&proxied, "recount", usize::MAX);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
-    holds(&gate, 1);
-    bench.proxy.calm();
-    let_go(&gate);
-    let mut books = bench.books();
-    books.comes_to(1, lock.name(), lease(), "a nested acquire that failed");
-    Standing::of(&bench, &lock).stays();
+    await_delayed(&gate, 1);
+    proxied.proxy.calm();
+    release_delayed(&gate);
+    let mut view = proxied.view();
+    view.await_count(1, lock.name(), lease(), "a nested acquire that failed");
+    RenewedHold::of(&proxied, &lock).assert_stays_valid();
     guard.unlock().unwrap();
-    assert_eq!(books.count(lock.name()), 0);
+    assert_eq!(view.count(lock.name()), 0);
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_nested_acquire_that_arrives_after_the_release_leaves_the_next_holder_alone() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
-    let gate = hold_back(&bench, "recount", 1);
+    let gate = delay_requests(&proxied, "recount", 1);
     lock.lock().unwrap();
-    bench.proxy.calm();
+    proxied.proxy.calm();
     lock.unlock().unwrap();
     lock.unlock().unwrap();
-    let rival = bench.rival().reentrant_lock(lock.name());
+    let rival = proxied.rival().reentrant_lock(lock.name());
     rival.lock().unwrap();
-    let mut hold = Standing::of(&bench, &rival);
-    let_go(&gate);
-    hold.stands();
+    let mut hold = RenewedHold::of(&proxied, &rival);
+    release_delayed(&gate);
+    hold.assert_valid();
     rival.unlock().unwrap();
     // Nor the next hold of the same thread.
     lock.lock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 1);
+    assert_eq!(proxied.view().count(lock.name()), 1);
     lock.unlock().unwrap();
 }
 
 /// A delayed renewal whose hold is unlocked meanwhile.
-fn a_late_renewal(bench: &Bench, lock: &ReentrantLock) -> Gate {
-    let gate = hold_back(bench, "renew", 1);
+fn a_late_renewal(proxied: &ProxiedServer, lock: &ReentrantLock) -> Gate {
+    let gate = delay_requests(proxied, "renew", 1);
     lock.lock().unwrap();
-    holds(&gate, 1);
+    await_delayed(&gate, 1);
     lock.unlock().unwrap();
     gate
 }
 
 #[test]
 fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
-    let gate = a_late_renewal(&bench, &lock);
-    let rival = bench.rival().reentrant_lock(lock.name());
+    let gate = a_late_renewal(&proxied, &lock);
+    let rival = proxied.rival().reentrant_lock(lock.name());
     let short = Lease::fixed(LEASE.get());
     assert!(rival.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = Standing::of(&bench, &rival);
-    let_go(&gate);
-    hold.stands();
-    let left = bench.books().time_to_live(lock.name());
+    let mut hold = RenewedHold::of(&proxied, &rival);
+    release_delayed(&gate);
+    hold.assert_valid();
+    let left = proxied.view().time_to_live(lock.name());
     assert!(left <= LEASE.get(), "{left:?}");
     rival.unlock().unwrap();
-    assert_eq!(bench.books().count(lock.name()), 0);
+    assert_eq!(proxied.view().count(lock.name()), 0);
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_its_lease() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
-    let gate = a_late_renewal(&bench, &lock);
+    let gate = a_late_renewal(&proxied, &lock);
     let short = Lease::fixed(LEASE.get());
     assert!(lock.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = Standing::of(&bench, &lock);
-    let_go(&gate);
-    hold.stands();
-    let left = bench.books().time_to_live(lock.name());
+    let mut hold = RenewedHold::of(&proxied, &lock);
+    release_delayed(&gate);
+    hold.assert_valid();
+    let left = proxied.view().time_to_live(lock.name());
     assert!(left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();
 }
@@ -367,22 +363,22 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
 #[test]
 #[ignore = "soak"]
 fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_lengthen_its_lease() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     let guard = lock.acquire().unwrap();
-    let gate = hold_back(&bench, "renew", usize::MAX);
-    let result = elsewhere(|| guard.extend(SOON.get() * 6));
+    let gate = delay_requests(&proxied, "renew", usize::MAX);
+    let result = on_another_thread(|| guard.extend(SOON.get() * 6));
     assert!(is_unavailable(&result), "{result:?}");
-    holds(&gate, 1);
-    bench.proxy.calm();
+    await_delayed(&gate, 1);
+    proxied.proxy.calm();
     guard.unlock().unwrap();
     let short = Lease::fixed(LEASE.get());
     assert!(lock.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = Standing::of(&bench, &lock);
-    let_go(&gate);
-    hold.stands();
-    let left = bench.books().time_to_live(lock.name());
+    let mut hold = RenewedHold::of(&proxied, &lock);
+    release_delayed(&gate);
+    hold.assert_valid();
+    let left = proxied.view().time_to_live(lock.name());
     assert!(left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();
 }

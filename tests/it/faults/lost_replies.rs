@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LostReason};
 
-use super::proxied_server::{Bench, is_unavailable};
+use super::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, millis};
 use crate::support::unique;
@@ -22,14 +22,14 @@ fn timeout() -> Duration {
 }
 
 /// A client for which a lost reply costs `timeout`.
-fn client(bench: &Bench, lease: Duration, timeout: Duration) -> LockClient {
-    let builder = bench.builder(timeout).watchdog_lease(lease);
+fn client(proxied: &ProxiedServer, lease: Duration, timeout: Duration) -> LockClient {
+    let builder = proxied.builder(timeout).watchdog_lease(lease);
     builder.build().expect("the settings are good")
 }
 
 /// Every request that runs `script` gets this fault.
-fn always(bench: &Bench, script: &'static str, fault: Fault) {
-    bench.proxy.on_request(move |request| {
+fn always(proxied: &ProxiedServer, script: &'static str, fault: Fault) {
+    proxied.proxy.on_request(move |request| {
         if request.runs(script) {
             fault.clone()
         } else {
@@ -40,10 +40,10 @@ fn always(bench: &Bench, script: &'static str, fault: Fault) {
 
 /// The next request that runs `script` gets this fault. The result becomes true when the request
 /// came.
-fn once(bench: &Bench, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
+fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&done);
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
             fault.clone()
         } else {
@@ -56,88 +56,88 @@ fn once(bench: &Bench, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
 /// Each step of a hold with three levels.
 #[test]
 fn one_lost_reply_of_each_step_costs_time_and_nothing_else() {
-    let bench = Bench::new();
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get(), SLIP.get());
+        let client = client(&proxied, LEASE.get(), SLIP.get());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         let scripts = [
             "acquire", "recount", "recount", "recount", "recount", "release",
         ];
         for (step, (script, count)) in scripts.into_iter().zip([1, 2, 3, 2, 1, 0]).enumerate() {
-            let lost = once(&bench, script, fault.clone());
+            let lost = once(&proxied, script, fault.clone());
             let what = format!("{fault:?} of {script}, step {step}");
             let result = if step < 3 { lock.lock() } else { lock.unlock() };
             result.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
             assert_eq!(lock.hold_count(), count, "{what}");
-            assert_eq!(books.count(&name), count, "{what}");
+            assert_eq!(view.count(&name), count, "{what}");
         }
     }
 }
 
 #[test]
 fn an_acquire_that_is_never_answered_is_taken_back() {
-    let bench = Bench::new();
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get() * 60, timeout());
+        let client = client(&proxied, LEASE.get() * 60, timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
-        always(&bench, "acquire", fault.clone());
+        always(&proxied, "acquire", fault.clone());
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        books.comes_to(0, &name, LEASE.get(), "an abandoned acquire");
-        bench.proxy.calm();
+        view.await_count(0, &name, LEASE.get(), "an abandoned acquire");
+        proxied.proxy.calm();
         lock.lock().unwrap();
-        assert_eq!(books.count(&name), 1);
+        assert_eq!(view.count(&name), 1);
         lock.unlock().unwrap();
     }
 }
 
 #[test]
 fn a_release_that_is_never_answered_is_done() {
-    let bench = Bench::new();
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get() * 60, timeout());
+        let client = client(&proxied, LEASE.get() * 60, timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         lock.lock().unwrap();
-        always(&bench, "release", fault.clone());
+        always(&proxied, "release", fault.clone());
         let result = lock.unlock();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        books.comes_to(0, &name, LEASE.get(), "released");
-        bench.proxy.calm();
+        view.await_count(0, &name, LEASE.get(), "released");
+        proxied.proxy.calm();
         lock.lock().unwrap();
         // Releases that are retried in the background do not affect the next hold.
         thread::sleep(LEASE.get());
-        assert_eq!((lock.hold_count(), books.count(&name)), (1, 1));
+        assert_eq!((lock.hold_count(), view.count(&name)), (1, 1));
         lock.unlock().unwrap();
     }
 }
 
 fn a_nested_acquire_without_any_answer(fault: Fault) {
-    let bench = Bench::new();
-    let mut books = bench.books();
-    let client = client(&bench, LEASE.get(), timeout());
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    let client = client(&proxied, LEASE.get(), timeout());
     let name = unique("lost");
     let lock = client.reentrant_lock(&name);
     lock.lock().unwrap();
     lock.lock().unwrap();
-    always(&bench, "recount", fault);
+    always(&proxied, "recount", fault);
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!(lock.hold_count(), 2);
-    books.comes_to(2, &name, LEASE.get(), "a nested acquire that failed");
-    bench.proxy.calm();
+    view.await_count(2, &name, LEASE.get(), "a nested acquire that failed");
+    proxied.proxy.calm();
     lock.unlock().unwrap();
-    assert_eq!((lock.hold_count(), books.count(&name)), (1, 1));
+    assert_eq!((lock.hold_count(), view.count(&name)), (1, 1));
     lock.unlock().unwrap();
-    assert_eq!((lock.hold_count(), books.count(&name)), (0, 0));
+    assert_eq!((lock.hold_count(), view.count(&name)), (0, 0));
 }
 
 #[test]
@@ -153,22 +153,22 @@ fn a_nested_acquire_whose_connections_are_reset_is_taken_back() {
 /// The call takes so long that a renewal happens meanwhile.
 #[test]
 fn an_inner_unlock_that_is_never_answered_is_done() {
-    let bench = Bench::new();
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
     for fault in FAULTS {
-        let client = client(&bench, LEASE.get(), timeout());
+        let client = client(&proxied, LEASE.get(), timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         lock.lock().unwrap();
         lock.lock().unwrap();
-        always(&bench, "recount", fault.clone());
+        always(&proxied, "recount", fault.clone());
         let result = lock.unlock();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 1);
-        books.comes_to(1, &name, LEASE.get(), "an inner unlock that failed");
-        bench.proxy.calm();
+        view.await_count(1, &name, LEASE.get(), "an inner unlock that failed");
+        proxied.proxy.calm();
         lock.unlock().unwrap();
-        assert_eq!((lock.hold_count(), books.count(&name)), (0, 0));
+        assert_eq!((lock.hold_count(), view.count(&name)), (0, 0));
     }
 }
 
@@ -184,21 +184,21 @@ fn renewals_whose_replies_are_lost_are_repeated_in_time() {
 }
 
 fn every_second_renewal_is_lost(fault: Fault) {
-    let bench = Bench::new();
-    let mut books = bench.books();
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
     // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
-    let client = client(&bench, lease, timeout());
+    let client = client(&proxied, lease, timeout());
     let guard = client.reentrant_lock(&unique("lost")).acquire().unwrap();
     let mut lose = false;
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         lose = request.runs("renew") && !lose;
         if lose { fault.clone() } else { Fault::Pass }
     });
     let start = Instant::now();
     while start.elapsed() < lease * 2 {
         guard.check().expect("renewed in time");
-        assert_eq!(books.count(guard.name()), 1);
+        assert_eq!(view.count(guard.name()), 1);
         thread::sleep(millis(5));
     }
     let stats = client.stats();
@@ -207,19 +207,19 @@ fn every_second_renewal_is_lost(fault: Fault) {
     assert_eq!(stats.lost, 0);
     let name = guard.name().to_owned();
     guard.unlock().unwrap();
-    assert_eq!(books.count(&name), 0);
+    assert_eq!(view.count(&name), 0);
 }
 
 /// The server renews, but the holder cannot know it: the hold ends when its lease may be over.
 #[test]
 fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
     for fault in FAULTS {
-        let bench = Bench::new();
-        let mut books = bench.books();
-        let client = client(&bench, LEASE.get(), timeout());
+        let proxied = ProxiedServer::new();
+        let mut view = proxied.view();
+        let client = client(&proxied, LEASE.get(), timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
-        always(&bench, "renew", fault.clone());
+        always(&proxied, "renew", fault.clone());
         let start = Instant::now();
         let guard = lock.acquire().unwrap();
         let bound = LEASE.get() + SLIP.get();
@@ -232,9 +232,9 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
         assert!(start.elapsed() <= bound, "{:?}", start.elapsed());
         // No other client got the lock before the holder knew of the loss, and the watchdog
         // releases the lost lock.
-        assert_eq!(books.count(&name), 1);
+        assert_eq!(view.count(&name), 1);
         assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
-        assert_eq!(books.count(&name), 0);
+        assert_eq!(view.count(&name), 0);
     }
 }
 
@@ -242,22 +242,22 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
 /// lease ends.
 #[test]
 fn an_acquire_whose_reply_cannot_be_read_is_taken_back() {
-    let bench = Bench::new();
-    let mut books = bench.books();
-    let client = client(&bench, LEASE.get() * 60, SLIP.get() * 4);
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    let client = client(&proxied, LEASE.get() * 60, SLIP.get() * 4);
     let plain = client.reentrant_lock(&unique("unreadable"));
     let fenced = client.fenced_lock(&unique("unreadable"));
     let locks: [&dyn Lock; 2] = [&plain, &fenced];
     for lock in locks {
-        always(&bench, "acquire", Fault::ReplaceReply("+GRANTED\r\n"));
+        always(&proxied, "acquire", Fault::ReplaceReply("+GRANTED\r\n"));
         let result = lock.lock();
         assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
         assert!(!lock.is_held_by_current_thread());
         let soon = LEASE.get() * 5;
-        books.comes_to(0, lock.name(), soon, "a reply that cannot be read");
-        bench.proxy.calm();
+        view.await_count(0, lock.name(), soon, "a reply that cannot be read");
+        proxied.proxy.calm();
         lock.lock().unwrap();
-        assert_eq!(books.count(lock.name()), 1);
+        assert_eq!(view.count(lock.name()), 1);
         lock.unlock().unwrap();
     }
 }

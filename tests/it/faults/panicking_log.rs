@@ -74,12 +74,12 @@ pub fn panicking_log(arguments: &[&str]) {
     play(url);
     let panics = PANICS.load(Ordering::SeqCst);
     assert!(panics > 0, "the log was not called at all");
-    child::say(format_args!("{panics} panics"));
+    child::send_line(format_args!("{panics} panics"));
 }
 
 fn play(scenario: &str) {
     let server = Server::start();
-    for line in child::alone("panicking_log", &[&server.url(), scenario]) {
+    for line in child::run_role("panicking_log", &[&server.url(), scenario]) {
         println!("{line}");
     }
 }

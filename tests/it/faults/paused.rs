@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
 
-use super::deployment::{Place, builder_of};
+use super::deployment::{Deployment, builder_of};
 use super::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
@@ -28,14 +28,14 @@ fn lease() -> Duration {
 }
 
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Outcome {
     Held,
     Lost,
     /// No reply within the time of the call.
     Nothing,
 }
 
-impl Said {
+impl Outcome {
     fn held(held: bool) -> Self {
         if held { Self::Held } else { Self::Lost }
     }
@@ -51,7 +51,7 @@ impl Said {
 }
 
 /// What a thread does with the lock that it holds, and what the library reports about the hold.
-type Busy = fn(&ReentrantLock, &LockGuard) -> Said;
+type Work = fn(&ReentrantLock, &LockGuard) -> Outcome;
 
 fn nest(lock: &ReentrantLock) -> Result<()> {
     let guard = lock.try_acquire(Duration::ZERO, Lease::RENEWED)?;
@@ -59,29 +59,31 @@ fn nest(lock: &ReentrantLock) -> Result<()> {
 }
 
 /// Calls that go on through the pause.
-const BUSY: &[(&str, Busy)] = &[
-    ("check", |_, guard| Said::by(guard.check())),
-    ("hold_count", |lock, _| Said::held(lock.hold_count() > 0)),
+const THROUGHOUT_PAUSE: &[(&str, Work)] = &[
+    ("check", |_, guard| Outcome::by(guard.check())),
+    ("hold_count", |lock, _| Outcome::held(lock.hold_count() > 0)),
     ("is_held", |lock, _| {
-        Said::held(lock.is_held_by_current_thread())
+        Outcome::held(lock.is_held_by_current_thread())
     }),
     ("remaining", |_, guard| {
-        Said::held(!guard.remaining().is_zero())
+        Outcome::held(!guard.remaining().is_zero())
     }),
-    ("is_lost", |_, guard| Said::held(!guard.is_lost())),
-    ("extend", |_, guard| Said::by(guard.extend(lease()))),
-    ("nested", |lock, _| Said::by(nest(lock))),
+    ("is_lost", |_, guard| Outcome::held(!guard.is_lost())),
+    ("extend", |_, guard| Outcome::by(guard.extend(lease()))),
+    ("nested", |lock, _| Outcome::by(nest(lock))),
     ("nested, unguarded", |lock, _| {
-        Said::by(lock.lock().and_then(|()| lock.unlock()))
+        Outcome::by(lock.lock().and_then(|()| lock.unlock()))
     }),
 ];
 
 /// Calls that are made for the first time after the pause.
-const FIRST: &[(&str, Busy)] = &[
-    ("first unlock", |lock, _| Said::by(lock.unlock())),
-    ("first nested", |lock, _| Said::by(lock.lock())),
-    ("first extend", |_, guard| Said::by(guard.extend(lease()))),
-    ("first check", |_, guard| Said::by(guard.check())),
+const AFTER_PAUSE: &[(&str, Work)] = &[
+    ("first unlock", |lock, _| Outcome::by(lock.unlock())),
+    ("first nested", |lock, _| Outcome::by(lock.lock())),
+    ("first extend", |_, guard| {
+        Outcome::by(guard.extend(lease()))
+    }),
+    ("first check", |_, guard| Outcome::by(guard.check())),
 ];
 
 /// Detects the pause by the clock alone.
@@ -101,20 +103,20 @@ impl Pause {
 
 /// Calls `work` until the pause, and then once more. The result of the call during the pause does
 /// not count; the first call after it does.
-fn go_on(work: impl Fn() -> Said) -> Said {
+fn call_until_paused(work: impl Fn() -> Outcome) -> Outcome {
     let pause = Pause::none_yet();
     loop {
-        let said = work();
+        let outcome = work();
         if pause.is_over() {
             return work();
         }
-        assert_eq!(said, Said::Held, "before the pause");
+        assert_eq!(outcome, Outcome::Held, "before the pause");
         thread::yield_now();
     }
 }
 
 /// Makes the first call after the pause.
-fn come_late(work: impl Fn() -> Said) -> Said {
+fn call_after_pause(work: impl Fn() -> Outcome) -> Outcome {
     let pause = Pause::none_yet();
     while !pause.is_over() {
         thread::yield_now();
@@ -123,7 +125,7 @@ fn come_late(work: impl Fn() -> Said) -> Said {
 }
 
 /// The role: every thread holds a lock when the process is stopped.
-pub fn sleep_through(arguments: &[&str]) {
+pub fn pause_for_two_leases(arguments: &[&str]) {
     let &[target, prefix] = arguments else {
         panic!("{arguments:?}")
     };
@@ -131,13 +133,13 @@ pub fn sleep_through(arguments: &[&str]) {
     let client = client.build().expect("the settings are good");
     thread::scope(|scope| {
         let client = &client;
-        let threads: Vec<_> = BUSY
+        let threads: Vec<_> = THROUGHOUT_PAUSE
             .iter()
             .map(|work| (work, true))
-            .chain(FIRST.iter().map(|work| (work, false)))
+            .chain(AFTER_PAUSE.iter().map(|work| (work, false)))
             .map(|(&(what, work), goes_on)| {
                 scope.spawn(move || {
-                    sleep_and_be_told(client, &format!("{prefix}:{what}"), work, goes_on);
+                    pause_and_check_loss(client, &format!("{prefix}:{what}"), work, goes_on);
                 })
             })
             .collect();
@@ -145,31 +147,35 @@ pub fn sleep_through(arguments: &[&str]) {
             .into_iter()
             .for_each(|thread| thread.join().expect("its errors are above"));
     });
-    child::say("told");
-    assert_eq!(child::hear(), "free again");
-    for (what, _) in BUSY.iter().chain(FIRST) {
+    child::send_line("notified");
+    assert_eq!(child::read_line(), "free again");
+    for (what, _) in THROUGHOUT_PAUSE.iter().chain(AFTER_PAUSE) {
         let lock = client.reentrant_lock(&format!("{prefix}:{what}"));
         assert!(
             lock.try_lock(SOON.get(), Lease::RENEWED)
                 .expect("Redis answers")
         );
     }
-    child::say("acquired again");
-    child::hear();
+    child::send_line("acquired again");
+    child::read_line();
 }
 
-fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool) {
+fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bool) {
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
     let guard = lock.acquire().expect("it is held by this thread");
     let lost = guard.lost().clone();
-    child::say("busy");
-    let said = if goes_on {
-        go_on(|| work(&lock, &guard))
+    child::send_line("busy");
+    let outcome = if goes_on {
+        call_until_paused(|| work(&lock, &guard))
     } else {
-        come_late(|| work(&lock, &guard))
+        call_after_pause(|| work(&lock, &guard))
     };
-    assert_eq!(said, Said::Lost, "{name}: after a pause of two leases");
+    assert_eq!(
+        outcome,
+        Outcome::Lost,
+        "{name}: after a pause of two leases"
+    );
     let Err(Error::Lost { reason, .. }) = guard.check() else {
         panic!("{name}: {:?}", guard.check());
     };
@@ -197,21 +203,24 @@ fn sleep_and_be_told(client: &LockClient, name: &str, work: Busy, goes_on: bool)
     assert!(!taken.expect("Redis answers"), "{name}: the rival has it");
 }
 
-fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: &Place) {
+fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deployment: &Deployment) {
     let prefix = unique("paused");
-    let mut sleeper = Process::start("sleep_through", &[&place.target(), &prefix]);
-    let names: Vec<String> = BUSY
+    let mut sleeper = Process::start("pause_for_two_leases", &[&deployment.target(), &prefix]);
+    let names: Vec<String> = THROUGHOUT_PAUSE
         .iter()
-        .chain(FIRST)
+        .chain(AFTER_PAUSE)
         .map(|(what, _)| format!("{prefix}:{what}"))
         .collect();
     for _ in &names {
-        assert_eq!(sleeper.hear(), "busy");
+        assert_eq!(sleeper.read_line(), "busy");
     }
     sleeper.pause();
     let paused = Instant::now();
-    let rival = place.client();
-    let homes: Vec<_> = names.iter().map(|name| place.home(name)).collect();
+    let rival = deployment.client();
+    let homes: Vec<_> = names
+        .iter()
+        .map(|name| deployment.server_of(name))
+        .collect();
     let locks: Vec<ReentrantLock> = names
         .iter()
         .map(|name| rival.reentrant_lock(name))
@@ -236,13 +245,13 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
     let before = rivals();
     thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
     sleeper.resume();
-    assert_eq!(sleeper.hear(), "told");
+    assert_eq!(sleeper.read_line(), "notified");
     assert_eq!(rivals(), before, "the rival's holds stand as they did");
     for lock in &locks {
         lock.unlock().expect("the rival's hold stands");
     }
-    sleeper.say("free again");
-    assert_eq!(sleeper.hear(), "acquired again");
+    sleeper.send_line("free again");
+    assert_eq!(sleeper.read_line(), "acquired again");
     for ((name, before), home) in names.iter().zip(&before).zip(&homes) {
         let now = in_redis::holders(home, name);
         assert_eq!(
@@ -252,12 +261,12 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(place: 
         );
         assert_ne!(now[0].0, before.0[0].0);
     }
-    sleeper.say("end");
+    sleeper.send_line("end");
     sleeper.finish();
 }
 
 /// The role: holds a lock through a pause that is shorter than its lease.
-pub fn sleep_a_little(arguments: &[&str]) {
+pub fn pause_briefly(arguments: &[&str]) {
     let &[target, name] = arguments else {
         panic!("{arguments:?}")
     };
@@ -267,7 +276,7 @@ pub fn sleep_a_little(arguments: &[&str]) {
         .expect("the settings are good");
     let lock = client.reentrant_lock(name);
     let guard = lock.acquire().expect("it is free");
-    child::say("held");
+    child::send_line("held");
     let pause = Pause::none_yet();
     while !pause.is_over() {
         guard.check().expect("it is held");
@@ -281,21 +290,21 @@ pub fn sleep_a_little(arguments: &[&str]) {
     assert!(guard.lost().is_empty());
     assert_eq!(client.stats().lost, 0);
     guard.unlock().expect("it is held");
-    child::say("unlocked");
+    child::send_line("unlocked");
 }
 
-fn a_pause_that_is_shorter_than_the_lease_costs_no_lock(place: &Place) {
+fn a_pause_that_is_shorter_than_the_lease_costs_no_lock(deployment: &Deployment) {
     let name = unique("paused");
-    let server = place.home(&name);
-    let sleeper = Process::start("sleep_a_little", &[&place.target(), &name]);
-    assert_eq!(sleeper.hear(), "held");
+    let server = deployment.server_of(&name);
+    let sleeper = Process::start("pause_briefly", &[&deployment.target(), &name]);
+    assert_eq!(sleeper.read_line(), "held");
     let owner = in_redis::holders(server, &name);
     sleeper.pause();
     // Beyond the time of its renewal.
     thread::sleep(lease() * 3 / 2);
     assert_eq!(in_redis::holders(server, &name), owner);
     sleeper.resume();
-    assert_eq!(sleeper.hear(), "unlocked");
+    assert_eq!(sleeper.read_line(), "unlocked");
     assert!(in_redis::is_free(server, &name));
     sleeper.finish();
 }

@@ -6,41 +6,41 @@ use std::time::Duration;
 use leasehold::LockClientBuilder;
 use parking_lot::Mutex;
 
-use super::deployment::{NEVER, Place, builder_of};
-use super::proxied_server::{Books, load_scripts};
+use super::deployment::{Deployment, NEVER, builder_of};
+use super::proxied_server::{RedisView, load_scripts};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::proxy::{Fault, Proxy, Request};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
 /// Without replicas, which would follow a proxy.
-pub struct Proxied<'a> {
-    place: &'a Place,
+pub struct ProxiedDeployment<'a> {
+    deployment: &'a Deployment,
     servers: Vec<&'a Server>,
     proxies: Vec<Proxy>,
 }
 
-impl<'a> Proxied<'a> {
-    pub fn new(place: &'a Place) -> Self {
-        let servers = place.servers();
+impl<'a> ProxiedDeployment<'a> {
+    pub fn new(deployment: &'a Deployment) -> Self {
+        let servers = deployment.servers();
         let proxies: Vec<_> = servers
             .iter()
             .map(|s| Proxy::before(&s.address()))
             .collect();
         let is_replica = |server: &&Server| servers.iter().all(|s| s.port() != server.port());
-        place
+        deployment
             .all_servers()
             .iter()
             .filter(is_replica)
             .for_each(Server::kill);
         servers.iter().for_each(|server| load_scripts(server));
-        match place {
-            Place::OneServer(_) => {}
-            Place::Sentinel(deployment) => monitor(deployment, servers[0], &proxies[0]),
-            Place::Cluster(cluster) => announce(cluster, &servers, &proxies),
+        match deployment {
+            Deployment::OneServer(_) => {}
+            Deployment::Sentinel(deployment) => monitor(deployment, servers[0], &proxies[0]),
+            Deployment::Cluster(cluster) => announce(cluster, &servers, &proxies),
         }
         Self {
-            place,
+            deployment,
             servers,
             proxies,
         }
@@ -48,10 +48,10 @@ impl<'a> Proxied<'a> {
 
     /// A builder for a client for which a lost reply costs `timeout`.
     pub fn builder(&self, timeout: Duration) -> LockClientBuilder {
-        let target = match self.place {
-            Place::OneServer(_) => self.proxies[0].url(),
-            Place::Sentinel(_) => self.place.target(),
-            Place::Cluster(_) => {
+        let target = match self.deployment {
+            Deployment::OneServer(_) => self.proxies[0].url(),
+            Deployment::Sentinel(_) => self.deployment.target(),
+            Deployment::Cluster(_) => {
                 let urls: Vec<_> = self.proxies.iter().map(Proxy::url).collect();
                 urls.join(",")
             }
@@ -73,12 +73,12 @@ impl<'a> Proxied<'a> {
     }
 
     /// A view of the server that has this lock.
-    pub fn books(&self, name: &str) -> Books {
-        let shard = match self.place {
-            Place::Cluster(cluster) => cluster.shards_of(&[name.to_owned()])[0],
+    pub fn view(&self, name: &str) -> RedisView {
+        let shard = match self.deployment {
+            Deployment::Cluster(cluster) => cluster.shards_of(&[name.to_owned()])[0],
             _ => 0,
         };
-        Books(self.servers[shard].connection())
+        RedisView(self.servers[shard].connection())
     }
 
     /// True if no lock is left.

@@ -12,12 +12,12 @@ use crate::support::server::Server;
 use crate::support::timing::millis;
 use crate::support::{builder, client};
 
-pub struct Bench {
+pub struct ProxiedServer {
     pub server: Server,
     pub proxy: Proxy,
 }
 
-impl Bench {
+impl ProxiedServer {
     pub fn new() -> Self {
         Self::with(Server::start())
     }
@@ -43,8 +43,8 @@ impl Bench {
         client(&self.server.url())
     }
 
-    pub fn books(&self) -> Books {
-        Books(self.server.connection())
+    pub fn view(&self) -> RedisView {
+        RedisView(self.server.connection())
     }
 }
 
@@ -58,9 +58,9 @@ pub fn load_scripts(server: &Server) {
 }
 
 /// What Redis has, read without the proxy.
-pub struct Books(pub Connection);
+pub struct RedisView(pub Connection);
 
-impl Books {
+impl RedisView {
     /// The holder of a lock, and its count.
     pub fn holder(&mut self, name: &str) -> Option<(String, u32)> {
         let hgetall = redis::cmd("HGETALL").arg(name).clone();
@@ -85,7 +85,7 @@ impl Books {
 
     /// Waits until Redis has the holder's count, for at most `bound`.
     #[track_caller]
-    pub fn comes_to(&mut self, count: u32, name: &str, bound: Duration, what: &str) {
+    pub fn await_count(&mut self, count: u32, name: &str, bound: Duration, what: &str) {
         let start = Instant::now();
         loop {
             let found = self.count(name);

@@ -25,7 +25,7 @@ impl Client {
     }
 
     #[track_caller]
-    fn hear(&mut self, reply: &str) {
+    fn receive(&mut self, reply: &str) {
         let mut bytes = vec![0; reply.len()];
         self.0.read_exact(&mut bytes).expect("a reply");
         assert_eq!(String::from_utf8_lossy(&bytes), reply);
@@ -34,11 +34,11 @@ impl Client {
     #[track_caller]
     fn ask(&mut self, words: &[&str], reply: &str) {
         self.send(words);
-        self.hear(reply);
+        self.receive(reply);
     }
 
     #[track_caller]
-    fn hear_nothing(&self) {
+    fn receive_nothing(&self) {
         let while_ = Some(A_WHILE.get());
         self.0.set_read_timeout(while_).expect("a time-out");
         let error = (&self.0).read(&mut [0]).expect_err("nothing to come");
@@ -68,7 +68,7 @@ fn packed(words: &[&str]) -> Vec<u8> {
     cmd.get_packed_command()
 }
 
-fn bench() -> (Server, Proxy) {
+fn server_and_proxy() -> (Server, Proxy) {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
     (server, proxy)
@@ -91,7 +91,7 @@ fn value(server: &Server) -> Option<u32> {
 
 #[test]
 fn without_a_rule_all_passes_byte_for_byte() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     let mut client = Client::of(&proxy);
     client.ask(&["PING"], "+PONG\r\n");
     client.ask(&["SET", "n", "a\r\n$1\r\nb\0"], "+OK\r\n");
@@ -108,7 +108,7 @@ fn without_a_rule_all_passes_byte_for_byte() {
 
 #[test]
 fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     let (seen, requests) = crossbeam_channel::unbounded();
     proxy.on_request(move |request| {
         seen.send(request.clone()).expect("the test listens");
@@ -129,7 +129,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
         client.0.write_all(piece).expect("the proxy reads");
         std::thread::yield_now();
     }
-    client.hear("$1\r\n1\r\n$1\r\n3\r\n");
+    client.receive("$1\r\n1\r\n$1\r\n3\r\n");
     let requests: Vec<Request> = requests.try_iter().collect();
     assert_eq!(requests.len(), 3);
     assert!(
@@ -143,7 +143,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
 
 #[test]
 fn a_script_is_known_by_its_source_and_by_its_hash() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     proxy.know("mine", "return 7");
     let source = include_str!("../../../lua/release.lua");
     let hash = sha1_smol::Sha1::from(source).digest().to_string();
@@ -169,29 +169,29 @@ fn a_script_is_known_by_its_source_and_by_its_hash() {
 
 #[test]
 fn a_swallowed_reply_is_of_a_request_that_was_done() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::SwallowReply);
     let mut client = Client::of(&proxy);
     client.send(&["INCR", "n"]);
     eventually("it to be done", || value(&server) == Some(1));
-    client.hear_nothing();
+    client.receive_nothing();
     client.ask(&["PING"], "+PONG\r\n");
 }
 
 #[test]
 fn a_swallowed_request_is_never_done() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::SwallowRequest);
     let mut client = Client::of(&proxy);
     client.send(&["INCR", "n"]);
-    client.hear_nothing();
+    client.receive_nothing();
     client.ask(&["PING"], "+PONG\r\n");
     assert_eq!(value(&server), None);
 }
 
 #[test]
 fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::ResetBeforeReply);
     let mut client = Client::of(&proxy);
     client.send(&["INCR", "n"]);
@@ -209,7 +209,7 @@ fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
 
 #[test]
 fn so_many_bytes_of_a_reply_come_before_the_reset_or_the_cut() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     let reply = "$5\r\nhello\r\n";
     for length in 0..=reply.len() {
         for fault in [Fault::ResetInReply(length), Fault::CutInReply(length)] {
@@ -228,7 +228,7 @@ fn so_many_bytes_of_a_reply_come_before_the_reset_or_the_cut() {
 
 #[test]
 fn a_reply_is_split_into_pieces_with_pauses_between() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     let pause = millis(20);
     proxy.on_request(move |_| Fault::SplitReply { every: 3, pause });
     let mut client = Client::of(&proxy);
@@ -248,7 +248,7 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 
 #[test]
 fn half_a_request_is_never_done_and_both_sides_are_cut() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::HalfRequest);
     let mut client = Client::of(&proxy);
     client.ask(&["PING"], "+PONG\r\n");
@@ -275,7 +275,7 @@ fn half_a_request_is_never_done_and_both_sides_are_cut() {
 
 #[test]
 fn a_delayed_request_holds_up_those_behind_it() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     let delay = A_WHILE.get();
     on_incr(&proxy, Fault::Delay(delay));
     let mut client = Client::of(&proxy);
@@ -283,14 +283,14 @@ fn a_delayed_request_holds_up_those_behind_it() {
     client.send(&["INCR", "n"]);
     client.send(&["GET", "n"]);
     assert_eq!(value(&server), None);
-    client.hear(":1\r\n$1\r\n1\r\n");
+    client.receive(":1\r\n$1\r\n1\r\n");
     assert!(start.elapsed() >= delay, "{:?}", start.elapsed());
 }
 
 #[test]
 fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
     for leave in ["stay", "close", "reset", "cut by the proxy"] {
-        let (server, proxy) = bench();
+        let (server, proxy) = server_and_proxy();
         let gate = Gate::new();
         on_incr(&proxy, Fault::HoldBack(gate.clone()));
         let mut client = Client::of(&proxy);
@@ -312,9 +312,9 @@ fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
                 client.sees_reset();
             }
             _ => {
-                client.hear_nothing();
+                client.receive_nothing();
                 gate.open();
-                client.hear(":1\r\n+OK\r\n");
+                client.receive(":1\r\n+OK\r\n");
             }
         }
         // Another connection is not delayed.
@@ -333,7 +333,7 @@ fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
 
 #[test]
 fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requests() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     proxy.on_message(|channel, payload| channel == b"a" && payload != b"2");
     proxy.on_request(|request| match request.command().as_str() {
         "PING" if request.words.len() > 1 => Fault::SwallowReply,
@@ -350,14 +350,14 @@ fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requ
     }
     client.send(&["PING", "swallowed"]);
     client.send(&["PING"]);
-    client.hear("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n");
-    client.hear("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n");
-    client.hear("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n");
+    client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n");
+    client.receive("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
 }
 
 #[test]
 fn the_newer_protocol_is_understood_too() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     proxy.on_message(|_, payload| payload == b"2");
     proxy.on_request(|request| match request.command().as_str() {
         "HELLO" => Fault::SwallowReply,
@@ -375,13 +375,13 @@ fn the_newer_protocol_is_understood_too() {
         let publish = redis::cmd("PUBLISH").arg("a").arg(payload).clone();
         assert_eq!(server.ask::<u32>(&publish), 1);
     }
-    client.hear(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
+    client.receive(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
     client.ask(&["GET", "none"], "_\r\n");
 }
 
 #[test]
 fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     let mut clients = [(); 3].map(|()| Client::of(&proxy));
     for client in &mut clients {
         client.ask(&["PING"], "+PONG\r\n");
@@ -404,7 +404,7 @@ fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
 
 #[test]
 fn another_server_gets_the_new_connections() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     let another = Server::start();
     another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
     let mut old = Client::of(&proxy);
@@ -420,11 +420,11 @@ fn another_server_gets_the_new_connections() {
 
 #[test]
 fn a_calm_proxy_forgets_its_rules() {
-    let (_server, proxy) = bench();
+    let (_server, proxy) = server_and_proxy();
     proxy.on_request(|_| Fault::SwallowRequest);
     let mut client = Client::of(&proxy);
     client.send(&["PING"]);
-    client.hear_nothing();
+    client.receive_nothing();
     proxy.calm();
     client.ask(&["PING"], "+PONG\r\n");
 }
@@ -432,7 +432,7 @@ fn a_calm_proxy_forgets_its_rules() {
 /// Whatever its threads wait for.
 #[test]
 fn a_proxy_ends_at_once_with_all_its_threads() {
-    let (server, proxy) = bench();
+    let (server, proxy) = server_and_proxy();
     let gate = Gate::new();
     let held = gate.clone();
     proxy.on_request(move |request| match request.command().as_str() {
@@ -457,7 +457,7 @@ fn a_proxy_ends_at_once_with_all_its_threads() {
     })
     .into();
     eventually("all to be there", || proxy.requests() == 4);
-    clients[2].hear("+");
+    clients[2].receive("+");
     within(SLIP.get(), "the end of the proxy", || drop(proxy));
     for client in &mut clients {
         client.sees_fin();

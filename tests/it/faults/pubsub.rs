@@ -4,7 +4,7 @@ mod forbidden;
 mod killed;
 mod lost;
 
-use super::deployment::Place;
+use super::deployment::Deployment;
 use crate::support::server::Server;
 use crate::support::traffic;
 
@@ -16,9 +16,9 @@ fn commands(server: &Server, releases: u64) -> u64 {
 
 /// The number of these commands in any deployment. Sentinels ping and publish themselves, so only
 /// scripts are counted there.
-fn commands_in(place: &Place, server: &Server, releases: u64) -> u64 {
-    match place {
-        Place::Sentinel(_) => traffic::scripts(server) - releases,
+fn commands_in(deployment: &Deployment, server: &Server, releases: u64) -> u64 {
+    match deployment {
+        Deployment::Sentinel(_) => traffic::scripts(server) - releases,
         _ => commands(server, releases),
     }
 }

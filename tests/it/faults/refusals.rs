@@ -94,7 +94,7 @@ fn client(url: &str) -> LockClient {
 
 /// Makes one call under the condition.
 #[track_caller]
-fn comes_to<T: std::fmt::Debug>(
+fn expect_outcome<T: std::fmt::Debug>(
     outcome: Outcome,
     what: &str,
     timeouts: u32,
@@ -143,7 +143,7 @@ fn connections(admin: &mut Connection) -> HashSet<u64> {
 }
 
 /// Makes every kind of call under the condition and after it. No lock is lost.
-fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
+fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
     let client = client(condition.url);
     let events = client.events();
     let long = SOON.get() * 6;
@@ -163,25 +163,25 @@ fn stands(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
     let mut told = connections(&mut admin);
     (condition.begin)(&mut admin);
     let free = client.reentrant_lock(&unique("free"));
-    comes_to(expected.acquire, "acquire", 1, || {
+    expect_outcome(expected.acquire, "acquire", 1, || {
         let taken = free.try_acquire(Duration::ZERO, Lease::RENEWED)?;
         taken.map(LockGuard::unlock).transpose()
     });
     if !expected.connections_are_kept {
         told.extend(connections(&mut admin));
     }
-    comes_to(expected.nested, "a nested acquire", 1, || {
+    expect_outcome(expected.nested, "a nested acquire", 1, || {
         let taken = nested.try_acquire(Duration::ZERO, Lease::RENEWED)?;
         taken.map(LockGuard::unlock).transpose()
     });
-    comes_to(expected.inner_unlock, "an inner unlock", 3, || {
+    expect_outcome(expected.inner_unlock, "an inner unlock", 3, || {
         inner.unlock()
     });
-    comes_to(expected.unlock, "an unlock", 3, || freed.unlock());
-    comes_to(expected.inspect, "inspect", 1, || {
+    expect_outcome(expected.unlock, "an unlock", 3, || freed.unlock());
+    expect_outcome(expected.inspect, "inspect", 1, || {
         client.inspect(outer.name())
     });
-    comes_to(expected.force_unlock, "force_unlock", 1, || {
+    expect_outcome(expected.force_unlock, "force_unlock", 1, || {
         client.force_unlock(forced.name())
     });
     assert_eq!(nested.hold_count(), 1, "a failed unlock ends the hold");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
-use super::deployment::Place;
+use super::deployment::Deployment;
 use super::proxied_server::load_scripts;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
@@ -17,7 +17,7 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
 use crate::support::{builder, unique};
 
 const MANY: usize = 1_000;
-const STRANGER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
 fn hold(client: &LockClient, names: &[String]) -> Vec<LockGuard> {
     let locks = names.iter().map(|name| client.reentrant_lock(name));
@@ -45,9 +45,9 @@ everywhere! {
     of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed;
 }
 
-fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place: &Place) {
+fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(deployment: &Deployment) {
     let lease = LEASE.get() * 2;
-    let client = place
+    let client = deployment
         .builder()
         .watchdog_lease(lease)
         .build()
@@ -59,10 +59,10 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
     });
 
     let start = Instant::now();
-    place.ask::<()>("DEL", &names[7]);
+    deployment.ask::<()>("DEL", &names[7]);
     let name = &names[500];
     let another_type = redis::cmd("SET").arg(name).arg("another type").clone();
-    place.home(name).ask::<()>(&another_type);
+    deployment.server_of(name).ask::<()>(&another_type);
     let name = &names[993];
     redis::pipe()
         .atomic()
@@ -70,12 +70,12 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
         .arg(name)
         .cmd("HSET")
         .arg(name)
-        .arg(STRANGER)
+        .arg(OTHER_OWNER)
         .arg(1)
         .cmd("PEXPIRE")
         .arg(name)
         .arg(60_000)
-        .exec(&mut place.home(name).connection())
+        .exec(&mut deployment.server_of(name).connection())
         .expect("the server answers");
     let expected = [
         (993, LostReason::Taken),
@@ -95,7 +95,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
         );
     }
     // A lock that is renewed in time has a third of its lease left at that moment.
-    let homes = place.by_home(&names);
+    let homes = deployment.by_server(&names);
     let mut homes: Vec<_> = homes
         .into_iter()
         .map(|(s, names)| (s.connection(), names))
@@ -118,7 +118,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(place:
             matches!(unlocked, Err(Error::Lost { reason: told, .. }) if told == reason),
             "{unlocked:?}"
         );
-        let left: bool = place.ask("EXISTS", &name);
+        let left: bool = deployment.ask("EXISTS", &name);
         assert_eq!(
             left,
             reason == LostReason::Taken,

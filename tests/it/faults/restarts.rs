@@ -9,16 +9,16 @@ use leasehold::{
     Error, Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason, ReentrantLock,
 };
 
-use super::deployment::Place;
+use super::deployment::Deployment;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{builder, client, elsewhere, unique};
+use crate::support::{builder, client, on_another_thread, unique};
 
 /// Longer than a restart of the server.
 const LONG: Millis = Millis(3_000);
 
 /// The field of another client.
-const STRANGER: &str = "00000000-0000-4000-8000-000000000000:7";
+const OTHER_OWNER: &str = "00000000-0000-4000-8000-000000000000:7";
 
 /// Locks that one client holds, and its events.
 struct Holder {
@@ -131,51 +131,51 @@ everywhere! {
     a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed
 }
 
-fn a_deleted_key_is_told(place: &Place) {
-    let holder = Holder::of_two(place.builder());
+fn a_deleted_key_is_told(deployment: &Deployment) {
+    let holder = Holder::of_two(deployment.builder());
     for name in holder.names() {
-        place.ask::<()>("DEL", &name);
+        deployment.ask::<()>("DEL", &name);
     }
     holder.assert_told(LostReason::Deleted);
 }
 
-fn a_key_that_another_took_over_is_told(place: &Place) {
-    let holder = Holder::of_two(place.builder());
+fn a_key_that_another_took_over_is_told(deployment: &Deployment) {
+    let holder = Holder::of_two(deployment.builder());
     let names = holder.names();
     for name in &names {
         redis::pipe()
             .atomic()
             .del(name)
-            .hset(name, STRANGER, 1)
-            .exec(&mut place.home(name).connection())
+            .hset(name, OTHER_OWNER, 1)
+            .exec(&mut deployment.server_of(name).connection())
             .expect("the server answers");
     }
     holder.assert_told(LostReason::Taken);
     for name in &names {
-        assert_eq!(owners(place.home(name), name), [STRANGER]);
+        assert_eq!(owners(deployment.server_of(name), name), [OTHER_OWNER]);
     }
 }
 
-fn a_key_that_became_something_else_is_told(place: &Place) {
-    let holder = Holder::of_two(place.builder());
+fn a_key_that_became_something_else_is_told(deployment: &Deployment) {
+    let holder = Holder::of_two(deployment.builder());
     let names = holder.names();
     for name in &names {
         let set = redis::cmd("SET").arg(name).arg("mine").clone();
-        place.home(name).ask::<()>(&set);
+        deployment.server_of(name).ask::<()>(&set);
     }
     holder.assert_told(LostReason::Taken);
     for name in &names {
-        assert_eq!(place.ask::<String>("GET", name), "mine");
+        assert_eq!(deployment.ask::<String>("GET", name), "mine");
     }
 }
 
-fn a_hundred_holders_are_told_of_a_flush(place: &Place) {
-    let mut holder = Holder::of_two(place.builder());
+fn a_hundred_holders_are_told_of_a_flush(deployment: &Deployment) {
+    let mut holder = Holder::of_two(deployment.builder());
     holder.guards.extend((0..98).map(|_| {
         let lock = holder.client.reentrant_lock(&unique("held"));
         lock.acquire().expect("it is free")
     }));
-    for server in place.servers() {
+    for server in deployment.servers() {
         server.ask::<()>(&redis::cmd("FLUSHALL"));
     }
     holder.assert_told(LostReason::Deleted);
@@ -239,7 +239,7 @@ fn a_restart_with_the_data_goes_unnoticed() {
         eventually("a renewal", || client.stats().renewals > renewals);
         outer.check().expect("it is held all the time");
         let other = crate::support::client(&server.url()).reentrant_lock(lock.name());
-        let taken = elsewhere(|| other.try_lock(Duration::ZERO, Lease::RENEWED));
+        let taken = on_another_thread(|| other.try_lock(Duration::ZERO, Lease::RENEWED));
         assert!(!taken.expect("an answer"), "the lock is kept");
 
         fill_pool(&server, &client, POOL);
@@ -296,10 +296,10 @@ fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold
     Ok(times)
 }
 
-fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Place) {
+fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(deployment: &Deployment) {
     // Long enough that no lease ends on a machine that is busy with this test.
     let clients = [0, 1].map(|_| {
-        let client = place.builder().watchdog_lease(LONG.get()).build();
+        let client = deployment.builder().watchdog_lease(LONG.get()).build();
         client.expect("the settings are good")
     });
     let kept = clients[0].reentrant_lock(&unique("kept"));
@@ -317,7 +317,11 @@ fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(place: &Plac
                 scope.spawn(move || work(&lock, busy, stop))
             })
             .collect();
-        let mut servers: Vec<_> = place.servers().iter().map(|s| s.connection()).collect();
+        let mut servers: Vec<_> = deployment
+            .servers()
+            .iter()
+            .map(|s| s.connection())
+            .collect();
         for redis in &servers {
             // A read with a timeout fails if the process is stopped meanwhile. The server has a
             // timeout of its own.

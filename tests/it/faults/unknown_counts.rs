@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::proxied_server::{Bench, Books, is_unavailable};
+use super::proxied_server::{ProxiedServer, RedisView, is_unavailable};
 use crate::support::proxy::{Fault, Request};
 use crate::support::timing::{LEASE, Millis, SLIP, eventually, millis, throughout};
 use crate::support::unique;
@@ -24,8 +24,8 @@ fn lease() -> Duration {
     LEASE.get() * 2
 }
 
-fn client(bench: &Bench, lease: Duration) -> LockClient {
-    let builder = bench.builder(SLIP.get()).watchdog_lease(lease);
+fn client(proxied: &ProxiedServer, lease: Duration) -> LockClient {
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(lease);
     let client = builder.build().expect("the settings are good");
     // Opens a connection, so that the first attempt of a call is sent at once.
     let lock = client.reentrant_lock(&unique("first"));
@@ -34,29 +34,29 @@ fn client(bench: &Bench, lease: Duration) -> LockClient {
     client
 }
 
-fn counts(request: &Request) -> bool {
+fn is_recount(request: &Request) -> bool {
     request.runs("recount")
 }
 
 /// The background sends the source. Calls send the hash, which the server knows.
-fn counts_in_the_background(request: &Request) -> bool {
-    counts(request) && request.command() == "EVAL"
+fn is_background_recount(request: &Request) -> bool {
+    is_recount(request) && request.command() == "EVAL"
 }
 
 /// The owner ids of the hold in each attempt of the background so far.
 type Names = Arc<Mutex<Vec<String>>>;
 
 /// One fault for the recounts of calls, and one for those of the background.
-fn faults(bench: &Bench, of_calls: Fault, of_background: Fault) -> Names {
+fn faults(proxied: &ProxiedServer, of_calls: Fault, of_background: Fault) -> Names {
     let names = Names::default();
     let seen = Arc::clone(&names);
-    bench.proxy.on_request(move |request| {
-        if counts_in_the_background(request) {
+    proxied.proxy.on_request(move |request| {
+        if is_background_recount(request) {
             // EVAL, the source, 1, the key, the owner ids.
             seen.lock()
                 .push(String::from_utf8_lossy(&request.words[4]).into_owned());
             of_background.clone()
-        } else if counts(request) {
+        } else if is_recount(request) {
             of_calls.clone()
         } else if request.runs("renew") {
             Fault::Delay(ROUND_TRIP.get())
@@ -69,40 +69,40 @@ fn faults(bench: &Bench, of_calls: Fault, of_background: Fault) -> Names {
 
 /// A nested acquire that Redis executes, but whose reply is lost.
 #[track_caller]
-fn nested_without_reply(lock: &ReentrantLock, books: &mut Books) {
+fn nested_without_reply(lock: &ReentrantLock, view: &mut RedisView) {
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
-    assert_eq!((lock.hold_count(), books.count(lock.name())), (1, 2));
+    assert_eq!((lock.hold_count(), view.count(lock.name())), (1, 2));
 }
 
 /// The lock is held for three leases, although its count is wrong.
 #[track_caller]
-fn stands(lock: &ReentrantLock, books: &mut Books) {
+fn stays_held(lock: &ReentrantLock, view: &mut RedisView) {
     throughout(lease() * 3, "the lock is renewed", || {
-        assert!(books.time_to_live(lock.name()) > Duration::ZERO);
-        (lock.hold_count(), books.count(lock.name())) == (1, 2)
+        assert!(view.time_to_live(lock.name()) > Duration::ZERO);
+        (lock.hold_count(), view.count(lock.name())) == (1, 2)
     });
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
-    let bench = Bench::new();
-    let mut books = bench.books();
-    let client = client(&bench, lease());
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    let client = client(&proxied, lease());
     let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
-    let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_without_reply(&lock, &mut books);
+    let attempts = faults(&proxied, Fault::SwallowReply, Fault::HalfRequest);
+    nested_without_reply(&lock, &mut view);
     let memory = |limit: &str| {
         let mut config = redis::cmd("CONFIG");
         let set = config.arg("SET").arg("maxmemory").arg(limit);
-        bench.server.ask::<()>(set);
+        proxied.server.ask::<()>(set);
     };
     memory("1");
-    faults_pass(&bench, &attempts);
+    stop_faults(&proxied, &attempts);
     let before = attempts.lock().len();
-    stands(&lock, &mut books);
+    stays_held(&lock, &mut view);
     assert!(
         attempts.lock().len() >= before + 2,
         "the background retries"
@@ -111,17 +111,17 @@ fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
     assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
     memory("0");
     let soon = LONGEST_PAUSE + SLIP.get();
-    books.comes_to(1, lock.name(), soon, "memory is free");
+    view.await_count(1, lock.name(), soon, "memory is free");
     assert_eq!(client.stats().lost, 0);
     lock.unlock().unwrap();
-    assert_eq!(books.count(lock.name()), 0);
+    assert_eq!(view.count(lock.name()), 0);
 }
 
 /// From now on all requests reach the server. Those of the background are still recorded.
-fn faults_pass(bench: &Bench, names: &Names) {
+fn stop_faults(proxied: &ProxiedServer, names: &Names) {
     let seen = Arc::clone(names);
-    bench.proxy.on_request(move |request| {
-        if counts_in_the_background(request) {
+    proxied.proxy.on_request(move |request| {
+        if is_background_recount(request) {
             seen.lock()
                 .push(String::from_utf8_lossy(&request.words[4]).into_owned());
         }
@@ -145,14 +145,14 @@ fn a_count_in_doubt_whose_connections_are_cut_costs_no_lock() {
 /// Clients whose counts become unknown at different times of a lease.
 fn never_answered(fault: Fault) {
     const CLIENTS: u32 = 12;
-    let bench = Bench::new();
-    let clients = (0..CLIENTS).map(|_| client(&bench, lease()));
+    let proxied = ProxiedServer::new();
+    let clients = (0..CLIENTS).map(|_| client(&proxied, lease()));
     let clients: Vec<LockClient> = clients.collect();
-    faults(&bench, Fault::ResetBeforeReply, fault);
+    faults(&proxied, Fault::ResetBeforeReply, fault);
     let lost: Vec<Duration> = thread::scope(|scope| {
         let holders: Vec<_> = (0..)
             .zip(&clients)
-            .map(|(at, client)| scope.spawn(move || stands_after(client, lease() * at / CLIENTS)))
+            .map(|(at, client)| scope.spawn(move || is_held_after(client, lease() * at / CLIENTS)))
             .collect();
         let lost = holders.into_iter().map(thread::ScopedJoinHandle::join);
         lost.filter_map(|lost| lost.expect("its errors are above").err())
@@ -166,7 +166,7 @@ fn never_answered(fault: Fault) {
 
 /// Whether a lock is held for three more leases if its count becomes unknown this long after the
 /// acquire.
-fn stands_after(client: &LockClient, after: Duration) -> Result<(), Duration> {
+fn is_held_after(client: &LockClient, after: Duration) -> Result<(), Duration> {
     let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().expect("it is free");
     thread::sleep(after);
@@ -190,43 +190,43 @@ fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
         (Fault::ResetBeforeReply, false),
         (Fault::SwallowReply, true),
     ] {
-        let bench = Bench::new();
-        let mut books = bench.books();
-        let client = client(&bench, LEASE.get() * 60);
+        let proxied = ProxiedServer::new();
+        let mut view = proxied.view();
+        let client = client(&proxied, LEASE.get() * 60);
         let lock = client.reentrant_lock(&unique("unknown count"));
         lock.lock().unwrap();
-        let attempts = faults(&bench, fault.clone(), Fault::Pass);
+        let attempts = faults(&proxied, fault.clone(), Fault::Pass);
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         if reset {
-            bench.proxy.reset_all();
+            proxied.proxy.reset_all();
         }
         let what = format!("{fault:?}, all reset: {reset}");
         assert!(is_unavailable(&result), "{what}: {result:?}");
-        books.comes_to(1, lock.name(), SLIP.get(), &what);
+        view.await_count(1, lock.name(), SLIP.get(), &what);
         assert!(
             !attempts.lock().is_empty(),
             "{what}: the background wrote no count"
         );
         assert_eq!(lock.hold_count(), 1, "{what}");
-        bench.proxy.calm();
+        proxied.proxy.calm();
         lock.lock().unwrap();
-        assert_eq!(books.count(lock.name()), 2, "{what}");
+        assert_eq!(view.count(lock.name()), 2, "{what}");
         lock.unlock().unwrap();
         lock.unlock().unwrap();
-        assert_eq!(books.count(lock.name()), 0, "{what}");
+        assert_eq!(view.count(lock.name()), 0, "{what}");
     }
 }
 
 #[test]
 #[ignore = "soak"]
 fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
-    let bench = Bench::new();
-    let mut books = bench.books();
-    let client = client(&bench, lease());
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    let client = client(&proxied, lease());
     let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
-    let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_without_reply(&lock, &mut books);
+    let attempts = faults(&proxied, Fault::SwallowReply, Fault::HalfRequest);
+    nested_without_reply(&lock, &mut view);
     let start = Instant::now();
     eventually("many attempts", || attempts.lock().len() >= 8);
     let attempts = attempts.lock().clone();
@@ -238,29 +238,29 @@ fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
         start.elapsed() >= millis(500),
         "there is a pause between the attempts"
     );
-    bench.proxy.calm();
+    proxied.proxy.calm();
     let soon = LONGEST_PAUSE + SLIP.get();
-    books.comes_to(1, lock.name(), soon, "it can be written");
+    view.await_count(1, lock.name(), soon, "it can be written");
     lock.unlock().unwrap();
-    assert_eq!(books.count(lock.name()), 0);
+    assert_eq!(view.count(lock.name()), 0);
 }
 
 /// However often the thread tries meanwhile and is refused.
 #[test]
 #[ignore = "soak"]
 fn the_names_of_a_hold_do_not_pile_up_with_calls_that_are_refused() {
-    let bench = Bench::new();
-    let mut books = bench.books();
-    let client = client(&bench, lease());
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    let client = client(&proxied, lease());
     let lock = client.reentrant_lock(&unique("unknown count"));
     lock.lock().unwrap();
-    let attempts = faults(&bench, Fault::SwallowReply, Fault::HalfRequest);
-    nested_without_reply(&lock, &mut books);
+    let attempts = faults(&proxied, Fault::SwallowReply, Fault::HalfRequest);
+    nested_without_reply(&lock, &mut view);
     let mut config = redis::cmd("CONFIG");
-    bench
+    proxied
         .server
         .ask::<()>(config.arg("SET").arg("maxmemory").arg("1"));
-    faults_pass(&bench, &attempts);
+    stop_faults(&proxied, &attempts);
     for _ in 0..100 {
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");

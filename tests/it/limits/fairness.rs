@@ -15,7 +15,7 @@ const THREADS: usize = 8;
 #[ignore = "soak"]
 fn eight_threads_share_one_lock_evenly() {
     let server = Server::options().alone().start();
-    let said = child::alone("share", &[&server.url()]);
+    let said = child::run_role("share", &[&server.url()]);
     println!("{said:?}");
 }
 
@@ -63,7 +63,7 @@ pub fn share(arguments: &[&str]) {
         (fewest.min(times), most.max(times))
     });
     let longest = results.iter().map(|(_, longest)| *longest).max().unwrap();
-    child::say(format!(
+    child::send_line(format!(
         "{fewest} to {most} times, longest wait {longest:?}, stall {stall:?}"
     ));
     assert!(fewest / most >= 0.8, "{results:?}");

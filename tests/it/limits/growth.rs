@@ -7,7 +7,7 @@ use leasehold::Lease;
 
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
-use crate::support::{child, client, elsewhere, process};
+use crate::support::{child, client, on_another_thread, process};
 
 const PAIRS: usize = 20_000;
 const CLIENTS: usize = 50;
@@ -17,7 +17,7 @@ const RECEIVERS: usize = 4_000;
 #[test]
 fn twenty_thousand_pairs_leave_nothing_behind() {
     let server = Server::start();
-    child::alone("many_pairs", &[&server.url()]);
+    child::run_role("many_pairs", &[&server.url()]);
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
@@ -59,7 +59,7 @@ pub fn many_pairs(arguments: &[&str]) {
 /// They take memory only until the next event.
 #[test]
 fn dropped_receivers_of_events_take_little_memory() {
-    child::alone("many_receivers", &["redis://127.0.0.1:1"]);
+    child::run_role("many_receivers", &["redis://127.0.0.1:1"]);
 }
 
 pub fn many_receivers(arguments: &[&str]) {
@@ -74,7 +74,7 @@ pub fn many_receivers(arguments: &[&str]) {
 #[ignore = "soak"]
 fn fifty_clients_leave_nothing_behind() {
     let server = Server::start();
-    child::alone("many_clients", &[&server.url()]);
+    child::run_role("many_clients", &[&server.url()]);
     eventually("all connections to be closed", || connections(&server) <= 1);
 }
 
@@ -117,13 +117,13 @@ pub fn many_clients(arguments: &[&str]) {
     assert!(grown < 2048, "{grown} kB more after {CLIENTS} clients");
     held.check().unwrap();
     held.unlock().unwrap();
-    elsewhere(|| drop(holder));
+    on_another_thread(|| drop(holder));
 }
 
 #[test]
 fn two_thousand_abandoned_leases_leave_nothing_behind() {
     let server = Server::start();
-    child::alone("many_abandoned_leases", &[&server.url()]);
+    child::run_role("many_abandoned_leases", &[&server.url()]);
 }
 
 /// The role: threads that acquire a lock with a fixed lease, and end before the lease.

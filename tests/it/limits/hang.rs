@@ -28,12 +28,12 @@ fn try_lock_comes_back_and_works_again() {
         let server = Server::start();
         let name = unique("hang");
         let mut child = Process::start("hang", &[&server.url(), &name, pool]);
-        assert_eq!(child.hear(), "ready");
+        assert_eq!(child.read_line(), "ready");
         server.pause();
-        child.say("go");
-        let told = child.hear();
+        child.send_line("go");
+        let told = child.read_line();
         server.resume();
-        child.say("go");
+        child.send_line("go");
         assert_eq!(told, "back");
         child.finish();
         eventually("nothing to be left of the attempts", || {
@@ -57,8 +57,8 @@ pub fn hang(arguments: &[&str]) {
             .unwrap();
     }
     let threads = process::threads();
-    child::say("ready");
-    child::hear();
+    child::send_line("ready");
+    child::read_line();
     let client = if pool == "warm" { early } else { client(url) };
     let threads = threads.max(process::threads());
     let lock = client.reentrant_lock(name);
@@ -82,8 +82,8 @@ pub fn hang(arguments: &[&str]) {
     eventually("no thread to be left behind", || {
         process::threads() <= threads
     });
-    child::say("back");
-    child::hear();
+    child::send_line("back");
+    child::read_line();
     let resumed = Instant::now();
     lock.acquire().unwrap().unlock().unwrap();
     let took = resumed.elapsed();

@@ -35,7 +35,7 @@ impl Obstacle {
         let keys: Vec<String> = self.server.ask(redis::cmd("KEYS").arg("*"));
         assert_eq!(keys, ["c"]);
         // The client itself has no hold either.
-        crate::support::elsewhere(|| {
+        crate::support::on_another_thread(|| {
             let others = self.client.multi_lock(["a", "b"]);
             assert!(others.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
             others.unlock().unwrap();

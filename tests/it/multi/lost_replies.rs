@@ -8,29 +8,34 @@ use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
 
-use crate::faults::proxied_server::{Bench, is_unavailable};
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn client(bench: &Bench) -> LockClient {
-    let builder = bench.builder(SLIP.get()).watchdog_lease(LEASE.get() * 60);
+fn client(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 60);
     builder.build().expect("the settings are good")
 }
 
 /// The counts in Redis, in the order of the names.
-fn counts(bench: &Bench) -> Vec<u32> {
-    let mut books = bench.books();
-    NAMES.map(|name| books.count(name)).to_vec()
+fn counts(proxied: &ProxiedServer) -> Vec<u32> {
+    let mut view = proxied.view();
+    NAMES.map(|name| view.count(name)).to_vec()
 }
 
 /// The request number `at` that runs `script` gets this fault, once. After a lost reply the
 /// connection delivers no later one; after a lost request it takes no later one.
-fn once(bench: &Bench, script: &'static str, at: usize, fault: &Fault) -> Arc<AtomicBool> {
+fn once(
+    proxied: &ProxiedServer,
+    script: &'static str,
+    at: usize,
+    fault: &Fault,
+) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let (mark, fault, mut broken) = (Arc::clone(&done), fault.clone(), None);
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if broken == Some(request.connection) {
             return fault.clone();
         }
@@ -56,8 +61,8 @@ const FAULTS: [Fault; 5] = [
 #[test]
 fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
     for fault in FAULTS {
-        let bench = Bench::new();
-        let client = client(&bench);
+        let proxied = ProxiedServer::new();
+        let client = client(&proxied);
         let lock = client.multi_lock(NAMES);
         for at in [0, 2, 4] {
             let steps = [
@@ -67,13 +72,13 @@ fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
                 ("release", 0),
             ];
             for (step, (script, count)) in steps.into_iter().enumerate() {
-                let lost = once(&bench, script, at, &fault);
+                let lost = once(&proxied, script, at, &fault);
                 let what = format!("{fault:?} of {script} number {at}, step {step}");
                 let result = if step < 2 { lock.lock() } else { lock.unlock() };
                 result.unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
                 assert_eq!(lock.hold_count(), count, "{what}");
-                assert_eq!(counts(&bench), [count; 5], "{what}");
+                assert_eq!(counts(&proxied), [count; 5], "{what}");
             }
         }
         assert_eq!(client.stats().lost, 0);
@@ -87,24 +92,24 @@ fn a_renewal_by_its_holder_is_asked_for_again() {
         Fault::CutInReply(2),
         Fault::HalfRequest,
     ] {
-        let bench = Bench::new();
-        let client = client(&bench);
+        let proxied = ProxiedServer::new();
+        let client = client(&proxied);
         let guard = client.multi_lock(NAMES).acquire().unwrap();
         for at in [0, 4] {
-            let lost = once(&bench, "renew", at, &fault);
+            let lost = once(&proxied, "renew", at, &fault);
             guard.extend(LEASE.get() * 90).unwrap();
             assert!(lost.load(Ordering::SeqCst), "{fault:?}");
         }
         assert!(guard.remaining() > LEASE.get() * 80);
         guard.unlock().unwrap();
-        assert_eq!(counts(&bench), [0; 5]);
+        assert_eq!(counts(&proxied), [0; 5]);
     }
 }
 
 /// From the request for the third name on, on all connections.
-fn never_answered(bench: &Bench, script: &'static str, fault: Fault) {
+fn never_answered(proxied: &ProxiedServer, script: &'static str, fault: Fault) {
     let mut broken = Vec::new();
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         let begins = request.runs(script) && request.words[3] == b"c";
         if begins && !broken.contains(&request.connection) {
             broken.push(request.connection);
@@ -120,17 +125,17 @@ fn never_answered(bench: &Bench, script: &'static str, fault: Fault) {
 #[test]
 fn acquires_that_are_never_answered_are_taken_back() {
     for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
-        let bench = Bench::new();
-        let client = client(&bench);
+        let proxied = ProxiedServer::new();
+        let client = client(&proxied);
         let lock = client.multi_lock(NAMES);
-        never_answered(&bench, "acquire", fault.clone());
+        never_answered(&proxied, "acquire", fault.clone());
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        eventually("all to be taken back", || counts(&bench) == [0; 5]);
-        bench.proxy.calm();
+        eventually("all to be taken back", || counts(&proxied) == [0; 5]);
+        proxied.proxy.calm();
         lock.lock().unwrap();
-        assert_eq!(counts(&bench), [1; 5]);
+        assert_eq!(counts(&proxied), [1; 5]);
         lock.unlock().unwrap();
     }
 }
@@ -138,20 +143,20 @@ fn acquires_that_are_never_answered_are_taken_back() {
 #[test]
 fn releases_that_are_never_answered_are_done() {
     for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
-        let bench = Bench::new();
-        let client = client(&bench);
+        let proxied = ProxiedServer::new();
+        let client = client(&proxied);
         let lock = client.multi_lock(NAMES);
         lock.lock().unwrap();
-        never_answered(&bench, "release", fault.clone());
+        never_answered(&proxied, "release", fault.clone());
         let result = lock.unlock();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        bench.proxy.calm();
-        eventually("all to be released", || counts(&bench) == [0; 5]);
+        proxied.proxy.calm();
+        eventually("all to be released", || counts(&proxied) == [0; 5]);
         // Requests that are retried in the background do not affect the next hold.
         lock.lock().unwrap();
         thread::sleep(millis(100));
-        assert_eq!(counts(&bench), [1; 5]);
+        assert_eq!(counts(&proxied), [1; 5]);
         lock.unlock().unwrap();
     }
 }
@@ -159,12 +164,12 @@ fn releases_that_are_never_answered_are_done() {
 /// Requests that reach the server after the call gave up are compensated on their connection.
 #[test]
 fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.multi_lock(NAMES);
     let gate = Gate::new();
     let (held, mut connections) = (gate.clone(), Vec::new());
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if request.runs("acquire") {
             connections.push(request.connection);
             return Fault::HoldBack(held.clone());
@@ -180,15 +185,15 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
     gate.open();
     eventually("the requests to arrive", || gate.passed() >= NAMES.len());
     within(SOON.get(), "all to be taken back", || {
-        eventually("none to be left", || counts(&bench) == [0; 5]);
+        eventually("none to be left", || counts(&proxied) == [0; 5]);
     });
 }
 
 /// Later the missing name is requested alone, until the call's deadline.
 #[test]
 fn a_call_that_waits_asks_until_there_is_an_answer() {
-    let bench = Bench::new();
-    let builder = bench.builder(millis(80)).watchdog_lease(LEASE.get() * 60);
+    let proxied = ProxiedServer::new();
+    let builder = proxied.builder(millis(80)).watchdog_lease(LEASE.get() * 60);
     let client = builder.build().unwrap();
     let lock = client.multi_lock(NAMES);
     for (script, count) in [("acquire", 1), ("recount", 2)] {
@@ -197,7 +202,7 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
             let (mut broken, fault) = (Vec::new(), fault);
             let met = Arc::new(AtomicUsize::new(0));
             let meets = Arc::clone(&met);
-            bench.proxy.on_request(move |request| {
+            proxied.proxy.on_request(move |request| {
                 let begins = request.runs(script) && request.words[3] == b"c";
                 if begins && broken.len() < UNANSWERED && !broken.contains(&request.connection) {
                     broken.push(request.connection);
@@ -211,27 +216,30 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
             });
             lock.lock().unwrap();
             assert_eq!(met.load(Ordering::SeqCst), UNANSWERED);
-            bench.proxy.calm();
-            assert_eq!((lock.hold_count(), counts(&bench)), (count, vec![count; 5]));
+            proxied.proxy.calm();
+            assert_eq!(
+                (lock.hold_count(), counts(&proxied)),
+                (count, vec![count; 5])
+            );
             lock.unlock().unwrap();
         }
         lock.lock().unwrap();
     }
     lock.unlock().unwrap();
     lock.unlock().unwrap();
-    assert_eq!(counts(&bench), [0; 5]);
+    assert_eq!(counts(&proxied), [0; 5]);
 }
 
 /// Four threads of two clients use random names of six. One request of fifteen fails.
 #[test]
 fn no_two_holders_and_nothing_left_whatever_breaks() {
     const OPERATIONS: usize = 40;
-    let bench = Bench::new();
+    let proxied = ProxiedServer::new();
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut broken: HashMap<u64, Fault> = HashMap::new();
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         let fault = broken.get(&request.connection).cloned();
         if request.script().is_none() || fault.is_some() || random.u32(..15) > 0 {
             return fault.unwrap_or(Fault::Pass);
@@ -241,7 +249,7 @@ fn no_two_holders_and_nothing_left_whatever_breaks() {
         fault
     });
     let clients = [(); 2].map(|()| {
-        let builder = bench.builder(millis(60)).watchdog_lease(LEASE.get() * 60);
+        let builder = proxied.builder(millis(60)).watchdog_lease(LEASE.get() * 60);
         builder.build().unwrap()
     });
     let names = ["a", "b", "c", "d", "e", "f"];
@@ -279,9 +287,9 @@ fn no_two_holders_and_nothing_left_whatever_breaks() {
             });
         }
     });
-    bench.proxy.calm();
+    proxied.proxy.calm();
     eventually("nothing to be left", || {
-        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+        proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
     });
     assert!(clients.iter().all(|client| client.stats().lost == 0));
 }

@@ -63,5 +63,5 @@ pub fn take_in_order(arguments: &[&str]) {
             });
         }
     });
-    child::say("done");
+    child::send_line("done");
 }

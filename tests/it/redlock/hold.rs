@@ -6,7 +6,7 @@ use leasehold::{Error, Lease, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
 use crate::faults::force_unlock::{a_waiting_thread_gets_it_within_a_second, long};
-use crate::support::elsewhere;
+use crate::support::on_another_thread;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 
 #[test]
@@ -27,7 +27,7 @@ fn levels_come_and_go_on_all_servers_together() {
     guard.check().unwrap();
     guard.unlock().unwrap();
     assert_eq!(lock.hold_count(), 1);
-    elsewhere(|| assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
+    on_another_thread(|| assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
     let other = servers.lock();
     assert!(!other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     lock.unlock().unwrap();

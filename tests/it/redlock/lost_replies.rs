@@ -47,7 +47,7 @@ fn lose_one_of_three(proxy: &Proxy, seed: u64) {
 }
 
 /// The state of one thread: a lock, and the holder as the process itself counts.
-struct Part<'a> {
+struct Worker<'a> {
     lock: RedLock,
     id: u64,
     inside: &'a AtomicU64,
@@ -58,8 +58,8 @@ struct Part<'a> {
     holds: usize,
 }
 
-impl Part<'_> {
-    fn play(mut self) -> usize {
+impl Worker<'_> {
+    fn run(mut self) -> usize {
         for _ in 0..STEPS {
             self.step(DEEPEST);
         }
@@ -70,8 +70,13 @@ impl Part<'_> {
     }
 
     fn step(&mut self, deepest: usize) {
-        let deeper = self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
-        let answered = if deeper { self.deeper() } else { self.back() };
+        let acquire_level =
+            self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
+        let answered = if acquire_level {
+            self.acquire_level()
+        } else {
+            self.release_level()
+        };
         let count = u32::try_from(self.levels.len()).expect("a few");
         assert_eq!(self.lock.hold_count(), count);
         if answered && count > 0 {
@@ -82,7 +87,7 @@ impl Part<'_> {
     }
 
     /// Returns whether there was a clear reply. No wait is unlimited, so that a failure is no hang.
-    fn deeper(&mut self) -> bool {
+    fn acquire_level(&mut self) -> bool {
         let wait = if self.random.bool() {
             Duration::ZERO
         } else {
@@ -114,7 +119,7 @@ impl Part<'_> {
         }
     }
 
-    fn back(&mut self) -> bool {
+    fn release_level(&mut self) -> bool {
         let level = self.levels.pop().expect("a level");
         if self.levels.is_empty() {
             let before = self.inside.swap(0, Ordering::SeqCst);
@@ -156,7 +161,7 @@ fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
     }
     let insides: Vec<AtomicU64> = (0..=THREADS).map(|_| AtomicU64::new(0)).collect();
     let holds: Vec<usize> = thread::scope(|scope| {
-        let mut play = |thread: usize| {
+        let mut run = |thread: usize| {
             // Half of each client's threads use the shared name.
             let name = if thread < THREADS / 2 {
                 thread
@@ -166,7 +171,7 @@ fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
             let lock = RedLock::new(&clients[thread % CLIENTS], &format!("lock{name}"));
             let (inside, servers, random) = (&insides[name], &servers, random.fork());
             scope.spawn(move || {
-                let part = Part {
+                let worker = Worker {
                     lock,
                     id: thread as u64 + 1,
                     inside,
@@ -175,12 +180,14 @@ fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
                     levels: Vec::new(),
                     holds: 0,
                 };
-                part.play()
+                worker.run()
             })
         };
-        let parts: Vec<_> = (0..THREADS).map(&mut play).collect();
-        let parts = parts.into_iter();
-        parts.map(|part| part.join().expect("no panic")).collect()
+        let workers: Vec<_> = (0..THREADS).map(&mut run).collect();
+        let workers = workers.into_iter();
+        workers
+            .map(|worker| worker.join().expect("no panic"))
+            .collect()
     });
     println!("{holds:?} holds");
     assert!(

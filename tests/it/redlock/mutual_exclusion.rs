@@ -93,7 +93,7 @@ pub fn share_majority(arguments: &[&str]) {
             });
         }
     });
-    child::say("done");
+    child::send_line("done");
 }
 
 /// A message wakes the waiter before a lease or a poll ends.

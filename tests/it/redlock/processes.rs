@@ -22,7 +22,7 @@ pub fn hold_majority(arguments: &[&str]) {
     let build = |url| builder(url).watchdog_lease(lease()).build().unwrap();
     let clients: Vec<LockClient> = arguments[0].split(' ').map(build).collect();
     let guard = RedLock::new(&clients, NAME).acquire().unwrap();
-    child::say("held");
+    child::send_line("held");
     let mut before = Instant::now();
     loop {
         let checked = guard.check();
@@ -39,14 +39,14 @@ pub fn hold_majority(arguments: &[&str]) {
     assert_eq!(guard.remaining(), Duration::ZERO);
     let unlocked = guard.unlock();
     assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
-    child::say("told");
-    child::hear();
+    child::send_line("notified");
+    child::read_line();
 }
 
 fn holder(servers: &Servers) -> Process {
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
     let holder = Process::start("hold_majority", &[&urls.join(" ")]);
-    assert_eq!(holder.hear(), "held");
+    assert_eq!(holder.read_line(), "held");
     holder
 }
 
@@ -90,9 +90,9 @@ fn a_holder_that_was_stopped_for_two_leases_is_told_first_and_touches_nothing() 
     thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
     let before = rows(&servers);
     holder.resume();
-    assert_eq!(holder.hear(), "told");
+    assert_eq!(holder.read_line(), "notified");
     assert_eq!(rows(&servers), before);
     rival.unlock().unwrap();
-    holder.say("end");
+    holder.send_line("end");
     holder.finish();
 }

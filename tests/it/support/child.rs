@@ -42,8 +42,8 @@ const ROLES: &[(&str, Role)] = &[
     ("share_majority", redlock::share_majority),
     ("hold_majority", redlock::hold_majority),
     ("hold_and_queue", faults::killed::hold_and_queue),
-    ("sleep_through", faults::paused::sleep_through),
-    ("sleep_a_little", faults::paused::sleep_a_little),
+    ("pause_for_two_leases", faults::paused::pause_for_two_leases),
+    ("pause_briefly", faults::paused::pause_briefly),
     ("panicking_log", faults::panicking_log::panicking_log),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("stepped_clock", faults::clock::stepped_clock),
@@ -81,7 +81,7 @@ fn run() {
 }
 
 /// In a child: sends a line to the parent.
-pub fn say(line: impl std::fmt::Display) {
+pub fn send_line(line: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
     // The harness may have written an incomplete line.
     writeln!(out, "\n{MARK}{line}").expect("the parent listens");
@@ -89,7 +89,7 @@ pub fn say(line: impl std::fmt::Display) {
 }
 
 /// In a child: waits for the parent's next line.
-pub fn hear() -> String {
+pub fn read_line() -> String {
     let mut line = String::new();
     std::io::stdin()
         .read_line(&mut line)
@@ -166,12 +166,12 @@ impl Process {
 
     /// The next line from the child.
     #[track_caller]
-    pub fn hear(&self) -> String {
+    pub fn read_line(&self) -> String {
         let line = self.lines.recv_timeout(SOON.get());
-        line.unwrap_or_else(|_| panic!("{} says nothing; its errors are above", self.role))
+        line.unwrap_or_else(|_| panic!("{} sent no line; its errors are above", self.role))
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub fn send_line(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the child lives");
     }
 
@@ -231,6 +231,6 @@ impl Drop for Process {
 
 /// Runs a role in its own process, where no threads of other tests are counted.
 #[track_caller]
-pub fn alone(role: &'static str, arguments: &[&str]) -> Vec<String> {
+pub fn run_role(role: &'static str, arguments: &[&str]) -> Vec<String> {
     Process::start(role, arguments).finish()
 }

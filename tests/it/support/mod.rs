@@ -27,7 +27,7 @@ pub fn client(url: &str) -> LockClient {
 }
 
 /// Runs `work` on another thread, which is another owner of a lock.
-pub fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let other = scope.spawn(work);
         other

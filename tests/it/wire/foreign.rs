@@ -135,7 +135,7 @@ fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
     let server = Server::start();
     let name = unique("killed");
     let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.hear(), "held");
+    assert_eq!(child.read_line(), "held");
     let client = client(&server.url());
     assert!(
         !client
@@ -155,15 +155,15 @@ fn a_process_that_sleeps_through_its_lease_is_told() {
     let server = Server::start();
     let name = unique("asleep");
     let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.hear(), "held");
+    assert_eq!(child.read_line(), "held");
     child.signal("STOP");
     let client = client(&server.url());
     let lock = client.reentrant_lock(&name);
     assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     let held = client.inspect(&name).unwrap().owner;
     child.signal("CONT");
-    child.say("end");
-    let told = child.hear();
+    child.send_line("end");
+    let told = child.read_line();
     assert!(told.contains("was lost"), "{told}");
     assert_eq!(client.inspect(&name).unwrap().owner, held);
     lock.unlock().unwrap();
@@ -175,13 +175,13 @@ fn a_release_by_another_process_wakes_a_waiter() {
     let server = Server::start();
     let name = unique("process");
     let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.hear(), "held");
+    assert_eq!(child.read_line(), "held");
     let client = client(&server.url());
     thread::scope(|scope| {
         let waiter = scope.spawn(|| waits(&client, &name));
         eventually("it waits", || client.stats().wakeups_by_message > 0);
-        child.say("end");
-        assert_eq!(child.hear(), "released");
+        child.send_line("end");
+        assert_eq!(child.read_line(), "released");
         within(millis(500), "the wake-up", || waiter.join().unwrap());
     });
     child.finish();

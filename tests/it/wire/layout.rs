@@ -68,7 +68,7 @@ fn threads_and_clients_are_owners_of_their_own() {
     };
     let here = owner(&clients[0]);
     assert_eq!(owner(&clients[0]), here, "a thread keeps its owner id");
-    let there = crate::support::elsewhere(|| owner(&clients[0]));
+    let there = crate::support::on_another_thread(|| owner(&clients[0]));
     assert_ne!(here, there);
     assert_eq!(
         here.split(':').next(),

@@ -23,9 +23,9 @@ pub fn hold(arguments: &[&str]) {
         lock.try_lock(Duration::from_secs(60), Lease::RENEWED)
             .unwrap()
     );
-    child::say("held");
-    child::hear();
-    child::say(match lock.unlock() {
+    child::send_line("held");
+    child::read_line();
+    child::send_line(match lock.unlock() {
         Ok(()) => "released".to_owned(),
         Err(error) => error.to_string(),
     });

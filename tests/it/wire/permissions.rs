@@ -9,7 +9,7 @@ use leasehold::{Error, Lease, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
-use crate::support::{builder, elsewhere};
+use crate::support::{builder, on_another_thread};
 
 /// The line of docs/operations.md. Redis also checks the commands that a script calls.
 const ACL: &[&str] = &[
@@ -61,7 +61,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     lock.remaining_lease()?;
     clients[0].inspect("lock")?;
     // Long enough for a renewal.
-    assert!(!elsewhere(
+    assert!(!on_another_thread(
         || other.try_lock(LEASE.get() * 2, Lease::RENEWED)
     )?);
     guard.check()?;
@@ -127,7 +127,7 @@ fn the_acl_line_has_nothing_to_spare() {
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
             let other = builder(&url).build()?;
-            let waits = elsewhere(|| {
+            let waits = on_another_thread(|| {
                 other
                     .reentrant_lock("lock")
                     .try_lock(millis(50), Lease::RENEWED)
@@ -204,7 +204,7 @@ fn the_password_of_the_url_is_used() {
     let client = builder(&url).build().unwrap();
     let guard = client.reentrant_lock("lock").acquire().unwrap();
     assert!(
-        !elsewhere(|| client
+        !on_another_thread(|| client
             .reentrant_lock("lock")
             .try_lock(Duration::ZERO, Lease::RENEWED))
         .unwrap()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, Lease, LostReason};
 
 use super::{Broken, client, timeout};
-use crate::faults::proxied_server::{Bench, is_unavailable};
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::unique;
@@ -17,27 +17,27 @@ fn drip() -> Fault {
     }
 }
 
-fn drip_always(bench: &Bench, script: &'static str) -> Broken {
-    Broken::by(&bench.proxy, script, drip(), usize::MAX)
+fn drip_always(proxied: &ProxiedServer, script: &'static str) -> Broken {
+    Broken::by(&proxied.proxy, script, drip(), usize::MAX)
 }
 
 /// Only the first reply arrives slowly: the call retries on another connection.
 #[test]
 #[ignore = "soak"]
 fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
-    let bench = Bench::alone();
-    let client = client(&bench);
-    let mut books = bench.books();
+    let proxied = ProxiedServer::alone();
+    let client = client(&proxied);
+    let mut view = proxied.view();
     let lock = client.reentrant_lock(&unique("drip"));
     for (place, (script, count)) in super::STEPS.into_iter().enumerate() {
-        let broken = Broken::by(&bench.proxy, script, drip(), 1);
+        let broken = Broken::by(&proxied.proxy, script, drip(), 1);
         let what = format!("{script}, step {place}");
         let start = Instant::now();
         let bound = timeout() + SLIP.get();
         let result = within(bound, &what, || super::step(&lock, place));
         result.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(start.elapsed() >= timeout(), "{what} was not delayed");
-        assert_eq!(books.count(lock.name()), count, "{what}");
+        assert_eq!(view.count(lock.name()), count, "{what}");
         client.inspect(lock.name()).unwrap();
         assert_eq!(broken.count_taken_back(), 1, "{what}");
     }
@@ -47,18 +47,18 @@ fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
 #[test]
 #[ignore = "soak"]
 fn every_call_ends_in_its_time_while_the_server_drips() {
-    let bench = Bench::alone();
-    let client = client(&bench);
-    let mut books = bench.books();
+    let proxied = ProxiedServer::alone();
+    let client = client(&proxied);
+    let mut view = proxied.view();
     let lock = client.reentrant_lock(&unique("drip"));
     let (once, slip) = (timeout(), SLIP.get());
     let check = |script, call: &str, bound: Duration, work: &dyn Fn() -> leasehold::Result<()>| {
-        let broken = drip_always(&bench, script);
+        let broken = drip_always(&proxied, script);
         let result = within(bound, call, work);
         assert!(is_unavailable(&result), "{call}: {result:?}");
         // On a busy machine the end of the last request may be late.
         eventually(call, || broken.count_taken_back() > 0);
-        bench.proxy.calm();
+        proxied.proxy.calm();
     };
     let grace = millis(250);
     check("acquire", "try_lock", once + grace, &|| {
@@ -81,7 +81,7 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
     check("recount", "try_lock, nested", once + grace, &|| {
         lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
     });
-    books.comes_to(1, lock.name(), LEASE.get(), "a nested acquire that failed");
+    view.await_count(1, lock.name(), LEASE.get(), "a nested acquire that failed");
     check("renew", "extend", once + slip, &|| {
         guard.extend(SOON.get() * 2)
     });
@@ -89,25 +89,25 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
     check("recount", "unlock, nested", once * 3 + slip, &|| {
         lock.unlock()
     });
-    books.comes_to(1, lock.name(), LEASE.get(), "an inner unlock that failed");
+    view.await_count(1, lock.name(), LEASE.get(), "an inner unlock that failed");
     guard.check().unwrap();
-    let broken = drip_always(&bench, "release");
+    let broken = drip_always(&proxied, "release");
     within(once + slip, "a guard's drop", || drop(guard));
     assert_eq!(lock.hold_count(), 0);
-    books.comes_to(0, lock.name(), LEASE.get(), "a guard's drop");
+    view.await_count(0, lock.name(), LEASE.get(), "a guard's drop");
     lock.lock().unwrap();
     let result = within(once * 3 + slip, "unlock", || lock.unlock());
     assert!(is_unavailable(&result), "{result:?}");
     assert!(broken.count_taken_back() > 3);
-    books.comes_to(0, lock.name(), LEASE.get(), "an unlock that failed");
+    view.await_count(0, lock.name(), LEASE.get(), "an unlock that failed");
 }
 
 #[test]
 fn an_interrupt_is_heard_while_the_server_drips() {
-    let bench = Bench::new();
-    let client = client(&bench);
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("drip"));
-    let broken = drip_always(&bench, "acquire");
+    let broken = drip_always(&proxied, "acquire");
     let interrupt = Interrupt::new();
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -120,22 +120,22 @@ fn an_interrupt_is_heard_while_the_server_drips() {
         matches!(result, Err(Error::Interrupted { .. })),
         "{result:?}"
     );
-    bench
-        .books()
-        .comes_to(0, lock.name(), LEASE.get(), "an interrupted attempt");
+    proxied
+        .view()
+        .await_count(0, lock.name(), LEASE.get(), "an interrupted attempt");
 }
 
 /// The reply to every second renewal arrives slowly; the next one is in time.
 #[test]
 #[ignore = "soak"]
 fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
-    let bench = Bench::new();
+    let proxied = ProxiedServer::new();
     // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
-    let builder = bench.builder(timeout()).watchdog_lease(lease);
+    let builder = proxied.builder(timeout()).watchdog_lease(lease);
     let client = builder.build().unwrap();
     let mut slow = false;
-    bench.proxy.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         if !request.runs("renew") {
             return Fault::Pass;
         }
@@ -145,11 +145,11 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
     let guards: Vec<_> = (0..20)
         .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
         .collect();
-    let (mut books, start) = (bench.books(), Instant::now());
+    let (mut view, start) = (proxied.view(), Instant::now());
     while start.elapsed() < lease * 2 {
         for guard in &guards {
             guard.check().expect("renewed in time");
-            assert_eq!(books.count(guard.name()), 1);
+            assert_eq!(view.count(guard.name()), 1);
         }
         // Other calls do not wait for the watchdog.
         let found = within(timeout() + SLIP.get(), "another call", || {
@@ -171,15 +171,15 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
 #[test]
 #[ignore = "soak"]
 fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
-    let bench = Bench::new();
-    let client = bench.builder(timeout()).build().unwrap();
-    let _broken = drip_always(&bench, "renew");
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(timeout()).build().unwrap();
+    let _broken = drip_always(&proxied, "renew");
     let start = Instant::now();
     let guards: Vec<_> = (0..20)
         .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
         .collect();
     let taken = start.elapsed();
-    let mut books = bench.books();
+    let mut view = proxied.view();
     for guard in &guards {
         let left = (LEASE.get() + taken + SLIP.get()).saturating_sub(start.elapsed());
         let reason = guard
@@ -189,7 +189,7 @@ fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
         assert_eq!(reason, LostReason::Expired);
         assert!(matches!(guard.check(), Err(Error::Lost { .. })));
         // The server renewed the lock each time, so no other client holds it.
-        assert_eq!(books.count(guard.name()), 1);
+        assert_eq!(view.count(guard.name()), 1);
     }
     within(LEASE.get(), "another lock", || {
         let lock = client.reentrant_lock(&unique("drip"));
@@ -200,6 +200,6 @@ fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
         assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
     }
     eventually("every lock to be free", || {
-        bench.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+        proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
     });
 }

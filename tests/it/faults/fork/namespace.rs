@@ -5,7 +5,7 @@ use std::process::Command;
 use fork::Fork;
 use nix::sched::{CloneFlags, unshare};
 
-use super::{Held, live, wait_for};
+use super::{Held, run_child, wait_for};
 use crate::faults::in_redis;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
@@ -38,22 +38,22 @@ pub fn fork_into_a_namespace(arguments: &[&str]) {
     };
     assert_eq!(std::process::id(), 1);
     let held = Held::take(url, prefix);
-    child::say("held");
-    assert_eq!(child::hear(), "fork");
+    child::send_line("held");
+    assert_eq!(child::read_line(), "fork");
     unshare(CloneFlags::CLONE_NEWPID).expect("the parent was permitted the same");
     let child = match fork::fork().expect("the system can fork") {
         Fork::Parent(child) => child,
-        Fork::Child => live(|| {
+        Fork::Child => run_child(|| {
             assert_eq!(std::process::id(), 1);
             held.is_not_held();
-            held.asks_nothing();
-            held.goes();
+            held.sends_nothing();
+            held.drop_all();
         }),
     };
     wait_for(child);
-    assert!(held.stands());
-    child::say("tried");
-    assert_eq!(child::hear(), "end");
+    assert!(held.is_held());
+    child::send_line("tried");
+    assert_eq!(child::read_line(), "end");
     for _ in 0..2 {
         held.unguarded.unlock().expect("it is held");
     }
@@ -78,12 +78,12 @@ fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
     };
     let arguments = [&*server.url(), &prefix];
     let mut parent = Process::start_under(launcher, "fork_into_a_namespace", &arguments);
-    assert_eq!(parent.hear(), "held");
+    assert_eq!(parent.read_line(), "held");
     let before = holders();
-    parent.say("fork");
-    assert_eq!(parent.hear(), "tried");
+    parent.send_line("fork");
+    assert_eq!(parent.read_line(), "tried");
     assert_eq!(holders(), before);
-    parent.say("end");
+    parent.send_line("end");
     parent.finish();
     for name in &names {
         assert!(in_redis::is_free(&server, name), "{name}");

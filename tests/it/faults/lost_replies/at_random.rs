@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
 
-use crate::faults::deployment::Place;
-use crate::faults::proxied_deployment::Proxied;
-use crate::faults::proxied_server::Books;
+use crate::faults::deployment::Deployment;
+use crate::faults::proxied_deployment::ProxiedDeployment;
+use crate::faults::proxied_server::RedisView;
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, eventually, millis};
 use crate::support::unique;
@@ -23,14 +23,14 @@ everywhere! {
 /// The number of calls of `lock`, `unlock` and so on: `LEASEHOLD_OPERATIONS`, or 1,000 if that is
 /// not set. With more than one server, a fifth of a larger number, because the scripts are the same
 /// there.
-fn operations(place: &Place) -> u32 {
+fn operations(deployment: &Deployment) -> u32 {
     const FEW: u32 = 1_000;
     let set = std::env::var("LEASEHOLD_OPERATIONS").ok();
     let wanted = set.map_or(FEW, |set| {
         set.parse().expect("LEASEHOLD_OPERATIONS is a number")
     });
-    match place {
-        Place::OneServer(_) => wanted,
+    match deployment {
+        Deployment::OneServer(_) => wanted,
         _ => (wanted / 5).max(FEW),
     }
 }
@@ -52,17 +52,17 @@ fn seed() -> u64 {
     seed
 }
 
-fn client(bench: &Proxied, lease: Duration, timeout: Duration) -> LockClient {
-    let builder = bench.builder(timeout).watchdog_lease(lease);
+fn client(proxied: &ProxiedDeployment, lease: Duration, timeout: Duration) -> LockClient {
+    let builder = proxied.builder(timeout).watchdog_lease(lease);
     builder.build().expect("the settings are good")
 }
 
 /// Loses one reply of three, of all scripts, and counts them.
-fn lose_one_of_three(bench: &Proxied, seed: u64, fault: Fault) -> Arc<AtomicU32> {
+fn lose_one_of_three(proxied: &ProxiedDeployment, seed: u64, fault: Fault) -> Arc<AtomicU32> {
     let lost = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&lost);
     let mut random = fastrand::Rng::with_seed(seed);
-    bench.on_request(move |request| {
+    proxied.on_request(move |request| {
         let script = matches!(
             request.script(),
             Some("acquire" | "recount" | "release" | "renew")
@@ -77,30 +77,30 @@ fn lose_one_of_three(bench: &Proxied, seed: u64, fault: Fault) -> Arc<AtomicU32>
 }
 
 /// The state of one thread: its lock, and the holder as the process itself counts.
-struct Part<'a> {
+struct Worker<'a> {
     lock: ReentrantLock,
     id: u64,
     /// No other thread uses the name.
     alone: bool,
     inside: &'a AtomicU64,
-    books: Books,
+    view: RedisView,
     random: fastrand::Rng,
     levels: Vec<Option<LockGuard>>,
     /// A thread has failed, so the others stop.
     failed: &'a AtomicBool,
 }
 
-impl Drop for Part<'_> {
+impl Drop for Worker<'_> {
     /// The other threads must not wait for what a failed thread holds.
     fn drop(&mut self) {
         if thread::panicking() && !self.failed.swap(true, Ordering::SeqCst) {
-            let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.books.0);
+            let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.view.0);
         }
     }
 }
 
-impl Part<'_> {
-    fn play(&mut self, operations: u32) {
+impl Worker<'_> {
+    fn run(&mut self, operations: u32) {
         for _ in 0..operations {
             if self.failed.load(Ordering::SeqCst) {
                 return;
@@ -113,8 +113,13 @@ impl Part<'_> {
     }
 
     fn step(&mut self, deepest: usize) {
-        let deeper = self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
-        let answered = if deeper { self.deeper() } else { self.back() };
+        let acquire_level =
+            self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
+        let answered = if acquire_level {
+            self.acquire_level()
+        } else {
+            self.release_level()
+        };
         if self.failed.load(Ordering::SeqCst) {
             return;
         }
@@ -122,19 +127,19 @@ impl Part<'_> {
         assert_eq!(self.lock.hold_count(), count);
         let name = self.lock.name().to_owned();
         if count > 0 && answered {
-            assert_eq!(self.books.count(&name), count, "after a clear answer");
+            assert_eq!(self.view.count(&name), count, "after a clear answer");
         } else if count > 0 || self.alone {
             // After a call without a clear reply the count is corrected in the background. Also, a
             // late copy of a retried acquire may take a lock that no thread wants; its lease ends
             // that.
             let what = format!("answered: {answered}");
-            self.books.comes_to(count, &name, lease(), &what);
+            self.view.await_count(count, &name, lease(), &what);
         }
         // A shared lock may already have another holder after the release.
     }
 
     /// Returns whether there was a clear reply.
-    fn deeper(&mut self) -> bool {
+    fn acquire_level(&mut self) -> bool {
         let patient = millis(100);
         let result = match self.random.u32(..4) {
             0 => self.lock.lock().map(|()| Some(None)),
@@ -168,7 +173,7 @@ impl Part<'_> {
         }
     }
 
-    fn back(&mut self) -> bool {
+    fn release_level(&mut self) -> bool {
         let level = self.levels.pop().expect("a level");
         if self.levels.is_empty() {
             let before = self.inside.swap(0, Ordering::SeqCst);
@@ -196,11 +201,11 @@ fn lease() -> Duration {
     LEASE.get() * 5
 }
 
-fn random_operations(place: &Place, fault: Fault, timeout: Duration) {
+fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
     let seed = seed();
-    let (bench, operations) = (Proxied::new(place), operations(place));
-    let lost = lose_one_of_three(&bench, seed, fault);
-    let clients = [(); CLIENTS as usize].map(|()| client(&bench, lease(), timeout));
+    let (proxied, operations) = (ProxiedDeployment::new(deployment), operations(deployment));
+    let lost = lose_one_of_three(&proxied, seed, fault);
+    let clients = [(); CLIENTS as usize].map(|()| client(&proxied, lease(), timeout));
     let shared: Vec<String> = (0..SHARED_NAMES).map(|_| unique("shared")).collect();
     let shared_inside: Vec<AtomicU64> = shared.iter().map(|_| AtomicU64::new(0)).collect();
     let own_inside: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
@@ -209,68 +214,68 @@ fn random_operations(place: &Place, fault: Fault, timeout: Duration) {
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let client = &clients[(thread % CLIENTS) as usize];
-            let place = thread / CLIENTS;
-            let (name, inside, alone) = if place < OWN_NAMES {
+            let lock = thread / CLIENTS;
+            let (name, inside, alone) = if lock < OWN_NAMES {
                 (unique("own"), &own_inside[thread as usize], true)
             } else {
-                let at = (place - OWN_NAMES) as usize;
+                let at = (lock - OWN_NAMES) as usize;
                 (shared[at].clone(), &shared_inside[at], false)
             };
-            let (random, books) = (random.fork(), bench.books(&name));
+            let (random, view) = (random.fork(), proxied.view(&name));
             scope.spawn(move || {
-                let mut part = Part {
+                let mut worker = Worker {
                     lock: client.reentrant_lock(&name),
                     id: u64::from(thread) + 1,
                     alone,
                     inside,
-                    books,
+                    view,
                     random,
                     levels: Vec::new(),
                     failed,
                 };
-                part.play(operations / THREADS);
+                worker.run(operations / THREADS);
             });
         }
     });
     let lost = lost.load(Ordering::SeqCst);
     assert!(lost > operations / 4, "only {lost} replies were lost");
-    bench.calm();
-    eventually("every lock to be gone", || bench.is_empty());
+    proxied.calm();
+    eventually("every lock to be gone", || proxied.is_empty());
     for client in &clients {
         assert_eq!(client.stats().lost, 0);
     }
 }
 
-fn operations_with_every_third_reply_swallowed_keep_every_count(place: &Place) {
+fn operations_with_every_third_reply_swallowed_keep_every_count(deployment: &Deployment) {
     // Every lost reply costs one timeout.
-    random_operations(place, Fault::SwallowReply, millis(20));
+    random_operations(deployment, Fault::SwallowReply, millis(20));
 }
 
-fn operations_with_every_third_connection_reset_keep_every_count(place: &Place) {
+fn operations_with_every_third_connection_reset_keep_every_count(deployment: &Deployment) {
     // A reset is noticed at once, so there is time for several.
-    random_operations(place, Fault::ResetBeforeReply, millis(200));
+    random_operations(deployment, Fault::ResetBeforeReply, millis(200));
 }
 
 /// Each client has one renewal, so that each is random. While `check` reports that a lock is held,
 /// Redis has it and no other client gets it.
-fn locks_are_renewed_although_every_third_reply_is_lost(place: &Place) {
+fn locks_are_renewed_although_every_third_reply_is_lost(deployment: &Deployment) {
     let seed = seed();
-    let bench = Proxied::new(place);
+    let proxied = ProxiedDeployment::new(deployment);
     // Several attempts fit into a third of the lease.
     let lease = LEASE.get() * 2;
-    let clients = [(); 6].map(|()| client(&bench, lease, millis(100)));
+    let clients = [(); 6].map(|()| client(&proxied, lease, millis(100)));
     let [rival, holders @ ..] = &clients;
     let mut guards = holders.each_ref().map(|client| {
         let lock = client.reentrant_lock(&unique("lost"));
         let guard = lock.acquire().expect("no reply is lost yet");
-        (bench.books(guard.name()), guard)
+        (proxied.view(guard.name()), guard)
     });
-    lose_one_of_three(&bench, seed, Fault::SwallowReply);
+    lose_one_of_three(&proxied, seed, Fault::SwallowReply);
     let start = Instant::now();
     let mut taken = 0;
     while start.elapsed() < lease * 4 {
-        for (books, guard) in &mut guards {
-            let found = books.count(guard.name());
+        for (view, guard) in &mut guards {
+            let found = view.count(guard.name());
             match guard.check() {
                 Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
                 // All attempts in the last third of a lease may be lost.
@@ -292,8 +297,8 @@ fn locks_are_renewed_although_every_third_reply_is_lost(place: &Place) {
     // On a busy machine more replies are late, in addition to those that are lost.
     let kept = guards.iter().filter(|(_, guard)| !guard.is_lost()).count() as u64;
     assert!(kept >= 2 && renewed >= 4 * kept, "{kept} kept: {stats:?}");
-    bench.calm();
+    proxied.calm();
     guards.into_iter().for_each(drop);
     drop(clients);
-    eventually("every lock to be gone", || bench.is_empty());
+    eventually("every lock to be gone", || proxied.is_empty());
 }

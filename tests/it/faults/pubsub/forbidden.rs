@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Lease, LockClient};
 
 use super::commands_in;
-use crate::faults::deployment::Place;
+use crate::faults::deployment::Deployment;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, traffic, unique};
 
@@ -22,7 +22,7 @@ everywhere! {
 #[test]
 #[ignore = "soak"]
 fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
-    polls_and_is_told_once(&Place::one_server(), millis(35_000));
+    polls_and_is_told_once(&Deployment::one_server(), millis(35_000));
 }
 
 const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
@@ -32,25 +32,25 @@ const MAY_NOT: [&str; 2] = ["-subscribe", "-ssubscribe"];
 const POLL: Duration = Duration::from_secs(1);
 
 /// A client of a user with all permissions for locks, but only for these channels.
-fn client_of_user(place: &Place, subscribe: &[&str], channels: &[&str]) -> LockClient {
+fn client_of_user(deployment: &Deployment, subscribe: &[&str], channels: &[&str]) -> LockClient {
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("reset");
     acl.arg("on").arg(">secret").arg("~*").arg("+@all");
     acl.arg(subscribe).arg(channels);
-    for server in place.all_servers() {
+    for server in deployment.all_servers() {
         server.ask::<()>(&acl);
     }
-    let builder = place.builder().credentials(Some("worker"), "secret");
+    let builder = deployment.builder().credentials(Some("worker"), "secret");
     builder.build().expect("the settings are good")
 }
 
-fn kill_subscribers(place: &Place) {
+fn kill_subscribers(deployment: &Deployment) {
     let kill = redis::cmd("CLIENT")
         .arg("KILL")
         .arg("TYPE")
         .arg("pubsub")
         .clone();
-    for server in place.servers() {
+    for server in deployment.servers() {
         server.ask::<()>(&kill);
     }
 }
@@ -81,8 +81,8 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
 }
 
 /// Such a user can acquire and unlock: the message of a release is not essential.
-fn a_user_who_may_not_publish_can_unlock(place: &Place) {
-    let client = client_of_user(place, &MAY, &["resetchannels"]);
+fn a_user_who_may_not_publish_can_unlock(deployment: &Deployment) {
+    let client = client_of_user(deployment, &MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("mute"));
     lock.acquire()
         .expect("it is free")
@@ -94,9 +94,9 @@ fn a_user_who_may_not_publish_can_unlock(place: &Place) {
 }
 
 /// A lock that is held for long is polled once a second, not more often.
-fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
+fn polls_seldom(deployment: &Deployment, holder: &LockClient, waiter: &LockClient) {
     let name = unique("long");
-    let server = place.home(&name);
+    let server = deployment.server_of(&name);
     let guard = holder.reentrant_lock(&name);
     let guard = guard.try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6));
     let guard = guard.expect("an answer").expect("it is free");
@@ -113,30 +113,30 @@ fn polls_seldom(place: &Place, holder: &LockClient, waiter: &LockClient) {
         });
         traffic::reset(server);
         thread::sleep(POLL * 3);
-        let sent = commands_in(place, server, 0);
+        let sent = commands_in(deployment, server, 0);
         assert!((2..=8).contains(&sent), "{sent} commands in three polls");
         guard.unlock().expect("it is held");
         waiting.join().expect("no panic").expect("the lock");
     });
 }
 
-fn a_user_who_may_not_subscribe_polls_and_is_told_once(place: &Place) {
-    polls_and_is_told_once(place, millis(0));
+fn a_user_who_may_not_subscribe_polls_and_is_told_once(deployment: &Deployment) {
+    polls_and_is_told_once(deployment, millis(0));
 }
 
 /// One warning for each server.
-fn polls_and_is_told_once(place: &Place, time: Duration) {
+fn polls_and_is_told_once(deployment: &Deployment, time: Duration) {
     logs::keep();
-    let waiter = client_of_user(place, &MAY_NOT, &["allchannels"]);
-    let holder = place.client();
+    let waiter = client_of_user(deployment, &MAY_NOT, &["allchannels"]);
+    let holder = deployment.client();
     let names: Vec<String> = (0..20).map(|_| unique("mute")).collect();
     let start = Instant::now();
     take_by_polling(&holder, &waiter, &names);
-    polls_seldom(place, &holder, &waiter);
+    polls_seldom(deployment, &holder, &waiter);
     while start.elapsed() < time {
         take_by_polling(&holder, &waiter, &names[..3]);
     }
-    for (server, _) in place.by_home(&names) {
+    for (server, _) in deployment.by_server(&names) {
         let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
         assert!(!refused.is_empty(), "it has tried");
         let told = logs::warnings_about(&server.address());
@@ -145,29 +145,29 @@ fn polls_and_is_told_once(place: &Place, time: Duration) {
     }
 }
 
-fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(place: &Place) {
+fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(deployment: &Deployment) {
     logs::keep();
     let prefix = unique("forbidden");
     let channels = ["resetchannels", "&redisson_lock__channel:{leasehold:*"];
-    let waiter = client_of_user(place, &MAY, &channels);
-    let holder = place.client();
+    let waiter = client_of_user(deployment, &MAY, &channels);
+    let holder = deployment.client();
     let names: Vec<String> = (0..30).map(|at| format!("{prefix}:{at}")).collect();
     // Names on one server, which has at least ten of them.
-    let mut homes = place.by_home(&names).into_iter();
+    let mut homes = deployment.by_server(&names).into_iter();
     let names = homes.find_map(|(_, names)| names.first_chunk::<10>().cloned());
     let names = names.expect("there are three servers at most");
     take_by_polling(&holder, &waiter, &names);
     // A new connection logs no new warning.
-    kill_subscribers(place);
+    kill_subscribers(deployment);
     eventually("a new connection", || waiter.stats().reconnects > 0);
     take_by_polling(&holder, &waiter, &names[..3]);
-    polls_seldom(place, &holder, &waiter);
+    polls_seldom(deployment, &holder, &waiter);
     let told = logs::warnings_about(&prefix);
     assert_eq!(told.len(), 1, "{told:#?}");
 }
 
 /// The user may listen to one of two locks.
-fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
+fn a_forbidden_channel_does_not_hurt_the_others(deployment: &Deployment) {
     let (heard, mute) = (unique("heard"), unique("mute"));
     let allowed = format!("&redisson_lock__channel:{{{heard}}}");
     let channels = [
@@ -175,8 +175,8 @@ fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
         "&redisson_lock__channel:{leasehold:*",
         &allowed,
     ];
-    let waiter = client_of_user(place, &MAY, &channels);
-    let holder = place.client();
+    let waiter = client_of_user(deployment, &MAY, &channels);
+    let holder = deployment.client();
     let held = Lease::fixed(SOON.get() * 6);
     for name in [&mute, &heard] {
         holder
@@ -206,9 +206,9 @@ fn a_forbidden_channel_does_not_hurt_the_others(place: &Place) {
     });
 }
 
-fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(place: &Place) {
-    let waiter = client_of_user(place, &MAY, &["allchannels"]);
-    let holder = place.client();
+fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(deployment: &Deployment) {
+    let waiter = client_of_user(deployment, &MAY, &["allchannels"]);
+    let holder = deployment.client();
     let name = unique("revoked");
     let lock = holder.reentrant_lock(&name);
     lock.lock_with(Lease::fixed(SOON.get() * 6))
@@ -221,8 +221,8 @@ fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(place: &Place) {
         });
         eventually("it listens", || waiter.stats().wakeups_by_message > 0);
         let polls = waiter.stats().wakeups_by_timeout;
-        client_of_user(place, &MAY_NOT, &["allchannels"]);
-        kill_subscribers(place);
+        client_of_user(deployment, &MAY_NOT, &["allchannels"]);
+        kill_subscribers(deployment);
         eventually("it polls", || waiter.stats().wakeups_by_timeout > polls + 2);
         lock.unlock().expect("it is held");
         within(POLL + SLIP.get() * 2, "the poll", || {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::Lease;
 
 use super::commands_in;
-use crate::faults::deployment::Place;
+use crate::faults::deployment::Deployment;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis};
 use crate::support::{traffic, unique};
@@ -18,8 +18,8 @@ everywhere! {
 }
 
 /// Cuts all subscriptions at short intervals.
-fn kill_subscribers(place: &Place, every: Duration, stop: &AtomicBool) {
-    let servers = place.all_servers().iter();
+fn kill_subscribers(deployment: &Deployment, every: Duration, stop: &AtomicBool) {
+    let servers = deployment.all_servers().iter();
     let mut servers: Vec<_> = servers.map(Server::connection).collect();
     // At most this long, so that a failure is seen at once.
     let end = Instant::now() + SOON.get() * 2;
@@ -38,10 +38,10 @@ fn kill_subscribers(place: &Place, every: Duration, stop: &AtomicBool) {
 
 /// A subscription that is cut repeatedly neither keeps a waiter from its lock nor makes it retry
 /// without a pause.
-fn killed_subscribers_do_not_spin(place: &Place) {
-    let (holder, waiters) = (place.client(), place.client());
+fn killed_subscribers_do_not_spin(deployment: &Deployment) {
+    let (holder, waiters) = (deployment.client(), deployment.client());
     let name = unique("cut");
-    let server = place.home(&name);
+    let server = deployment.server_of(&name);
     let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -54,12 +54,12 @@ fn killed_subscribers_do_not_spin(place: &Place) {
                 })
             })
             .collect();
-        scope.spawn(|| kill_subscribers(place, millis(5), &stop));
+        scope.spawn(|| kill_subscribers(deployment, millis(5), &stop));
         eventually("it is cut", || waiters.stats().reconnects > 1);
         traffic::reset(server);
         let start = Instant::now();
         thread::sleep(LEASE.get() * 2);
-        let sent = commands_in(place, server, 0);
+        let sent = commands_in(deployment, server, 0);
         // Counted for all waiters together: each reconnect, at intervals of at least 50 ms, takes
         // two subscriptions, one publish and two tries, in addition to the renewals.
         let bound = u64::try_from(start.elapsed().as_millis() / 50 * 5 + 20).expect("small");
@@ -74,17 +74,17 @@ fn killed_subscribers_do_not_spin(place: &Place) {
 }
 
 /// A lock changes hands between clients whose subscriptions are cut repeatedly.
-fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
-    let clients = [place.client(), place.client()];
+fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(deployment: &Deployment) {
+    let clients = [deployment.client(), deployment.client()];
     let name = unique("hands");
-    let server = place.home(&name);
+    let server = deployment.server_of(&name);
     traffic::reset(server);
     let stop = AtomicBool::new(false);
     let busy = AtomicBool::new(false);
     let releases = AtomicU64::new(0);
     let start = Instant::now();
     let turns: Vec<u64> = thread::scope(|scope| {
-        let killer = scope.spawn(|| kill_subscribers(place, millis(20), &stop));
+        let killer = scope.spawn(|| kill_subscribers(deployment, millis(20), &stop));
         let workers: Vec<_> = (0..4)
             .map(|at| {
                 let lock = clients[at % 2].reentrant_lock(&name);
@@ -118,7 +118,7 @@ fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(place: &Place) {
     let cut: u64 = clients.iter().map(|c| c.stats().reconnects).sum();
     assert!(cut > 10, "{cut} subscriptions were cut");
     let releases = releases.load(Ordering::Relaxed);
-    let sent = commands_in(place, server, releases);
+    let sent = commands_in(deployment, server, releases);
     let ticks = u64::try_from(start.elapsed().as_millis() / 50).expect("small");
     // Two scripts and some failed tries for each hold, and the commands of each reconnect.
     let bound = releases * 8 + 2 * ticks * 5;

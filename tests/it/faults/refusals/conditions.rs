@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease};
 use redis::Connection;
 
-use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, stands};
+use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, check_all_calls};
 use crate::support::server::{Port, Server};
 use crate::support::timing::{SOON, eventually, millis};
 use crate::support::{builder, client};
@@ -33,7 +33,7 @@ fn url_of_worker(server: &Server) -> String {
 #[test]
 fn out_of_memory() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -59,7 +59,7 @@ fn out_of_memory() {
 fn a_server_that_became_a_replica() {
     let server = Server::start();
     let closed = Port::reserve();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -81,7 +81,7 @@ fn a_server_that_became_a_replica() {
 fn a_replica_that_does_not_serve_stale_data() {
     let server = Server::start();
     let closed = Port::reserve();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -108,7 +108,7 @@ fn a_server_that_loads_its_data() {
     }
     fill.exec(&mut server.connection())
         .expect("the server answers");
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -136,7 +136,7 @@ fn a_server_that_loads_its_data() {
 fn a_server_that_is_busy_with_a_script() {
     let server = Server::start();
     thread::scope(|scope| {
-        stands(
+        check_all_calls(
             &server,
             &mut Condition {
                 url: &server.url(),
@@ -166,7 +166,7 @@ fn a_server_that_is_busy_with_a_script() {
 #[ignore = "soak"]
 fn a_password_that_is_asked_for_from_now_on() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -186,7 +186,7 @@ fn a_password_that_is_asked_for_from_now_on() {
 #[test]
 fn a_password_that_is_not_valid_any_more() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &url_of_worker(&server),
@@ -228,7 +228,7 @@ fn connections_that_are_logged_in_outlast_a_new_password() {
 #[test]
 fn a_user_who_may_not_run_scripts() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &url_of_worker(&server),
@@ -245,7 +245,7 @@ fn a_user_who_may_not_run_scripts() {
 #[ignore = "soak"]
 fn a_user_who_may_not_tell_the_server_its_scripts() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &url_of_worker(&server),
@@ -265,7 +265,7 @@ fn a_user_who_may_not_tell_the_server_its_scripts() {
 #[ignore = "soak"]
 fn a_user_whose_scripts_may_not_write_a_hash() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &url_of_worker(&server),
@@ -286,7 +286,7 @@ fn a_user_whose_scripts_may_not_write_a_hash() {
 #[ignore = "soak"]
 fn a_user_whose_scripts_may_not_extend_a_lease() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &url_of_worker(&server),
@@ -306,7 +306,7 @@ fn a_user_whose_scripts_may_not_extend_a_lease() {
 #[ignore = "soak"]
 fn a_server_that_could_not_save() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -335,7 +335,7 @@ fn a_server_that_could_not_save() {
 #[ignore = "soak"]
 fn a_server_without_its_replicas() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),
@@ -353,7 +353,7 @@ fn a_server_without_its_replicas() {
 #[ignore = "soak"]
 fn a_server_that_takes_no_more_connections() {
     let server = Server::start();
-    stands(
+    check_all_calls(
         &server,
         &mut Condition {
             url: &server.url(),

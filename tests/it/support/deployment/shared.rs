@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::LazyLock;
 
-use super::{Fuse, Machine};
+use super::{Machine, TimeLimit};
 
 /// The use of a deployment that all tests of this process share, by one test. Such a test harms no
 /// server: it does not kill or pause one, and starts no failover.
@@ -12,7 +12,7 @@ pub struct Shared<D: 'static> {
     /// No test that measures times runs meanwhile.
     _machine: Machine,
     /// Ends this process if the test takes too long. The servers must not be killed for one test.
-    _fuse: Fuse,
+    _time_limit: TimeLimit,
 }
 
 impl<D> Shared<D> {
@@ -21,7 +21,7 @@ impl<D> Shared<D> {
         Self {
             deployment,
             _machine: machine,
-            _fuse: Fuse::of(None),
+            _time_limit: TimeLimit::of(None),
         }
     }
 }

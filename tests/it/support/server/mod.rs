@@ -23,9 +23,9 @@ use super::{process, timing};
 pub use machine::Machine;
 pub use options::Options;
 pub use port::Port;
-use server_process::{Birth, Life};
-pub use time_limit::Fuse;
-use tls_port::Secured;
+use server_process::{ServerProcess, StartOptions};
+pub use time_limit::TimeLimit;
+use tls_port::TlsPort;
 
 const HOST: &str = "127.0.0.1";
 
@@ -38,16 +38,16 @@ enum State {
 }
 
 pub struct Server {
-    life: Mutex<Life>,
+    process: Mutex<ServerProcess>,
     /// The logs of its earlier processes.
     logged: Mutex<String>,
-    birth: Birth,
+    options: StartOptions,
     port: Port,
-    secured: Option<Secured>,
+    tls_port: Option<TlsPort>,
     password: Option<String>,
     directory: TempDir,
     state: Mutex<State>,
-    fuse: Option<Fuse>,
+    time_limit: Option<TimeLimit>,
     _machine: Option<Arc<Machine>>,
 }
 
@@ -66,8 +66,8 @@ impl Server {
 
     /// Its TLS address, if it was [started with TLS](Options::tls).
     pub fn tls_address(&self) -> String {
-        let secured = self.secured.as_ref();
-        secured.expect("a server with TLS").address()
+        let tls_port = self.tls_port.as_ref();
+        tls_port.expect("a server with TLS").address()
     }
 
     /// Starts several servers concurrently.
@@ -128,13 +128,13 @@ impl Server {
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.
     pub fn pause(&self) {
         *self.state.lock() = State::Paused;
-        let pid = self.life.lock().pid();
+        let pid = self.process.lock().pid();
         process::signal(pid, "STOP");
         eventually("the server to stop", || process::is_stopped(pid));
     }
 
     pub fn resume(&self) {
-        process::signal(self.life.lock().pid(), "CONT");
+        process::signal(self.process.lock().pid(), "CONT");
         *self.state.lock() = State::Up;
     }
 
@@ -156,8 +156,8 @@ impl Server {
     /// Kills it, without a last write. All its connections are cut, and new ones refused.
     pub fn kill(&self) {
         *self.state.lock() = State::Killed;
-        self.fuse_guards(None);
-        self.life.lock().end();
+        self.set_limited_process(None);
+        self.process.lock().end();
     }
 
     /// Starts it again after a [`kill`](Self::kill), with the data on its disk: all of it if it
@@ -169,11 +169,11 @@ impl Server {
     /// Starts it [again](Self::start_again) with more arguments. It replies when this returns, but
     /// may still be loading.
     pub fn start_again_with(&self, more: &[&str]) {
-        let life = Life::start(&self.birth, more);
-        let life = life.unwrap_or_else(|| panic!("{} does not start again", self.address()));
-        self.fuse_guards(Some(life.pid()));
+        let process = ServerProcess::start(&self.options, more);
+        let process = process.unwrap_or_else(|| panic!("{} does not start again", self.address()));
+        self.set_limited_process(Some(process.pid()));
         *self.state.lock() = State::Up;
-        let earlier = std::mem::replace(&mut *self.life.lock(), life);
+        let earlier = std::mem::replace(&mut *self.process.lock(), process);
         self.logged.lock().push_str(&earlier.log());
     }
 
@@ -198,14 +198,14 @@ impl Server {
         self.start_again();
     }
 
-    fn fuse_guards(&self, pid: Option<u32>) {
-        if let Some(fuse) = &self.fuse {
-            fuse.guards(pid);
+    fn set_limited_process(&self, pid: Option<u32>) {
+        if let Some(time_limit) = &self.time_limit {
+            time_limit.set_process(pid);
         }
     }
 
     fn log(&self) -> String {
-        self.logged.lock().clone() + &self.life.lock().log()
+        self.logged.lock().clone() + &self.process.lock().log()
     }
 }
 
@@ -215,8 +215,8 @@ impl Drop for Server {
             eprintln!("log of {}:\n{}", self.address(), self.log());
         }
         // Killed here, before another test gets exclusive access to the machine.
-        self.fuse_guards(None);
-        self.life.get_mut().end();
+        self.set_limited_process(None);
+        self.process.get_mut().end();
     }
 }
 

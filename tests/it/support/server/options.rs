@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use super::machine::Machine;
 use super::port::Port;
-use super::server_process::{Birth, Environment, Life};
-use super::time_limit::Fuse;
-use super::tls_port::Secured;
+use super::server_process::{Environment, ServerProcess, StartOptions};
+use super::time_limit::TimeLimit;
+use super::tls_port::TlsPort;
 use super::{Identity, Server, State, url};
 
 /// The name of a sentinel's file, which the sentinel rewrites when its knowledge changes.
@@ -22,7 +22,7 @@ pub struct Options {
     everlasting: bool,
     keeps_data: bool,
     environment: Environment,
-    secured: Option<Secured>,
+    tls_port: Option<TlsPort>,
     arguments: Vec<OsString>,
     files: Vec<(&'static str, String)>,
     sentinel: bool,
@@ -55,14 +55,14 @@ impl Options {
 
     /// With an additional TLS port and this certificate.
     pub fn tls(mut self, identity: &Identity) -> Self {
-        self.secured = Some(Secured::new(identity, false));
+        self.tls_port = Some(TlsPort::new(identity, false));
         self
     }
 
     /// With an additional TLS port and this certificate. Clients must show a certificate of the
     /// trusted authority.
     pub fn tls_for_known_clients(mut self, identity: &Identity) -> Self {
-        self.secured = Some(Secured::new(identity, true));
+        self.tls_port = Some(TlsPort::new(identity, true));
         self
     }
 
@@ -124,8 +124,8 @@ impl Options {
             let written = ["--appendonly", "yes", "--appendfsync", "always"];
             arguments.extend(written.map(OsString::from));
         }
-        if let Some(secured) = &self.secured {
-            arguments.extend(secured.arguments());
+        if let Some(tls_port) = &self.tls_port {
+            arguments.extend(tls_port.arguments());
         }
         for (name, text) in self.files {
             std::fs::write(directory.path().join(name), text).expect("our own directory");
@@ -137,8 +137,8 @@ impl Options {
         }
         let known = self.port.is_some();
         let mut port = self.port.unwrap_or_else(Port::reserve);
-        let (birth, life) = loop {
-            let birth = Birth {
+        let (options, process) = loop {
+            let options = StartOptions {
                 port: port.number(),
                 url: url(self.password.as_deref(), &port),
                 configuration: configuration.clone(),
@@ -146,20 +146,20 @@ impl Options {
                 environment: self.environment.clone(),
                 directory: directory.path().to_owned(),
             };
-            if let Some(life) = Life::start(&birth, &[]) {
-                break (birth, life);
+            if let Some(process) = ServerProcess::start(&options, &[]) {
+                break (options, process);
             }
-            assert!(!known, "another process is at {}", birth.port);
+            assert!(!known, "another process is at {}", options.port);
             port = Port::reserve();
         };
         Server {
-            fuse: (!self.everlasting).then(|| Fuse::of(Some(life.pid()))),
-            birth,
+            time_limit: (!self.everlasting).then(|| TimeLimit::of(Some(process.pid()))),
+            options,
             state: Mutex::new(State::Up),
-            life: Mutex::new(life),
+            process: Mutex::new(process),
             logged: Mutex::default(),
             port,
-            secured: self.secured,
+            tls_port: self.tls_port,
             password: self.password,
             directory,
             _machine: machine,

@@ -13,7 +13,7 @@ use super::{HOST, SOON, connect, millis, reaper};
 pub type Environment = Vec<(&'static str, String)>;
 
 /// What all processes of a server have in common.
-pub struct Birth {
+pub struct StartOptions {
     pub port: u16,
     pub url: String,
     pub configuration: Option<PathBuf>,
@@ -22,44 +22,44 @@ pub struct Birth {
     pub directory: PathBuf,
 }
 
-pub struct Life {
+pub struct ServerProcess {
     redis: RedisServer,
     ended: bool,
 }
 
-impl Life {
+impl ServerProcess {
     /// Starts a server, which replies when this returns. `None` if another process took the port.
-    pub fn start(birth: &Birth, more: &[&str]) -> Option<Self> {
+    pub fn start(options: &StartOptions, more: &[&str]) -> Option<Self> {
         let redis = RedisServer::new_with_addr_tls_modules_and_spawner(
-            ConnectionAddr::Tcp(HOST.into(), birth.port),
-            birth.configuration.as_deref(),
+            ConnectionAddr::Tcp(HOST.into(), options.port),
+            options.configuration.as_deref(),
             None,
             false,
             None,
             &[],
             |command| {
-                let environment = birth.environment.iter();
+                let environment = options.environment.iter();
                 let environment = environment.map(|(name, value)| (name, value));
-                let command = command.args(&birth.arguments).args(more);
+                let command = command.args(&options.arguments).args(more);
                 let spawned = command.envs(environment).spawn();
                 spawned.expect("redis-server is installed")
             },
         );
-        let directories = [redis.tempdir.path(), &birth.directory];
+        let directories = [redis.tempdir.path(), &options.directory];
         reaper::runs(redis.process.id(), &directories);
-        let mut life = Self {
+        let mut process = Self {
             redis,
             ended: false,
         };
         let start = Instant::now();
         loop {
-            if let Some(pid) = connect(&birth.url).and_then(|mut redis| process_id(&mut redis)) {
-                return (pid == life.pid()).then_some(life);
+            if let Some(pid) = connect(&options.url).and_then(|mut redis| process_id(&mut redis)) {
+                return (pid == process.pid()).then_some(process);
             }
-            if let Ok(Some(_)) = life.redis.process.try_wait() {
+            if let Ok(Some(_)) = process.redis.process.try_wait() {
                 return None;
             }
-            assert!(start.elapsed() < SOON.get(), "{}", life.log());
+            assert!(start.elapsed() < SOON.get(), "{}", process.log());
             std::thread::sleep(millis(2));
         }
     }
@@ -82,7 +82,7 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.end();
     }

@@ -10,13 +10,13 @@ use super::timing::LONGEST_TEST;
 
 /// Kills the server of a test that takes too long. Then every call fails in time, and the test
 /// ends.
-pub struct Fuse {
+pub struct TimeLimit {
     /// The process of the server. Locked while a signal is sent, so that no other process gets it.
     pid: Arc<Mutex<Option<u32>>>,
     _alive: Sender<()>,
 }
 
-impl Fuse {
+impl TimeLimit {
     /// Without a server, only the second stage is left, which ends this process.
     pub fn of(pid: Option<u32>) -> Self {
         let (alive, ended) = bounded(0);
@@ -37,7 +37,7 @@ impl Fuse {
     }
 
     /// The server now has another process, or none.
-    pub fn guards(&self, pid: Option<u32>) {
+    pub fn set_process(&self, pid: Option<u32>) {
         *self.pid.lock() = pid;
     }
 }

@@ -7,14 +7,14 @@ use tempfile::TempDir;
 use super::port::Port;
 use super::{HOST, Identity, TRUSTED};
 
-pub struct Secured {
+pub struct TlsPort {
     port: Port,
     /// The server's certificate, its key, and the authority that it trusts.
     files: TempDir,
     asks: bool,
 }
 
-impl Secured {
+impl TlsPort {
     pub fn new(identity: &Identity, asks: bool) -> Self {
         let files = tempfile::tempdir().expect("a directory");
         for (name, pem) in [

@@ -6,7 +6,7 @@ use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{ACL, refused, uses_everything, with_user};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::elsewhere;
+use crate::support::on_another_thread;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis, within};
 
@@ -185,6 +185,6 @@ fn the_word_for_replicas_is_enough() {
     let url = with_user(deployment.master(), &["-wait"]);
     let lock = crate::support::builder(&url).min_replicas(1, SOON.get());
     let lock = lock.build().unwrap().reentrant_lock("lock");
-    let result = elsewhere(|| lock.try_lock(Duration::ZERO, Lease::RENEWED));
+    let result = on_another_thread(|| lock.try_lock(Duration::ZERO, Lease::RENEWED));
     assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
 }

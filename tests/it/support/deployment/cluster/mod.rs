@@ -88,7 +88,7 @@ impl ClusterDeployment {
         // keys.
         let mut newest = 0;
         for node in &nodes {
-            eventually("a node to hear of the epoch before", || {
+            eventually("a node to know the epoch before", || {
                 epoch(node, "cluster_current_epoch") >= newest
             });
             node.ask::<()>(&cluster(&["FAILOVER", "TAKEOVER"]));
