@@ -57,12 +57,12 @@ fn assert_found(log: &str, kinds: &[&str]) {
 }
 
 #[test]
-fn holders_in_turn_are_fine() {
+fn holders_one_after_the_other_are_no_violation() {
     assert_found(TWO_IN_TURN, &[]);
 }
 
 #[test]
-fn two_who_were_told_at_once_that_they_hold_the_lock_are_found() {
+fn two_holders_at_the_same_time_are_found() {
     let log = format!("{TWO_IN_TURN}\n 23 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
     let violations = checker::check(&records(&log), &BOUNDS);
@@ -73,7 +73,7 @@ fn two_who_were_told_at_once_that_they_hold_the_lock_are_found() {
 }
 
 #[test]
-fn one_point_of_time_in_common_is_too_much() {
+fn holds_that_overlap_for_an_instant_are_found() {
     assert_found(
         &format!("{TWO_IN_TURN}\n 22 1 1 vouches 1"),
         &["two holders"],
@@ -93,7 +93,7 @@ fn a_short_hold_within_a_long_one_does_not_hide_the_next() {
 }
 
 #[test]
-fn another_lock_is_no_conflict() {
+fn holds_of_different_locks_do_not_conflict() {
     let log = "
         10 1 1 asks 1 0 0 lock
         12 1 1 has 1 5
@@ -105,14 +105,14 @@ fn another_lock_is_no_conflict() {
 }
 
 #[test]
-fn a_holder_who_only_believes_is_not_blamed() {
+fn an_expired_hold_without_a_check_is_no_violation() {
     // The first holder was paused: its hold lasts, but it has not checked the hold since.
     let log = format!("{TWO_IN_TURN}\n 40 1 1 answered 2 lost");
     assert_found(&log, &[]);
 }
 
 #[test]
-fn a_deleted_key_excuses_its_holder_for_a_lease() {
+fn a_deleted_key_excuses_a_second_holder_for_a_lease() {
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
     assert_found(&log, &[]);
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 321 1 1 vouches 1");
@@ -120,13 +120,13 @@ fn a_deleted_key_excuses_its_holder_for_a_lease() {
 }
 
 #[test]
-fn a_deleted_key_does_not_excuse_what_was_before_it() {
+fn a_deletion_does_not_excuse_an_earlier_overlap() {
     let log = format!("{TWO_IN_TURN}\n 25 0 0 deleted 0 25 0\n 28 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
 }
 
 #[test]
-fn a_deletion_excuses_no_hold_that_was_granted_after_it() {
+fn a_deletion_does_not_excuse_a_hold_that_was_granted_after_it() {
     // It waited since before the deletion, but its token is newer.
     let log = format!(
         "{TWO_IN_TURN}
@@ -140,7 +140,7 @@ fn a_deletion_excuses_no_hold_that_was_granted_after_it() {
 }
 
 #[test]
-fn a_holder_who_is_not_told_of_the_deletion_within_a_lease_is_found() {
+fn a_holder_that_is_not_notified_within_a_lease_is_found() {
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 322 1 1 vouches 1");
     assert_found(&log, &["holder untold"]);
 }
@@ -154,7 +154,7 @@ fn a_token_that_is_not_greater_is_found() {
 }
 
 #[test]
-fn a_token_of_a_hold_that_nobody_vouched_for_must_rise_too() {
+fn a_token_of_an_unchecked_hold_must_rise_too() {
     let log = "
         10 1 1 asks 1 0 0 lock
         12 1 1 has 1 7
@@ -176,21 +176,21 @@ fn a_nested_acquire_with_a_token_of_its_own_is_found() {
     assert_found(&log.replace("2 1 7", "2 1 8"), &["token changed"]);
 }
 
-const WAITS_IN_A_CALM: &str = "
+const WAITS_WITHOUT_FAULTS: &str = "
     50 0 0 calm
     10 1 1 asks 1 0 0 lock
     1100 1 1 has 1 0
     1200 0 0 storm";
 
 #[test]
-fn a_lock_that_nobody_has_though_somebody_waits_for_it_is_found() {
-    assert_found(WAITS_IN_A_CALM, &["lock stuck"]);
+fn a_free_lock_with_a_waiter_is_found() {
+    assert_found(WAITS_WITHOUT_FAULTS, &["lock stuck"]);
 }
 
 #[test]
-fn a_lock_that_somebody_has_meanwhile_is_not_stuck() {
+fn a_lock_that_is_held_meanwhile_is_not_stuck() {
     let log = format!(
-        "{WAITS_IN_A_CALM}
+        "{WAITS_WITHOUT_FAULTS}
         300 2 1 asks 1 0 0 lock
         400 2 1 has 1 0
         500 2 1 vouches 1"
@@ -199,8 +199,8 @@ fn a_lock_that_somebody_has_meanwhile_is_not_stuck() {
 }
 
 #[test]
-fn a_wait_in_a_storm_is_no_stuck_lock() {
-    assert_found(&WAITS_IN_A_CALM.replace("50 0 0", "150 0 0"), &[]);
+fn a_wait_during_faults_is_no_stuck_lock() {
+    assert_found(&WAITS_WITHOUT_FAULTS.replace("50 0 0", "150 0 0"), &[]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_call_that_takes_longer_than_its_budget_is_found() {
 }
 
 #[test]
-fn the_time_that_a_process_is_stopped_is_not_the_calls() {
+fn the_time_of_a_stopped_process_does_not_count() {
     let log = "
         10 1 1 asks 1 0 200 try_lock
         20 0 0 pauses 1
@@ -224,7 +224,7 @@ fn the_time_that_a_process_is_stopped_is_not_the_calls() {
 }
 
 #[test]
-fn a_busy_machine_is_not_the_calls_fault() {
+fn the_delay_of_a_busy_machine_does_not_count() {
     let log = "
         10 1 1 asks 1 0 200 try_lock
         311 1 1 answered 1 held";
@@ -248,7 +248,7 @@ fn a_busy_machine_is_not_the_calls_fault() {
 }
 
 #[test]
-fn a_thread_that_the_machine_does_not_run_is_not_the_calls_fault() {
+fn the_time_of_an_unscheduled_thread_does_not_count() {
     let log = "
         10 1 1 asks 1 0 200 try_lock
         811 1 1 answered 1 held
@@ -277,6 +277,6 @@ fn a_wrong_answer_and_an_early_end_are_found() {
 }
 
 #[test]
-fn what_is_left_in_redis_is_found() {
+fn a_key_that_is_left_in_redis_is_found() {
     assert_found("10 0 0 left 2 for -1 ms: someone 1", &["left over"]);
 }

@@ -54,7 +54,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn the_facade_is_told_what_stats_show() {
+fn the_recorder_gets_what_stats_show() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     recorder.install().unwrap();

@@ -82,7 +82,7 @@ fn add(counters: &mut BTreeMap<String, u64>, snapshotter: &Snapshotter) {
 }
 
 #[test]
-fn a_recorder_that_blocks_costs_no_lock_no_wake_up_and_no_count() {
+fn a_recorder_that_blocks_loses_no_lock_no_wake_up_and_no_count() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::set_global_recorder(Blocking(recorder))

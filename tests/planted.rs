@@ -38,7 +38,7 @@ struct Edit {
 
 #[test]
 #[ignore = "soak"]
-fn nothing_is_found_in_the_source_as_it_is() {
+fn nothing_is_found_in_the_unchanged_source() {
     let root = repository();
     let _alone = MACHINE.lock();
     let run = torture(&build(root, "torture"), &target().join("planted/nothing"));
@@ -49,7 +49,7 @@ fn nothing_is_found_in_the_source_as_it_is() {
 
 #[test]
 #[ignore = "soak"]
-fn a_release_by_whoever_asks_is_found_as_two_holders() {
+fn a_release_without_an_owner_check_is_found_as_two_holders() {
     let bug = edit(
         "lua/release.lua",
         "redis.call('hexists', KEYS[1], name) == 1",
@@ -72,7 +72,7 @@ fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
 
 #[test]
 #[ignore = "soak"]
-fn a_turn_that_is_passed_on_without_a_word_is_found_as_a_stuck_thread() {
+fn a_turn_that_is_passed_on_without_a_wake_up_is_found_as_a_stuck_thread() {
     let bug = edit(
         "src/local/queue.rs",
         "        waker.wake();\n",

@@ -54,7 +54,7 @@ const ADMIN: &[&str] = &[
 ];
 
 #[test]
-fn the_public_names_are_these() {
+fn the_public_names_are_as_listed() {
     let root = repository();
     let lib = std::fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let mut public = Vec::new();
@@ -94,7 +94,7 @@ fn the_public_names_are_these() {
 }
 
 #[test]
-fn what_is_shared_can_be_shared() {
+fn public_types_are_send_and_sync() {
     fn shared<T: Send + Sync + 'static>() {}
     fn cloned<T: Clone + std::fmt::Debug>() {}
     shared::<LockClient>();
@@ -136,7 +136,7 @@ impl<T: Send> Sent<T> {
 
 /// Not `Send`, but `Sync`.
 #[test]
-fn a_guard_can_be_looked_at_but_not_moved() {
+fn a_guard_is_sync_but_not_send() {
     fn shared<T: Sync>() {}
     shared::<LockGuard>();
     shared::<FencedGuard>();

@@ -57,7 +57,7 @@ fn a_bad_name_is_refused_by_every_call() {
 }
 
 #[test]
-fn a_name_at_its_bounds_is_taken() {
+fn a_name_at_its_bounds_is_accepted() {
     let server = Server::start();
     let client = client(&server.url());
     for name in ["x".to_owned(), "x".repeat(512), "ß".repeat(256)] {
@@ -111,7 +111,7 @@ fn a_setting_out_of_bounds_is_refused() {
 }
 
 #[test]
-fn a_setting_at_its_bounds_is_taken() {
+fn a_setting_at_its_bounds_is_accepted() {
     let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
     for bound in [millisecond, hour] {
         LockClient::builder("redis://127.0.0.1:1")
@@ -205,7 +205,7 @@ fn debug_shows_no_password() {
 }
 
 #[test]
-fn a_wrong_password_is_told_at_once_and_without_it() {
+fn a_wrong_password_is_reported_at_once_and_not_shown() {
     let server = Server::options().password("right").start();
     for login in [
         format!(":{SECRET}@"),
@@ -244,7 +244,7 @@ fn a_server_without_auth_repeats_no_password() {
 
 #[test]
 #[ignore = "soak"]
-fn an_unreachable_host_is_told_in_time() {
+fn an_unreachable_host_is_reported_in_time() {
     let closed = Port::reserve();
     let refused = format!("redis://:{SECRET}@127.0.0.1:{}", closed.number());
     let no_socket = "redis+unix:///nonexistent/hunter".to_owned();

@@ -52,7 +52,7 @@ pub fn take_tokens(arguments: &[&str]) {
 }
 
 #[test]
-fn tokens_rise_from_hold_to_hold_whoever_holds() {
+fn tokens_rise_from_hold_to_hold() {
     let server = Server::start();
     let name = unique("rising");
     let clients = [client(&server.url()), client(&server.url())];
@@ -93,7 +93,7 @@ fn every_level_of_a_hold_has_its_token() {
 }
 
 #[test]
-fn a_guard_can_do_what_every_guard_can() {
+fn a_fenced_guard_has_the_methods_of_every_guard() {
     let server = Server::start();
     let client = client(&server.url());
     let guard = client.fenced_lock(&unique("guard")).acquire().unwrap();
@@ -175,7 +175,7 @@ fn the_last_token_is_kept_for_a_week_after_the_last_hold() {
 }
 
 #[test]
-fn breaking_a_lock_keeps_its_tokens_rising() {
+fn tokens_rise_after_a_force_unlock() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.fenced_lock(&unique("broken"));
@@ -210,7 +210,7 @@ fn a_hold_without_a_token_is_not_given_one() {
 
 /// Every value but a whole number from 0 on.
 #[test]
-fn where_no_token_can_be_made_no_lock_is_taken() {
+fn without_a_token_no_lock_is_acquired() {
     let server = Server::start();
     let name = unique("no token");
     let lock = client(&server.url()).fenced_lock(&name);
@@ -234,7 +234,7 @@ fn where_no_token_can_be_made_no_lock_is_taken() {
 }
 
 #[test]
-fn a_token_key_of_another_type_is_named() {
+fn a_token_key_of_another_type_is_reported() {
     let server = Server::start();
     let name = unique("no token");
     let lock = client(&server.url()).fenced_lock(&name);
@@ -250,7 +250,7 @@ fn a_token_key_of_another_type_is_named() {
 
 /// Lua counts in floating point: beyond this number, the next one would be equal.
 #[test]
-fn a_counter_beyond_what_can_be_counted_is_refused_and_left_alone() {
+fn a_counter_beyond_exact_numbers_is_refused_and_not_changed() {
     const END: u64 = 1 << 53;
     let server = Server::start();
     let name = unique("end");

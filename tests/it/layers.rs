@@ -182,7 +182,7 @@ fn no_file_is_too_long() {
 
 /// Every script is used, and its header states its purpose, arguments and reply.
 #[test]
-fn every_script_is_used_and_says_what_it_does() {
+fn every_script_is_used_and_documented() {
     let used = read("src/script.rs");
     for file in files("lua", "lua") {
         let name = file.file_name().unwrap().to_str().unwrap();

@@ -39,7 +39,7 @@ fn leases(server: &Server, keys: &[&str]) -> Vec<Duration> {
 }
 
 #[test]
-fn it_is_had_when_all_of_it_is() {
+fn it_is_held_only_if_all_parts_are_held() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let lock = ours.multi_lock(["c", "a", "b"]);
@@ -65,7 +65,7 @@ fn it_is_had_when_all_of_it_is() {
 
 /// The time that the first lock takes reduces the wait for the second.
 #[test]
-fn there_is_one_deadline_for_all() {
+fn all_parts_share_one_deadline() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let (first, second) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
@@ -81,7 +81,7 @@ fn there_is_one_deadline_for_all() {
 }
 
 #[test]
-fn the_loss_of_any_part_is_told() {
+fn the_loss_of_any_part_is_reported() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.multi_lock(["a", "b", "c"]);
@@ -106,7 +106,7 @@ fn the_loss_of_any_part_is_told() {
 /// A client that waits for the last lock can lose the first one meanwhile.
 #[test]
 #[ignore = "soak"]
-fn a_part_that_is_taken_by_somebody_else_meanwhile_is_taken_anew() {
+fn a_part_that_was_lost_during_the_wait_is_acquired_again() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let (first, last) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
@@ -134,7 +134,7 @@ fn a_part_that_is_taken_by_somebody_else_meanwhile_is_taken_anew() {
 
 #[test]
 #[ignore = "soak"]
-fn a_fixed_lease_is_whole_for_every_part() {
+fn a_fixed_lease_has_its_full_length_for_every_part() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let lease = LEASE.get() * 4;
@@ -180,7 +180,7 @@ fn levels_are_those_of_the_parts() {
 }
 
 #[test]
-fn names_that_make_no_lock_are_refused_by_the_first_call() {
+fn invalid_names_are_refused_by_the_first_call() {
     let server = Server::start();
     let client = client(&server.url());
     let none: [&str; 0] = [];
@@ -219,7 +219,7 @@ fn names_that_make_no_lock_are_refused_by_the_first_call() {
 
 /// The result is the time until the last of the locks is free.
 #[test]
-fn what_is_left_of_the_longest_lease_is_told() {
+fn the_longest_remaining_lease_is_reported() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.multi_lock(["a", "b"]);
@@ -236,7 +236,7 @@ fn what_is_left_of_the_longest_lease_is_told() {
 
 /// Nothing is unlocked if a part has no level without a guard.
 #[test]
-fn an_unlock_gives_nothing_back_while_a_part_is_held_by_a_guard_only() {
+fn an_unlock_releases_nothing_if_a_part_is_held_only_by_a_guard() {
     let server = Server::start();
     let client = client(&server.url());
     let (both, first) = (client.multi_lock(["a", "b"]), client.reentrant_lock("a"));

@@ -110,7 +110,7 @@ fn scripts(server: &Server) -> u64 {
 }
 
 #[test]
-fn a_majority_is_enough_and_less_is_nothing() {
+fn a_majority_is_required_and_sufficient() {
     for count in [3, 5] {
         let servers = Servers::start(count);
         let lock = servers.lock();
@@ -139,7 +139,7 @@ fn a_majority_is_enough_and_less_is_nothing() {
 }
 
 #[test]
-fn servers_that_make_no_majority_are_refused_by_the_first_call() {
+fn invalid_lists_of_servers_are_refused_by_the_first_call() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let twin = client(&servers.0[0].url());
@@ -205,7 +205,7 @@ fn a_key_of_another_type_counts_as_a_refusal() {
 
 /// A server that never replied only lacks its vote.
 #[test]
-fn a_server_that_never_was_is_none_of_the_majority() {
+fn an_unreachable_server_only_lacks_its_vote() {
     let servers = Servers::start(2);
     let closed = Port::reserve();
     let mut clients = servers.clients();

@@ -87,13 +87,13 @@ fn a_pair_is_three_commands_and_a_nested_one_is_two() {
 
 #[test]
 #[ignore = "soak"]
-fn without_replicas_every_call_says_so_in_its_time() {
+fn without_replicas_every_call_fails_in_time() {
     let server = Server::start();
     too_few(&server);
 }
 
 #[test]
-fn with_a_replica_that_hangs_every_call_says_so_in_its_time() {
+fn with_a_replica_that_hangs_every_call_fails_in_time() {
     let deployment = Replicated::start(1);
     deployment.pause_replica(0);
     too_few(deployment.master());
@@ -137,7 +137,7 @@ fn too_few(master: &Server) {
 /// All threads wait for the same missing reply, and none waits longer.
 #[test]
 #[ignore = "soak"]
-fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
+fn threads_behind_an_unconfirmed_request_get_the_same_error_in_time() {
     let server = Server::start();
     let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
@@ -155,7 +155,7 @@ fn threads_that_wait_for_one_that_asks_are_told_the_same_in_their_time() {
 
 /// However short the timeout for the replicas is, each attempt is followed by a pause.
 #[test]
-fn a_short_time_for_replicas_is_no_storm_of_commands() {
+fn a_short_timeout_for_replicas_does_not_flood_the_server() {
     let server = Server::start();
     let client = requiring(1, &server.url()).min_replicas(1, millis(1));
     let client = client.build().unwrap();
@@ -166,7 +166,7 @@ fn a_short_time_for_replicas_is_no_storm_of_commands() {
 }
 
 #[test]
-fn a_replica_that_goes_on_in_time_is_enough() {
+fn a_replica_that_resumes_in_time_is_enough() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
@@ -199,7 +199,7 @@ fn a_replica_that_goes_on_in_time_is_enough() {
 }
 
 #[test]
-fn of_two_replicas_one_may_hang_if_one_will_do() {
+fn of_two_replicas_one_may_hang_if_one_is_required() {
     let deployment = Replicated::start(2);
     deployment.pause_replica(1);
     let one = requiring(1, &deployment.url()).command_timeout(SOON.get());
@@ -219,7 +219,7 @@ fn of_two_replicas_one_may_hang_if_one_will_do() {
 
 /// Waiters of this client and of another, which an unconfirmed lock must not block.
 #[test]
-fn all_who_wait_get_it_once_the_replica_goes_on() {
+fn all_waiters_get_the_lock_once_the_replica_resumes() {
     let deployment = Replicated::start(1);
     let holder = client(&deployment.url()).reentrant_lock("lock");
     let [ours, theirs] = [(); 2].map(|()| {
@@ -266,7 +266,7 @@ fn an_interrupt_ends_the_wait_for_replicas() {
 }
 
 #[test]
-fn tokens_rise_past_those_that_were_given_back() {
+fn tokens_rise_after_unconfirmed_grants() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
@@ -286,7 +286,7 @@ fn tokens_rise_past_those_that_were_given_back() {
 }
 
 #[test]
-fn of_several_names_none_is_kept() {
+fn of_several_unconfirmed_names_none_is_kept() {
     let server = Server::start();
     let client = requiring(1, &server.url()).build().unwrap();
     let both = client.multi_lock(["lock", "other"]);
@@ -358,7 +358,7 @@ fn the_bounds_of_the_setting_are_checked() {
 
 /// Replicas confirm only granted locks: a lock that another client holds is waited for as usual.
 #[test]
-fn a_lock_that_is_held_is_not_asked_of_replicas() {
+fn a_held_lock_needs_no_confirmation_of_replicas() {
     let server = Server::start();
     let guard = client(&server.url())
         .reentrant_lock("lock")

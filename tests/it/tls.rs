@@ -132,7 +132,7 @@ fn an_expired_certificate_is_refused() {
 }
 
 #[test]
-fn a_server_that_asks_for_a_certificate_gets_it() {
+fn a_server_that_requires_a_certificate_gets_it() {
     let server = Server::options()
         .tls_for_known_clients(&TRUSTED.issue("127.0.0.1"))
         .start();
@@ -147,7 +147,7 @@ fn a_server_that_asks_for_a_certificate_gets_it() {
 }
 
 #[test]
-fn a_plain_port_is_told_from_one_with_tls() {
+fn a_plain_port_and_a_tls_port_are_distinguished() {
     let server = server();
     let text = connection_error(trusting(&server.address()));
     assert!(text.contains("is this the TLS port?"), "{text}");
@@ -171,7 +171,7 @@ fn fake_server(greet: fn(TcpStream)) -> String {
 }
 
 #[test]
-fn a_handshake_that_is_not_answered_ends_in_its_time() {
+fn a_handshake_without_a_reply_ends_in_time() {
     let silent = fake_server(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -180,7 +180,7 @@ fn a_handshake_that_is_not_answered_ends_in_its_time() {
 }
 
 #[test]
-fn a_handshake_that_drips_ends_in_its_time() {
+fn a_slow_handshake_ends_in_time() {
     let dripping = fake_server(|mut stream| {
         // The header of a record of 16,384 bytes, whose bytes come slowly.
         let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
@@ -194,13 +194,13 @@ fn a_handshake_that_drips_ends_in_its_time() {
 }
 
 #[test]
-fn a_server_that_hangs_up_in_the_handshake_is_told() {
+fn a_connection_that_closes_during_the_handshake_is_reported() {
     let text = connection_error(trusting(&fake_server(drop)));
     assert!(text.contains("TLS handshake"), "{text}");
 }
 
 #[test]
-fn a_server_that_hangs_costs_a_call_its_time_and_no_more() {
+fn a_call_to_a_server_that_hangs_ends_in_time() {
     let server = server();
     let client = trusting(&server.tls_address()).build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
@@ -223,7 +223,7 @@ fn a_server_that_hangs_costs_a_call_its_time_and_no_more() {
 
 /// A restarted server does not know the sessions of the old process.
 #[test]
-fn a_restart_is_survived() {
+fn a_restart_affects_no_call() {
     let server = server();
     let client = trusting(&server.tls_address()).build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
@@ -267,7 +267,7 @@ fn refused(builder: LockClientBuilder) -> (&'static str, String) {
 }
 
 #[test]
-fn bad_certificates_and_keys_are_told_by_build() {
+fn invalid_certificates_and_keys_are_rejected_by_build() {
     let Identity { chain, key } = TRUSTED.issue("client");
     let (start, end) = chain.split_at(chain.len() / 2);
     let cut = format!("{start}!!{end}");
@@ -305,7 +305,7 @@ fn bad_certificates_and_keys_are_told_by_build() {
 }
 
 #[test]
-fn settings_of_tls_without_it_are_refused() {
+fn tls_settings_without_tls_are_refused() {
     let Identity { chain, key } = TRUSTED.issue("client");
     for url in ["redis://127.0.0.1:1", "redis+unix:///tmp/none"] {
         let plain = || LockClient::builder(url);
@@ -318,7 +318,7 @@ fn settings_of_tls_without_it_are_refused() {
 }
 
 #[test]
-fn nothing_shows_the_key() {
+fn no_output_shows_the_key() {
     let server = server();
     let Identity { chain, key } = TRUSTED.issue("client");
     let secret = key.lines().nth(1).unwrap();
@@ -389,7 +389,7 @@ fn the_authorities_of_the_system_are_trusted() {
 }
 
 #[test]
-fn a_system_without_authorities_is_told_by_build() {
+fn a_system_without_authorities_is_rejected_by_build() {
     let server = server();
     let file = tempfile::NamedTempFile::new().unwrap();
     for text in ["", "rubbish"] {
@@ -403,7 +403,7 @@ fn a_system_without_authorities_is_told_by_build() {
 }
 
 #[test]
-fn a_provider_of_no_use_is_told_by_build() {
+fn a_useless_provider_is_rejected_by_build() {
     let server = server();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, &TRUSTED.pem).unwrap();

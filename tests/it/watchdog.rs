@@ -14,7 +14,7 @@ use crate::support::{builder, client, unique};
 /// The same number of leases as in the larger test, each 0.6 s long.
 #[test]
 #[ignore = "soak"]
-fn a_thousand_held_locks_are_kept() {
+fn a_thousand_held_locks_are_renewed() {
     let server = Server::start();
     let lease = LEASE.get() * 2;
     let arguments = [
@@ -29,7 +29,7 @@ fn a_thousand_held_locks_are_kept() {
 /// The numbers of the project's goals. Takes half a minute.
 #[test]
 #[ignore = "soak"]
-fn ten_thousand_held_locks_are_kept_for_half_a_minute() {
+fn ten_thousand_held_locks_are_renewed_for_half_a_minute() {
     let server = Server::options().alone().start();
     let arguments = ["10000", "6000", "5", "1000"].map(str::to_owned);
     run_many_locks(&server, &arguments);
@@ -117,7 +117,7 @@ fn hold(client: &LockClient, names: &[String]) -> Vec<LockGuard> {
 }
 
 #[test]
-fn a_lock_in_trouble_does_not_hurt_the_others() {
+fn a_lock_with_a_problem_does_not_affect_the_others() {
     let server = Server::start();
     let client = client(&server.url());
     let names: Vec<String> = (0..300).map(|_| unique("many")).collect();
@@ -175,7 +175,7 @@ fn a_release_during_a_renewal_is_no_loss() {
 /// A missing reply is no loss: the renewal is retried while the lease lasts.
 #[test]
 #[ignore = "soak"]
-fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
+fn a_server_that_hangs_for_half_a_lease_loses_no_lock() {
     let server = Server::start();
     let lease = LEASE.get() * 4;
     let client = builder(&server.url())
@@ -218,7 +218,7 @@ fn a_server_that_hangs_for_half_a_lease_costs_no_lock() {
 /// Only the local clock can tell the holder.
 #[test]
 #[ignore = "soak"]
-fn a_server_that_hangs_for_long_is_told_by_the_clock() {
+fn a_server_that_hangs_for_long_is_detected_by_the_clock() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock("lock");
@@ -262,7 +262,7 @@ fn a_server_that_hangs_for_long_is_told_by_the_clock() {
 /// Its connections are cut, and it reconnects within the lease.
 #[test]
 #[ignore = "soak"]
-fn cut_connections_cost_no_lock() {
+fn cut_connections_lose_no_lock() {
     let server = Server::start();
     // Long enough to reconnect in the last third of the lease on a busy machine.
     let lease = LEASE.get() * 3;
@@ -290,7 +290,7 @@ fn cut_connections_cost_no_lock() {
 
 /// A waiter whose subscription is cut is woken nevertheless, and does not spin meanwhile.
 #[test]
-fn a_cut_subscription_costs_no_wake_up() {
+fn a_cut_subscription_loses_no_wake_up() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let held = ours.reentrant_lock("lock");

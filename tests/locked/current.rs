@@ -36,7 +36,7 @@ fn inner(locks: &LockClient) -> leasehold::Result<CurrentLock> {
 }
 
 #[test]
-fn it_is_that_of_the_innermost_function() {
+fn the_current_lock_is_that_of_the_innermost_function() {
     let shop = Shop::open();
     outer(&shop.locks).unwrap();
 }
@@ -62,7 +62,7 @@ fn catching(locks: &LockClient) -> leasehold::Result<()> {
 }
 
 #[test]
-fn a_function_that_panicked_is_no_longer_the_innermost() {
+fn a_function_that_panicked_has_no_current_lock() {
     catching(&Shop::open().locks).unwrap();
 }
 
@@ -77,7 +77,7 @@ fn nested(locks: &LockClient, depth: u32) -> leasehold::Result<Receiver<LostReas
 }
 
 #[test]
-fn the_news_of_a_loss_may_come_until_the_outermost_function_returns() {
+fn a_loss_is_reported_until_the_outermost_function_returns() {
     let news = nested(&Shop::open().locks, 2).unwrap();
     let end = news.recv_timeout(SOON.get());
     assert_eq!(end, Err(RecvTimeoutError::Disconnected));
@@ -94,7 +94,7 @@ fn assert_not_current(lock: &CurrentLock) {
 }
 
 #[test]
-fn to_keep_it_keeps_nothing_locked() {
+fn a_kept_current_lock_does_not_keep_the_lock_held() {
     let shop = Shop::open();
     let (_, kept) = outer(&shop.locks).unwrap();
     assert!(!shop.has("shop:outer"));
@@ -103,7 +103,7 @@ fn to_keep_it_keeps_nothing_locked() {
 }
 
 #[test]
-fn outside_of_any_function_there_is_none() {
+fn outside_of_locked_functions_there_is_no_current_lock() {
     assert_not_current(&current_lock());
     assert_eq!(current_lock().name(), "");
 }
@@ -117,7 +117,7 @@ fn asked_elsewhere(locks: &LockClient) -> leasehold::Result<()> {
 }
 
 #[test]
-fn another_thread_has_its_own() {
+fn each_thread_has_its_own_current_lock() {
     asked_elsewhere(&Shop::open().locks).unwrap();
 }
 
@@ -172,7 +172,7 @@ fn showing(locks: &LockClient) -> leasehold::Result<CurrentLock> {
 }
 
 #[test]
-fn it_shows_its_name_and_whether_it_is_held() {
+fn debug_shows_the_name_and_whether_it_is_held() {
     let kept = showing(&Shop::open().locks).unwrap();
     let line = format!("{kept:?}");
     assert_eq!(line, r#"CurrentLock { name: "shown", state: NotHeld }"#);

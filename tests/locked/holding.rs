@@ -42,7 +42,7 @@ fn while_held(shop: &Shop, meanwhile: impl FnOnce(&dyn Fn())) {
 }
 
 #[test]
-fn it_is_held_within_the_body_and_free_after_it() {
+fn the_lock_is_held_in_the_body_and_free_after_it() {
     let shop = Shop::open();
     let held = || assert!(shop.has("order") && current_lock().check().is_ok());
     assert_eq!(at_once(&shop.locks, held).unwrap(), 7);
@@ -50,7 +50,7 @@ fn it_is_held_within_the_body_and_free_after_it() {
 }
 
 #[test]
-fn somebody_else_is_refused_at_once_on_this_thread_and_in_another_client() {
+fn other_clients_are_refused_at_once() {
     let shop = Shop::open();
     let stranger = shop.another_client();
     while_held(&shop, |let_it_go_on| {
@@ -82,17 +82,17 @@ fn waits_until_it_is_free(waiting: fn(&LockClient) -> leasehold::Result<u32>, re
 }
 
 #[test]
-fn whoever_waits_long_enough_gets_it_when_it_is_free() {
+fn a_waiter_gets_the_lock_within_its_wait() {
     waits_until_it_is_free(waits_long, 8);
 }
 
 #[test]
-fn whoever_waits_for_ever_gets_it_when_it_is_free() {
+fn an_unlimited_wait_ends_when_the_lock_is_free() {
     waits_until_it_is_free(waits_indefinitely, 10);
 }
 
 #[test]
-fn a_wait_has_the_end_that_was_asked_for() {
+fn a_wait_ends_at_its_deadline() {
     let shop = Shop::open();
     let stranger = shop.another_client();
     while_held(&shop, |let_it_go_on| {
@@ -111,7 +111,7 @@ fn a_wait_has_the_end_that_was_asked_for() {
 
 /// The wait is that of `lock`: it is unlimited for the lock, but not for an unreachable server.
 #[test]
-fn to_wait_for_ever_is_to_wait_for_the_lock_and_not_for_redis() {
+fn an_unlimited_wait_does_not_wait_for_an_unreachable_redis() {
     let shop = Shop::open();
     let builder = LockClient::builder(&shop.server.url());
     let locks = builder.command_timeout(millis(50)).build().unwrap();
@@ -157,7 +157,7 @@ fn settle(shop: &Shop, amount: &str) -> Result<u32, SettleError> {
 }
 
 #[test]
-fn return_and_question_mark_end_the_body_and_free_the_lock() {
+fn return_and_question_mark_end_the_body_and_release_the_lock() {
     let shop = Shop::open();
     assert_eq!(settle(&shop, "6").unwrap(), 7);
     assert!(!shop.has("order"));
@@ -170,7 +170,7 @@ fn return_and_question_mark_end_the_body_and_free_the_lock() {
 }
 
 #[test]
-fn an_error_of_the_lock_is_one_of_the_function() {
+fn an_error_of_the_lock_is_an_error_of_the_function() {
     let shop = Shop::open();
     while_held(&shop, |let_it_go_on| {
         thread::scope(|scope| {
@@ -191,7 +191,7 @@ fn an_error_of_the_lock_is_one_of_the_function() {
 }
 
 #[test]
-fn a_panic_frees_the_lock_and_goes_on() {
+fn a_panic_releases_the_lock_and_continues() {
     let shop = Shop::open();
     let body = || panic!("in the body, on purpose");
     let panicked = catch_unwind(AssertUnwindSafe(|| at_once(&shop.locks, body))).unwrap_err();
@@ -214,7 +214,7 @@ fn countdown(shop: &Shop, from: u32, level: u32) -> leasehold::Result<u32> {
 }
 
 #[test]
-fn a_locked_function_may_call_itself() {
+fn a_locked_function_can_call_itself() {
     let shop = Shop::open();
     assert_eq!(countdown(&shop, 3, 1).unwrap(), 4);
     assert!(!shop.has("order"));
@@ -251,7 +251,7 @@ fn fenced(locks: &LockClient) -> leasehold::Result<u32> {
 }
 
 #[test]
-fn a_hold_without_a_token_is_no_fenced_lock() {
+fn a_hold_without_a_token_is_refused_as_a_fenced_lock() {
     let shop = Shop::open();
     let within = || {
         let refused = fenced(&shop.locks);
@@ -291,7 +291,7 @@ fn fixed(shop: &Shop) -> leasehold::Result<()> {
 }
 
 #[test]
-fn nobody_renews_a_fixed_lease() {
+fn a_fixed_lease_is_not_renewed() {
     let lost = fixed(&Shop::open());
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
 }
@@ -310,7 +310,7 @@ fn the_default_lease_is_the_clients() {
 }
 
 #[test]
-fn an_unlock_in_the_body_does_not_give_back_the_lock_of_the_function() {
+fn an_unlock_in_the_body_does_not_release_the_lock_of_the_function() {
     let shop = Shop::open();
     let unlock = || {
         assert_not_held(shop.locks.reentrant_lock("order").unlock());

@@ -111,7 +111,7 @@ fn desk() -> (Shop, Desk) {
 }
 
 #[test]
-fn a_key_is_made_of_parameters_fields_and_calls() {
+fn a_key_can_use_parameters_fields_and_calls() {
     let (_shop, desk) = desk();
     let order = Order {
         id: 7,

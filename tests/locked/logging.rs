@@ -44,7 +44,7 @@ fn told_by(function: impl FnOnce(&str)) -> Vec<String> {
 }
 
 #[test]
-fn the_locks_error_is_logged_where_another_result_stands() {
+fn the_error_of_the_lock_is_logged_if_the_function_returns_another_result() {
     let shop = Shop::open();
     let failed = told_by(|name| {
         let own = fails(&shop, name).unwrap_err();
@@ -61,7 +61,7 @@ fn the_locks_error_is_logged_where_another_result_stands() {
 }
 
 #[test]
-fn nothing_is_logged_where_the_lock_was_well_or_its_error_is_returned() {
+fn nothing_is_logged_without_an_error_or_if_it_is_returned() {
     let shop = Shop::open();
     for result in [Ok(7), Err("an error of its own".into())] {
         let told = told_by(|name| drop(holds(&shop, name, result)));

@@ -73,7 +73,7 @@ fn assert_lost<T: std::fmt::Debug>(result: Result<T, WorkError>, expected: LostR
 
 #[test]
 #[ignore = "soak"]
-fn what_the_body_made_of_a_lost_lock_is_an_error() {
+fn the_result_of_a_body_with_a_lost_lock_is_an_error() {
     let shop = Shop::with_leases(NO_STALL);
     for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows, Then::Check] {
         assert_lost(strict(&shop, then), LostReason::Deleted);
@@ -83,7 +83,7 @@ fn what_the_body_made_of_a_lost_lock_is_an_error() {
 
 #[test]
 #[ignore = "soak"]
-fn unless_it_is_to_be_ignored() {
+fn a_loss_can_be_ignored() {
     let shop = Shop::with_leases(NO_STALL);
     for then in [Then::ReturnAtOnce, Then::ReturnWhenItKnows] {
         assert_eq!(careless(&shop, then).unwrap(), 7);
@@ -105,13 +105,13 @@ fn around_another(shop: &Shop) -> Result<u32, WorkError> {
 }
 
 #[test]
-fn a_body_within_a_lost_lock_is_not_run() {
+fn a_body_inside_a_lost_lock_is_not_run() {
     let shop = Shop::with_leases(NO_STALL);
     assert_lost(around_another(&shop), LostReason::Deleted);
 }
 
 #[test]
-fn the_bodys_own_error_stays() {
+fn the_error_of_the_body_is_kept() {
     let shop = Shop::with_leases(LEASE);
     for function in [strict, careless] {
         let own = function(&shop, Then::Fail);
@@ -120,7 +120,7 @@ fn the_bodys_own_error_stays() {
 }
 
 #[test]
-fn a_panic_over_a_lost_lock_goes_on() {
+fn a_panic_with_a_lost_lock_continues() {
     let shop = Shop::with_leases(LEASE);
     let panicked = catch_unwind(AssertUnwindSafe(|| strict(&shop, Then::Panic))).unwrap_err();
     assert_eq!(panicked.downcast_ref::<&str>(), Some(&"on purpose"));
@@ -134,7 +134,7 @@ fn limited(shop: &Shop) -> Result<bool, WorkError> {
 }
 
 #[test]
-fn whoever_has_no_renewals_left_is_told_while_the_last_lease_runs() {
+fn the_end_of_the_last_renewal_is_reported_while_the_last_lease_runs() {
     assert_lost(limited(&Shop::with_leases(LEASE)), LostReason::RenewalLimit);
 }
 

@@ -101,7 +101,7 @@ impl Transaction<'_> {
 }
 
 #[test]
-fn they_are_dropped_under_the_lock_the_last_one_first() {
+fn parameters_are_dropped_under_the_lock_in_reverse_order() {
     let shop = Shop::open();
     let in_patterns = |locks: &LockClient, one: Transaction, two: Transaction| {
         of_patterns(locks, (one, 0), Pair { two, _more: 0 })
@@ -166,7 +166,7 @@ fn guarded(locks: &LockClient, counter: MutexGuard<u32>) -> Done {
 }
 
 #[test]
-fn no_parameter_is_of_a_wrong_kind() {
+fn no_parameter_causes_a_warning() {
     let shop = Shop::open();
     forgotten(&shop.locks, 7).unwrap();
     forgotten_in_a_pattern(&shop.locks, (1, 2)).unwrap();

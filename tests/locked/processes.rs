@@ -138,7 +138,7 @@ impl Drop for Process {
 }
 
 #[test]
-fn a_function_of_another_process_is_refused_and_then_has_it() {
+fn a_function_of_another_process_is_refused_and_then_gets_the_lock() {
     let shop = Shop::open();
     let url = shop.server.url();
     let mut holder = Process::start("hold", &url);
@@ -151,7 +151,7 @@ fn a_function_of_another_process_is_refused_and_then_has_it() {
 }
 
 #[test]
-fn a_process_that_dies_leaves_its_lock_for_a_lease() {
+fn the_lock_of_a_killed_process_stays_for_a_lease() {
     let shop = Shop::open();
     let url = shop.server.url();
     let holder = Process::start("hold", &url);

@@ -228,7 +228,7 @@ impl Settles for Desk {
 }
 
 #[test]
-fn methods_keep_what_they_are() {
+fn methods_keep_their_shape() {
     let shop = Shop::open();
     let mut desk = Desk::of(&shop);
     assert_eq!(desk.borrows(1).unwrap(), "Ben");
@@ -246,7 +246,7 @@ fn methods_keep_what_they_are() {
 }
 
 #[test]
-fn free_functions_keep_what_they_are() {
+fn free_functions_keep_their_shape() {
     let shop = Shop::open();
     let locks = &shop.locks;
     assert_eq!(names(locks).unwrap(), 7);
@@ -271,7 +271,7 @@ fn free_functions_keep_what_they_are() {
 
 /// The attribute looks only at the name of the return type, so an alias of `Result` works.
 #[test]
-fn any_error_will_do_that_can_be_made_of_ours() {
+fn any_error_that_implements_from_works() {
     type Outcome = Result<CurrentLock, Text>;
 
     #[derive(Debug)]

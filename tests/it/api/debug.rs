@@ -25,7 +25,7 @@ fn shown(value: &dyn Debug) -> String {
 }
 
 #[test]
-fn what_a_client_holds_makes_no_line_longer() {
+fn debug_output_stays_short_with_many_holds() {
     let server = Server::start();
     let (client, node) = (client(&server.url()), server.address());
     let name = |at: usize| format!("order:{at:03}");

@@ -30,7 +30,7 @@ fn failure(builder: LockClientBuilder) -> Error {
 /// The text of each source appears exactly once in the whole chain, and appears in the error
 /// itself.
 #[track_caller]
-fn assert_said_once(error: &Error) {
+fn assert_stated_once(error: &Error) {
     assert_no_secret(error);
     let (Error::Redis { cause, .. } | Error::Unavailable { cause, .. }) = error else {
         panic!("{error:?}")
@@ -43,7 +43,7 @@ fn assert_said_once(error: &Error) {
 }
 
 #[test]
-fn the_cause_of_a_failed_connection_is_said_once() {
+fn the_cause_of_a_failed_connection_is_stated_once() {
     let closed = Port::reserve();
     let address = format!("redis://:{SECRET}@127.0.0.1:{}", closed.number());
     for builder in [
@@ -56,12 +56,12 @@ fn the_cause_of_a_failed_connection_is_said_once() {
     ] {
         let error = failure(builder);
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
-        assert_said_once(&error);
+        assert_stated_once(&error);
     }
 }
 
 #[test]
-fn the_cause_of_a_refusal_is_said_once() {
+fn the_cause_of_a_refusal_is_stated_once() {
     let server = Server::options().password("right").start();
     let address = server.address();
     let mut acl = redis::cmd("ACL");
@@ -78,23 +78,23 @@ fn the_cause_of_a_refusal_is_said_once() {
     ] {
         let error = failure(builder);
         assert!(matches!(error, Error::Redis { .. }), "{error:?}");
-        assert_said_once(&error);
+        assert_stated_once(&error);
     }
 }
 
 #[test]
-fn the_cause_of_distrust_is_said_once() {
+fn the_cause_of_a_certificate_error_is_stated_once() {
     let identity = TRUSTED.issue("127.0.0.1");
     let server = Server::options().tls(&identity).start();
     let url = format!("rediss://{}", server.tls_address());
     let distrusting = builder(&url).ca_certificates(Authority::new().pem);
     let error = failure(distrusting);
     assert!(matches!(error, Error::Redis { .. }), "{error:?}");
-    assert_said_once(&error);
+    assert_stated_once(&error);
 }
 
 #[test]
-fn a_url_that_cannot_be_read_has_no_deeper_cause() {
+fn an_invalid_url_has_no_source() {
     let error = LockClient::connect("redis://127.0.0.1:99999").expect_err("no such port");
     assert_eq!(chain(&error), [error.to_string()]);
 }

@@ -37,7 +37,7 @@ fn an_empty_list_is_refused() {
 }
 
 #[test]
-fn a_bad_one_among_good_ones_is_named_by_its_place() {
+fn an_invalid_url_is_named_by_its_position_in_the_list() {
     for bad in [
         "",
         "hunter2",
@@ -55,14 +55,14 @@ fn a_bad_one_among_good_ones_is_named_by_its_place() {
 }
 
 #[test]
-fn a_socket_of_the_file_system_is_refused() {
+fn a_unix_socket_in_a_list_is_refused() {
     let text = refused(&["redis+unix:///run/redis"]);
     assert!(text.contains("number 1 of 1"), "{text}");
     assert!(text.contains("a host and a port"), "{text}");
 }
 
 #[test]
-fn servers_that_differ_in_what_they_have_in_common_are_refused() {
+fn servers_with_different_logins_or_databases_are_refused() {
     for other in [
         "redis://another:hunter2@127.0.0.1:7002",
         "redis://user:hunter22@127.0.0.1:7002",
@@ -77,7 +77,7 @@ fn servers_that_differ_in_what_they_have_in_common_are_refused() {
 }
 
 #[test]
-fn a_server_that_is_named_twice_is_refused() {
+fn a_duplicate_server_is_refused() {
     let text = refused(&[GOOD, "redis://user:hunter2@127.0.0.1:7002", GOOD]);
     assert!(text.contains("number 3 of 3, 127.0.0.1:7001"), "{text}");
     assert!(text.contains("once"), "{text}");
@@ -86,7 +86,7 @@ fn a_server_that_is_named_twice_is_refused() {
 }
 
 #[test]
-fn a_cluster_has_no_database_and_sentinels_have_the_masters() {
+fn a_database_is_refused_for_a_cluster_and_used_for_the_master() {
     let [(_, sentinel), (_, cluster)] = both(&["redis://127.0.0.1:7001/3"]);
     sentinel.build().unwrap();
     let error = cluster.build().unwrap_err();
@@ -95,13 +95,13 @@ fn a_cluster_has_no_database_and_sentinels_have_the_masters() {
 }
 
 #[test]
-fn a_master_has_a_name() {
+fn an_empty_master_name_is_refused() {
     let nameless = LockClient::builder_sentinel([GOOD], "").build();
     assert_eq!(setting(nameless), "master");
 }
 
 #[test]
-fn settings_of_tls_are_for_lists_with_tls() {
+fn tls_settings_require_a_list_with_tls() {
     for (_, builder) in both(&[GOOD]) {
         let error = builder.ca_certificates("rubbish").build().unwrap_err();
         assert!(matches!(

@@ -56,7 +56,7 @@ const BAD: [(&str, &[&str]); 34] = [
 ];
 
 #[test]
-fn the_part_that_is_wrong_is_named() {
+fn the_invalid_part_of_a_url_is_named() {
     for (url, words) in BAD {
         let error = LockClient::connect(url).expect_err(url);
         assert_no_secret(&error);
@@ -70,7 +70,7 @@ fn the_part_that_is_wrong_is_named() {
 }
 
 #[test]
-fn the_part_that_is_wrong_is_named_in_a_list() {
+fn the_invalid_part_of_a_url_in_a_list_is_named() {
     for (url, words) in BAD.into_iter().filter(|(url, _)| !url.contains("unix")) {
         let urls = ["redis://127.0.0.1:1", url, "redis://127.0.0.1:2"];
         let error = LockClient::builder_cluster(urls).build().expect_err(url);
@@ -86,7 +86,7 @@ fn the_part_that_is_wrong_is_named_in_a_list() {
 
 /// Every URL that `redis` accepts is accepted.
 #[test]
-fn an_unusual_url_is_taken() {
+fn an_unusual_url_is_accepted() {
     for url in [
         "REDIS://LOCALHOST:6379/0/",
         "valkey://localhost",
@@ -108,7 +108,7 @@ fn an_unusual_url_is_taken() {
 
 /// The error shows neither user nor password, even if another part of the URL repeats them.
 #[test]
-fn what_repeats_a_secret_is_not_shown() {
+fn parts_that_repeat_a_secret_are_not_shown() {
     for url in [
         format!("redis://user:{SECRET}@h:{SECRET}"),
         format!("redis://{SECRET}:x@h:1{SECRET}"),

@@ -89,7 +89,7 @@ fn listener_without_reply() -> (TcpListener, String) {
 
 #[test]
 #[ignore = "soak"]
-fn nobody_to_ask_is_told_in_time() {
+fn unreachable_servers_are_reported_in_time() {
     let ports = [Port::reserve(), Port::reserve()];
     let refusing: Vec<String> = ports.iter().map(url_without_server).collect();
     let listeners = [
@@ -141,7 +141,7 @@ fn no_server_replies(builder: LockClientBuilder, urls: &[String]) {
 
 /// One working sentinel or server is enough, whatever the others are.
 #[test]
-fn bad_ones_among_good_ones_do_no_harm() {
+fn one_working_server_of_a_list_is_enough() {
     let (closed, (_listener, unanswering)) = (Port::reserve(), listener_without_reply());
     let plain = Server::start();
     let master = Server::start();
@@ -163,7 +163,7 @@ fn bad_ones_among_good_ones_do_no_harm() {
 }
 
 #[test]
-fn what_is_no_sentinel_is_told_at_once() {
+fn a_server_that_is_no_sentinel_is_reported_at_once() {
     let server = Server::start();
     let text = refusal(by_sentinels(&[server.url()]), &server);
     assert!(text.contains("is not a sentinel"), "{text}");
@@ -181,7 +181,7 @@ fn what_is_no_sentinel_is_told_at_once() {
 }
 
 #[test]
-fn the_ports_of_the_data_are_no_sentinels() {
+fn servers_with_data_instead_of_sentinels_are_reported() {
     let deployment = SentinelDeployment::shared();
     let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
     let error = error_at_once(by_sentinels(&urls));
@@ -189,7 +189,7 @@ fn the_ports_of_the_data_are_no_sentinels() {
 }
 
 #[test]
-fn an_unknown_master_is_told_at_once() {
+fn an_unknown_master_is_reported_at_once() {
     let deployment = SentinelDeployment::shared();
     let urls = deployment.sentinel_urls();
     let error = error_at_once(LockClient::builder_sentinel(urls, "hismaster"));
@@ -198,7 +198,7 @@ fn an_unknown_master_is_told_at_once() {
 }
 
 #[test]
-fn a_sentinel_is_no_server_for_locks() {
+fn a_sentinel_instead_of_a_server_is_reported() {
     let master = Server::start();
     let sentinel = sentinel_of(&master, None);
     let text = refusal(LockClient::builder(&sentinel.url()), &sentinel);
@@ -208,7 +208,7 @@ fn a_sentinel_is_no_server_for_locks() {
 }
 
 #[test]
-fn a_server_without_cluster_mode_is_told_at_once() {
+fn a_server_without_cluster_mode_is_reported_at_once() {
     let server = Server::start();
     let text = refusal(LockClient::builder_cluster([server.url()]), &server);
     assert!(text.contains("cluster support disabled"), "{text}");
@@ -216,7 +216,7 @@ fn a_server_without_cluster_mode_is_told_at_once() {
 }
 
 #[test]
-fn a_server_of_a_cluster_is_more_than_one_server() {
+fn a_cluster_node_instead_of_a_single_server_is_reported() {
     let cluster = ClusterDeployment::shared();
     let name = "elsewhere";
     let other = cluster.another_primary(cluster.slot_of(name));
@@ -235,7 +235,7 @@ fn assert_names_the_login(text: &str) {
 }
 
 #[test]
-fn a_wrong_login_at_one_server_is_told_with_what_to_set() {
+fn a_wrong_login_at_one_server_is_reported_with_the_setting_to_change() {
     let server = Server::options().password("right").start();
     for login in ["", ":hunter2@", "unknown:hunter2@"] {
         let url = format!("redis://{login}{}", server.address());
@@ -251,7 +251,7 @@ fn a_wrong_login_at_one_server_is_told_with_what_to_set() {
 }
 
 #[test]
-fn a_wrong_login_at_the_master_is_told_at_once() {
+fn a_wrong_login_at_the_master_is_reported_at_once() {
     let master = Server::options().password("right").start();
     let sentinel = sentinel_of(&master, None);
     let by_sentinel = || by_sentinels(&[sentinel.url()]);
@@ -272,7 +272,7 @@ fn a_wrong_login_at_the_master_is_told_at_once() {
 }
 
 #[test]
-fn a_wrong_login_at_the_sentinels_is_told_at_once() {
+fn a_wrong_login_at_the_sentinels_is_reported_at_once() {
     let master = Server::options().password("right").start();
     let sentinel = sentinel_of(&master, Some("theirs"));
     works(by_sentinels(&[sentinel.url()]).credentials(None, "right"));
@@ -284,7 +284,7 @@ fn a_wrong_login_at_the_sentinels_is_told_at_once() {
 }
 
 #[test]
-fn a_wrong_login_at_a_cluster_is_told_at_once() {
+fn a_wrong_login_at_a_cluster_is_reported_at_once() {
     let cluster = ClusterDeployment::shared();
     let urls = |login: &str| -> Vec<String> {
         let nodes = cluster.nodes().iter();

@@ -45,7 +45,7 @@ pub fn two_handles_of_one_client_are_one_lock(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-pub fn an_attempt_without_patience_is_one_attempt(stage: &Stage) {
+pub fn a_try_lock_without_a_wait_is_one_attempt(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
     for held_elsewhere in [true, false] {
@@ -60,7 +60,7 @@ pub fn an_attempt_without_patience_is_one_attempt(stage: &Stage) {
     ours.unlock().unwrap();
 }
 
-pub fn patience_that_ends_first_is_false_in_time(stage: &Stage) {
+pub fn a_wait_that_ends_first_returns_false_in_time(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
     for held_elsewhere in [true, false] {
@@ -111,7 +111,7 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
     assert_eq!(stage.count(), 1);
 }
 
-pub fn what_redis_says_of_the_lock_is_told(stage: &Stage) {
+pub fn is_locked_and_remaining_lease_report_the_state_in_redis(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     assert!(!theirs.is_locked().unwrap());
     assert_eq!(theirs.remaining_lease().unwrap(), None);

@@ -33,7 +33,7 @@ pub fn the_time_to_live_is_the_lease(stage: &Stage) {
     }
 }
 
-pub fn a_fixed_lease_ends_for_those_who_wait(stage: &Stage) {
+pub fn a_waiting_client_gets_the_lock_when_a_fixed_lease_ends(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     let lease = A_WHILE.get();
     ours.lock_with(Lease::fixed(lease)).unwrap();
@@ -46,7 +46,7 @@ pub fn a_fixed_lease_ends_for_those_who_wait(stage: &Stage) {
     theirs.unlock().unwrap();
 }
 
-pub fn a_fixed_lease_ends_for_those_who_wait_at_home(stage: &Stage) {
+pub fn a_waiting_local_thread_gets_the_lock_when_a_fixed_lease_ends(stage: &Stage) {
     let lock = stage.lock();
     let lease = A_WHILE.get();
     lock.lock_with(Lease::fixed(lease)).unwrap();
@@ -73,7 +73,7 @@ pub fn a_fixed_lease_is_not_renewed(stage: &Stage) {
 }
 
 /// The clock of the server may run a little faster than the local one.
-pub fn a_hold_ends_here_before_it_does_in_redis(stage: &Stage) {
+pub fn a_hold_ends_in_the_client_before_it_ends_in_redis(stage: &Stage) {
     let lock = stage.lock();
     let lease = Duration::from_secs(60);
     let guard = lock
@@ -104,7 +104,7 @@ pub fn a_hold_ends_here_before_it_does_in_redis(stage: &Stage) {
 }
 
 /// The local clock of the holder is enough: no message is needed.
-pub fn the_holder_knows_that_its_lease_is_over(stage: &Stage) {
+pub fn the_holder_detects_the_end_of_its_lease(stage: &Stage) {
     let lock = stage.lock();
     let lease = A_WHILE.get();
     let before = Instant::now();
@@ -126,7 +126,7 @@ pub fn the_holder_knows_that_its_lease_is_over(stage: &Stage) {
 }
 
 /// The unlock of a lost hold must not release the hold of another client.
-pub fn a_stale_holder_frees_nobody_elses_hold(stage: &Stage) {
+pub fn an_expired_holder_does_not_release_the_hold_of_another_client(stage: &Stage) {
     let (stale, next) = (stage.lock(), stage.lock());
     stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
     stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
@@ -141,7 +141,7 @@ pub fn a_stale_holder_frees_nobody_elses_hold(stage: &Stage) {
 }
 
 /// The unlock of a lost hold must not release the hold of another thread of the same client.
-pub fn a_stale_thread_frees_nobody_elses_hold(stage: &Stage) {
+pub fn an_expired_holder_does_not_release_the_hold_of_another_thread(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock
         .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))

@@ -19,7 +19,7 @@ pub fn a_dropped_guard_unlocks(stage: &Stage) {
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
-pub fn an_unlocked_guard_is_done(stage: &Stage) {
+pub fn an_unlocked_guard_does_not_unlock_again_on_drop(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     lock.acquire().unwrap().unlock().unwrap();
@@ -27,7 +27,7 @@ pub fn an_unlocked_guard_is_done(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn an_unlock_by_hand_leaves_the_levels_of_guards_alone(stage: &Stage) {
+pub fn an_unlock_does_not_release_the_levels_of_guards(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     let guard = lock.acquire().unwrap();
@@ -87,7 +87,7 @@ pub fn a_panic_unlocks(stage: &Stage) {
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
-pub fn a_guard_of_a_lost_lock_drops_quietly(stage: &Stage) {
+pub fn a_guard_of_a_lost_lock_can_be_dropped(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
     stage.delete();
@@ -174,7 +174,7 @@ pub fn a_lost_lock_cannot_be_extended(stage: &Stage) {
 }
 
 /// A thread that listens for the loss is notified that none will come.
-pub fn a_good_end_disconnects_who_listens_for_the_loss(stage: &Stage) {
+pub fn an_unlock_disconnects_the_receiver_of_the_loss(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
     let lost = guard.lost().clone();

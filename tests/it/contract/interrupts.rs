@@ -56,7 +56,7 @@ fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, t
     });
 }
 
-pub fn a_wait_at_home_is_interrupted(stage: &Stage) {
+pub fn a_wait_for_a_local_thread_is_interrupted(stage: &Stage) {
     let lock = stage.lock();
     is_interrupted(stage, &*lock, &*lock);
 }
@@ -82,7 +82,7 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     }
 }
 
-pub fn without_an_interrupt_it_is_a_lock(stage: &Stage) {
+pub fn without_an_interrupt_lock_interruptibly_is_lock(stage: &Stage) {
     let lock = stage.lock();
     let interrupt = Interrupt::new();
     lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
@@ -100,7 +100,7 @@ pub fn without_an_interrupt_it_is_a_lock(stage: &Stage) {
 }
 
 /// An interrupted thread that leaves the queue passes its turn on.
-pub fn those_behind_an_interrupted_thread_go_on(stage: &Stage) {
+pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     let interrupt = Interrupt::new();

@@ -39,12 +39,12 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     assert!(is_lost(guard.unlock(), expected));
 }
 
-pub fn a_deleted_lock_is_told(stage: &Stage) {
+pub fn the_loss_of_a_deleted_lock_is_reported(stage: &Stage) {
     is_notified(stage, || stage.delete(), LostReason::Deleted);
     assert_eq!(stage.count(), 0);
 }
 
-pub fn a_lock_that_was_taken_over_is_told(stage: &Stage) {
+pub fn the_loss_to_another_owner_is_reported(stage: &Stage) {
     let lease = SOON.get();
     is_notified(
         stage,
@@ -54,7 +54,7 @@ pub fn a_lock_that_was_taken_over_is_told(stage: &Stage) {
     assert_eq!(stage.holders(), [(OTHER_OWNER.to_owned(), 1)]);
 }
 
-pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
+pub fn the_loss_to_a_key_of_another_type_is_reported(stage: &Stage) {
     let replace = || stage.run_command(redis::cmd("SET").arg(stage.key()).arg("x"));
     is_notified(stage, replace, LostReason::Taken);
     let kept: String = stage.server().ask(redis::cmd("GET").arg(stage.key()));
@@ -62,7 +62,7 @@ pub fn a_lock_that_gave_way_to_another_type_is_told(stage: &Stage) {
 }
 
 /// The lock is not acquired again silently while a part of the program believes to hold it.
-pub fn a_lost_lock_is_unlocked_before_it_is_taken_anew(stage: &Stage) {
+pub fn a_lost_lock_must_be_unlocked_before_it_is_acquired_again(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     lock.lock().unwrap();
@@ -86,7 +86,7 @@ pub fn a_lost_lock_is_unlocked_before_it_is_taken_anew(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn an_unlock_finds_out(stage: &Stage) {
+pub fn an_unlock_detects_the_loss(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     lock.lock().unwrap();
@@ -99,7 +99,7 @@ pub fn an_unlock_finds_out(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
-pub fn an_inner_unlock_finds_out(stage: &Stage) {
+pub fn an_inner_unlock_detects_the_loss(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     let guard = lock.acquire().unwrap();
@@ -110,7 +110,7 @@ pub fn an_inner_unlock_finds_out(stage: &Stage) {
 }
 
 /// The local threads that wait for a lost hold do not depend on its holder.
-pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
+pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     let (started, start) = crossbeam_channel::bounded(1);
@@ -132,7 +132,7 @@ pub fn the_next_thread_at_home_gets_a_lost_lock(stage: &Stage) {
 }
 
 /// Calls of a thread that lost its lock never change the next hold.
-pub fn a_lost_hold_does_not_touch_the_next(stage: &Stage) {
+pub fn a_lost_hold_does_not_affect_the_next(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     let guard = lock.acquire().unwrap();

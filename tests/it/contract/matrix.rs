@@ -8,60 +8,69 @@
 /// The scenarios of a group, each as a test. The groups are the modules of this directory.
 macro_rules! group {
     (exclusion $stage:tt) => { tests! { $stage exclusion:
-        [another_thread_is_kept_out] [another_client_is_kept_out] two_handles_of_one_client_are_one_lock
-        an_attempt_without_patience_is_one_attempt patience_that_ends_first_is_false_in_time
-        only_the_holder_unlocks [what_redis_says_of_the_lock_is_told]
+        [another_thread_is_kept_out] [another_client_is_kept_out]
+        two_handles_of_one_client_are_one_lock a_try_lock_without_a_wait_is_one_attempt
+        a_wait_that_ends_first_returns_false_in_time only_the_holder_unlocks
+        [is_locked_and_remaining_lease_report_the_state_in_redis]
     } };
     (reentrancy $stage:tt) => { tests! { $stage reentrancy:
-        [counts_agree_at_every_level] every_way_in_takes_a_level only_the_last_unlock_frees_it
+        [counts_agree_at_every_level] every_acquiring_method_adds_a_level
+        only_the_last_unlock_releases_the_lock
     } };
     (waiting $stage:tt) => { tests! { $stage waiting:
-        a_thread_at_home_gets_it_on_release [another_client_gets_it_on_release]
-        patience_is_rewarded_at_home patience_is_rewarded_elsewhere patience_without_end_is_possible
-        [everybody_gets_it]
+        a_local_thread_gets_the_lock_on_release [another_client_gets_the_lock_on_release]
+        a_local_thread_gets_the_lock_within_its_wait another_client_gets_the_lock_within_its_wait
+        an_unlimited_wait_is_possible [every_thread_gets_the_lock]
     } };
-    (wake_up_cost $stage:tt) => { tests! { $stage wake_up_cost: [a_wake_up_is_quick_and_cheap] } };
+    (wake_up_cost $stage:tt) => { tests! { $stage wake_up_cost:
+        [a_wake_up_is_fast_and_needs_few_commands]
+    } };
     (expiry $stage:tt) => { tests! { $stage expiry:
-        [the_time_to_live_is_the_lease] a_fixed_lease_ends_for_those_who_wait
-        a_fixed_lease_ends_for_those_who_wait_at_home a_fixed_lease_is_not_renewed
-        a_hold_ends_here_before_it_does_in_redis the_holder_knows_that_its_lease_is_over
-        a_stale_holder_frees_nobody_elses_hold a_stale_thread_frees_nobody_elses_hold
+        [the_time_to_live_is_the_lease] a_waiting_client_gets_the_lock_when_a_fixed_lease_ends
+        a_waiting_local_thread_gets_the_lock_when_a_fixed_lease_ends a_fixed_lease_is_not_renewed
+        a_hold_ends_in_the_client_before_it_ends_in_redis the_holder_detects_the_end_of_its_lease
+        an_expired_holder_does_not_release_the_hold_of_another_client
+        an_expired_holder_does_not_release_the_hold_of_another_thread
     } };
     (renewal $stage:tt) => { tests! { $stage renewal:
-        [a_renewed_lease_outlives_itself] a_renewal_comes_in_the_last_third
-        nothing_renews_what_was_given_back a_limit_of_renewals_is_told_in_time
-        a_limit_of_no_renewals_is_a_lease_with_a_warning a_lease_of_its_own_length_is_renewed
+        [a_renewed_hold_lasts_longer_than_its_lease] a_renewal_comes_in_the_last_third
+        a_released_lock_is_not_renewed the_end_of_the_last_renewal_is_reported_in_time
+        without_renewals_the_end_of_the_lease_is_reported_in_time
+        a_lease_of_its_own_length_is_renewed
     } };
     (nesting $stage:tt) => { tests! { $stage nesting:
-        a_nested_lease_never_shortens the_longest_lease_counts an_inner_unlock_stops_no_renewal
-        an_inner_renewal_lasts_as_long_as_its_level guards_go_in_any_order a_renewal_goes_with_its_guard
+        a_nested_lease_never_shortens the_longest_lease_counts
+        an_inner_unlock_does_not_stop_the_renewal an_inner_renewal_lasts_as_long_as_its_level
+        guards_can_be_dropped_in_any_order a_renewal_ends_with_its_guard
     } };
     (loss $stage:tt) => { tests! { $stage loss:
-        [a_deleted_lock_is_told] a_lock_that_was_taken_over_is_told
-        a_lock_that_gave_way_to_another_type_is_told a_lost_lock_is_unlocked_before_it_is_taken_anew
-        [an_unlock_finds_out] an_inner_unlock_finds_out the_next_thread_at_home_gets_a_lost_lock
-        a_lost_hold_does_not_touch_the_next
+        [the_loss_of_a_deleted_lock_is_reported] the_loss_to_another_owner_is_reported
+        the_loss_to_a_key_of_another_type_is_reported
+        a_lost_lock_must_be_unlocked_before_it_is_acquired_again [an_unlock_detects_the_loss]
+        an_inner_unlock_detects_the_loss the_next_local_thread_gets_a_lost_lock
+        a_lost_hold_does_not_affect_the_next
     } };
     (guards $stage:tt) => { tests! { $stage guards:
-        a_dropped_guard_unlocks an_unlocked_guard_is_done an_unlock_by_hand_leaves_the_levels_of_guards_alone
-        an_unlock_under_a_guard_is_refused an_unlock_under_a_guard_of_a_lost_lock_is_refused
-        a_panic_unlocks a_guard_of_a_lost_lock_drops_quietly
-        a_guard_in_a_thread_local_unlocks_at_the_threads_end a_forgotten_guard_keeps_the_lock
-        [a_lease_can_be_extended] a_lost_lock_cannot_be_extended
-        a_good_end_disconnects_who_listens_for_the_loss another_thread_can_watch_a_guard
+        a_dropped_guard_unlocks an_unlocked_guard_does_not_unlock_again_on_drop
+        an_unlock_does_not_release_the_levels_of_guards an_unlock_under_a_guard_is_refused
+        an_unlock_under_a_guard_of_a_lost_lock_is_refused a_panic_unlocks
+        a_guard_of_a_lost_lock_can_be_dropped a_guard_in_a_thread_local_unlocks_at_the_threads_end
+        a_forgotten_guard_keeps_the_lock [a_lease_can_be_extended] a_lost_lock_cannot_be_extended
+        an_unlock_disconnects_the_receiver_of_the_loss another_thread_can_watch_a_guard
     } };
     (interrupts $stage:tt) => { tests! { $stage interrupts:
-        a_wait_at_home_is_interrupted a_wait_for_another_client_is_interrupted
-        an_interrupt_before_the_call_is_not_lost without_an_interrupt_it_is_a_lock
-        those_behind_an_interrupted_thread_go_on
+        a_wait_for_a_local_thread_is_interrupted a_wait_for_another_client_is_interrupted
+        an_interrupt_before_the_call_is_not_lost without_an_interrupt_lock_interruptibly_is_lock
+        threads_behind_an_interrupted_thread_get_the_lock
     } };
     (operator $stage:tt) => { tests! { $stage operator:
-        [inspect_tells_what_redis_has] [force_unlock_frees_and_wakes] the_holder_is_told_of_a_force_unlock
-        stats_count_what_happened a_loss_is_an_event a_late_release_is_an_event
+        [inspect_reports_the_state_in_redis] [force_unlock_releases_the_lock_and_wakes_waiters]
+        the_holder_is_notified_of_a_force_unlock stats_count_all_operations a_loss_is_an_event
+        a_late_release_is_an_event
     } };
     (refusal $stage:tt) => { tests! { $stage refusal:
-        a_key_of_another_type_is_left_alone a_lease_outside_its_bounds_is_refused
-        a_lease_at_its_bounds_is_taken
+        a_key_of_another_type_is_not_changed a_lease_outside_its_bounds_is_refused
+        a_lease_at_its_bounds_is_accepted
     } };
 }
 

@@ -39,7 +39,7 @@ pub fn the_longest_lease_counts(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn an_inner_unlock_stops_no_renewal(stage: &Stage) {
+pub fn an_inner_unlock_does_not_stop_the_renewal(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
@@ -75,7 +75,7 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
 }
 
 /// The remaining level keeps its lease, whichever guard is dropped first.
-pub fn guards_go_in_any_order(stage: &Stage) {
+pub fn guards_can_be_dropped_in_any_order(stage: &Stage) {
     let lock = stage.lock();
     let renewed = lock.acquire().unwrap();
     let fixed = lock
@@ -94,7 +94,7 @@ pub fn guards_go_in_any_order(stage: &Stage) {
 }
 
 /// When the renewed level is unlocked, the renewal ends.
-pub fn a_renewal_goes_with_its_guard(stage: &Stage) {
+pub fn a_renewal_ends_with_its_guard(stage: &Stage) {
     let lock = stage.lock();
     let renewed = lock.acquire().unwrap();
     let fixed = lock

@@ -9,7 +9,7 @@ use leasehold::{Error, Lease, LockEvent, LostReason};
 use super::Stage;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
-pub fn inspect_tells_what_redis_has(stage: &Stage) {
+pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     let (client, operator) = (stage.client(), stage.client());
     let status = operator.inspect(stage.name()).unwrap();
     assert_eq!(
@@ -28,7 +28,7 @@ pub fn inspect_tells_what_redis_has(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn force_unlock_frees_and_wakes(stage: &Stage) {
+pub fn force_unlock_releases_the_lock_and_wakes_waiters(stage: &Stage) {
     let (holder, waiter, operator) = (stage.lock(), stage.lock(), stage.client());
     holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     thread::scope(|scope| {
@@ -50,7 +50,7 @@ pub fn force_unlock_frees_and_wakes(stage: &Stage) {
 }
 
 /// Its own client knows at once, another client at its next renewal.
-pub fn the_holder_is_told_of_a_force_unlock(stage: &Stage) {
+pub fn the_holder_is_notified_of_a_force_unlock(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     for (operator, bound) in [
@@ -64,7 +64,7 @@ pub fn the_holder_is_told_of_a_force_unlock(stage: &Stage) {
     }
 }
 
-pub fn stats_count_what_happened(stage: &Stage) {
+pub fn stats_count_all_operations(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     for _ in 0..3 {

@@ -23,7 +23,7 @@ pub fn counts_agree_at_every_level(stage: &Stage) {
     assert!(stage.holders().is_empty());
 }
 
-pub fn every_way_in_takes_a_level(stage: &Stage) {
+pub fn every_acquiring_method_adds_a_level(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
     lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
@@ -52,7 +52,7 @@ pub fn every_way_in_takes_a_level(stage: &Stage) {
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }
 
-pub fn only_the_last_unlock_frees_it(stage: &Stage) {
+pub fn only_the_last_unlock_releases_the_lock(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     ours.lock().unwrap();
     ours.lock().unwrap();

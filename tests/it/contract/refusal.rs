@@ -30,7 +30,7 @@ fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>
     ]
 }
 
-pub fn a_key_of_another_type_is_left_alone(stage: &Stage) {
+pub fn a_key_of_another_type_is_not_changed(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     stage.run_command(redis::cmd("SET").arg(stage.key()).arg("mine"));
@@ -83,7 +83,7 @@ pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-pub fn a_lease_at_its_bounds_is_taken(stage: &Stage) {
+pub fn a_lease_at_its_bounds_is_accepted(stage: &Stage) {
     let lock = stage.lock();
     let longest = Duration::from_millis(1 << 53);
     lock.lock_with(Lease::fixed(longest)).unwrap();

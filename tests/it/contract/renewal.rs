@@ -7,7 +7,7 @@ use leasehold::{Error, Lease, LostReason};
 use super::Stage;
 use crate::support::timing::{LEASE, SLIP, eventually, throughout};
 
-pub fn a_renewed_lease_outlives_itself(stage: &Stage) {
+pub fn a_renewed_hold_lasts_longer_than_its_lease(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     let guard = lock.acquire().unwrap();
@@ -54,7 +54,7 @@ pub fn a_renewal_comes_in_the_last_third(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn nothing_renews_what_was_given_back(stage: &Stage) {
+pub fn a_released_lock_is_not_renewed(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     lock.lock().unwrap();
@@ -65,7 +65,7 @@ pub fn nothing_renews_what_was_given_back(stage: &Stage) {
 }
 
 /// After the last permitted renewal, the holder is notified while its last lease still runs.
-pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
+pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     let start = Instant::now();
@@ -102,7 +102,7 @@ pub fn a_limit_of_renewals_is_told_in_time(stage: &Stage) {
     );
 }
 
-pub fn a_limit_of_no_renewals_is_a_lease_with_a_warning(stage: &Stage) {
+pub fn without_renewals_the_end_of_the_lease_is_reported_in_time(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     lock.lock_with(Lease::renewed_at_most(0)).unwrap();

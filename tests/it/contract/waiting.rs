@@ -41,31 +41,31 @@ pub fn is_handed_over(
     assert_eq!(stage.count(), 0);
 }
 
-pub fn a_thread_at_home_gets_it_on_release(stage: &Stage) {
+pub fn a_local_thread_gets_the_lock_on_release(stage: &Stage) {
     let lock = stage.lock();
     is_handed_over(stage, &*lock, &*lock, |lock| lock.lock().unwrap());
 }
 
-pub fn another_client_gets_it_on_release(stage: &Stage) {
+pub fn another_client_gets_the_lock_on_release(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     is_handed_over(stage, &*ours, &*theirs, |lock| lock.lock().unwrap());
 }
 
-pub fn patience_is_rewarded_at_home(stage: &Stage) {
+pub fn a_local_thread_gets_the_lock_within_its_wait(stage: &Stage) {
     let lock = stage.lock();
     is_handed_over(stage, &*lock, &*lock, |lock| {
         assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     });
 }
 
-pub fn patience_is_rewarded_elsewhere(stage: &Stage) {
+pub fn another_client_gets_the_lock_within_its_wait(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     is_handed_over(stage, &*ours, &*theirs, |lock| {
         assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     });
 }
 
-pub fn patience_without_end_is_possible(stage: &Stage) {
+pub fn an_unlimited_wait_is_possible(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     is_handed_over(stage, &*ours, &*theirs, |lock| {
         assert!(lock.try_lock(Duration::MAX, Lease::RENEWED).unwrap());
@@ -73,7 +73,7 @@ pub fn patience_without_end_is_possible(stage: &Stage) {
 }
 
 /// Many threads of several clients acquire the lock once, and each of them gets it.
-pub fn everybody_gets_it(stage: &Stage) {
+pub fn every_thread_gets_the_lock(stage: &Stage) {
     const THREADS: usize = 4;
     let clients = [stage.client(), stage.client(), stage.client()];
     let inside = AtomicBool::new(false);

@@ -9,7 +9,7 @@ use crate::support::timing::{A_WHILE, SLIP, eventually, throughout};
 use crate::support::traffic::Monitor;
 
 /// A release wakes the waiter, which sends no more requests than necessary.
-pub fn a_wake_up_is_quick_and_cheap(stage: &Stage) {
+pub fn a_wake_up_is_fast_and_needs_few_commands(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     // From now on connections, scripts and the subscription exist.
     is_handed_over(stage, &*ours, &*theirs, |lock| lock.lock().unwrap());

@@ -54,7 +54,7 @@ fn an_operator_fails_over_without_a_loss() {
 
 #[test]
 #[ignore = "soak"]
-fn a_slot_moves_with_its_keys_in_steps() {
+fn a_slot_moves_with_its_keys_step_by_step() {
     let cluster = ClusterDeployment::start();
     let slot = cluster.slot_of("{tag}");
     let from = cluster.primary_of(slot);
@@ -83,7 +83,7 @@ fn a_slot_moves_with_its_keys_in_steps() {
 
 #[test]
 #[ignore = "soak"]
-fn the_other_shards_serve_on_unless_full_coverage_is_asked_for() {
+fn the_other_shards_serve_unless_full_coverage_is_required() {
     let (partial, full) = (
         ClusterDeployment::start(),
         ClusterDeployment::start_with_full_coverage(),
@@ -102,7 +102,7 @@ fn the_other_shards_serve_on_unless_full_coverage_is_asked_for() {
 
 #[test]
 #[ignore = "soak"]
-fn two_at_once_do_not_meddle() {
+fn two_clusters_at_once_do_not_affect_each_other() {
     let (one, other) = (ClusterDeployment::start(), ClusterDeployment::start());
     let key = unique("key");
     let slot = other.slot_of(&key);
@@ -116,7 +116,7 @@ fn two_at_once_do_not_meddle() {
 }
 
 #[test]
-fn the_shared_one_is_one_and_calm() {
+fn the_shared_deployment_is_healthy_and_exists_once() {
     let one = ClusterDeployment::shared();
     let other = ClusterDeployment::shared();
     assert_eq!(one.urls(), other.urls());

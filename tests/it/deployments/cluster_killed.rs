@@ -11,7 +11,7 @@ use crate::support::unique;
 const NAMES: usize = 64;
 
 /// Eight threads of four clients use 64 locks.
-fn work_while_a_primary_dies(rounds: usize) {
+fn work_while_a_primary_is_killed(rounds: usize) {
     let cluster = ClusterDeployment::start();
     let names: Vec<String> = (0..NAMES).map(|_| unique("job")).collect();
     let slots: Vec<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
@@ -46,18 +46,18 @@ fn work_while_a_primary_dies(rounds: usize) {
 #[test]
 #[ignore = "soak"]
 fn work_under_many_locks_goes_on() {
-    work_while_a_primary_dies(1);
+    work_while_a_primary_is_killed(1);
 }
 
 #[test]
 #[ignore = "soak"]
 fn work_under_many_locks_goes_on_for_half_a_minute() {
-    work_while_a_primary_dies(3);
+    work_while_a_primary_is_killed(3);
 }
 
 /// A held lock moves with its slot, and the waiting client gets it after the release.
 #[test]
-fn a_hold_moves_with_its_slot() {
+fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
     for unlocked_early in [false, true] {
         let cluster = ClusterDeployment::start();
         let (holder, waiter) = (
@@ -107,7 +107,7 @@ fn a_hold_moves_with_its_slot() {
 /// While the slot moves, with and without the key, the hold is renewed, counted and released.
 #[test]
 #[ignore = "soak"]
-fn a_hold_is_renewed_while_its_slot_is_on_its_way() {
+fn a_hold_is_renewed_while_its_slot_moves() {
     for moved in [false, true] {
         let cluster = ClusterDeployment::start();
         let holder = client_for_failovers(of_cluster(&cluster));

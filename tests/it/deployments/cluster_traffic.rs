@@ -38,7 +38,7 @@ fn an_uncontended_pair_is_two_commands() {
 
 /// The message of a release goes only to the shard of the lock.
 #[test]
-fn releases_are_announced_to_their_shard() {
+fn the_message_of_a_release_goes_to_its_shard() {
     let cluster = ClusterDeployment::start();
     let client = of_cluster(&cluster).build().unwrap();
     let lock = client.reentrant_lock(&unique("announced"));
@@ -62,7 +62,7 @@ fn shard_channels(node: &Server) -> Vec<String> {
 
 /// A client subscribes at the lock's primary, while a thread waits and a little longer.
 #[test]
-fn who_waits_listens_at_the_lock_s_primary_and_nowhere_else() {
+fn a_waiter_subscribes_only_at_the_primary_of_the_lock() {
     let cluster = ClusterDeployment::start();
     let holder = of_cluster(&cluster).build().unwrap();
     let waiter = of_cluster(&cluster).build().unwrap();

@@ -36,7 +36,7 @@ fn a_paused_master_is_replaced_and_demoted_when_it_goes_on() {
 
 #[test]
 #[ignore = "soak"]
-fn an_operator_fails_over_there_and_back() {
+fn an_operator_fails_over_twice() {
     let deployment = SentinelDeployment::start();
     let first = deployment.master();
     first.ask::<()>(&set("key"));
@@ -48,7 +48,7 @@ fn an_operator_fails_over_there_and_back() {
 }
 
 #[test]
-fn the_shared_one_is_one_and_calm() {
+fn the_shared_deployment_is_healthy_and_exists_once() {
     let one = SentinelDeployment::shared();
     let other = SentinelDeployment::shared();
     assert_eq!(one.sentinel_urls(), other.sentinel_urls());

@@ -81,7 +81,7 @@ fn listeners(server: &Server, name: &str) -> u64 {
 
 #[test]
 #[ignore = "soak"]
-fn an_operator_demotes_it() {
+fn an_operator_demotes_the_master() {
     let deployment = SentinelDeployment::start();
     demote(&deployment, || {
         deployment.fail_over();
@@ -90,7 +90,7 @@ fn an_operator_demotes_it() {
 
 #[test]
 #[ignore = "soak"]
-fn it_hangs_and_goes_on_as_a_replica() {
+fn a_paused_master_resumes_as_a_replica() {
     let deployment = SentinelDeployment::start();
     demote(&deployment, || {
         let old = deployment.pause_master();
@@ -103,7 +103,7 @@ fn it_hangs_and_goes_on_as_a_replica() {
 /// While the master hangs, calls end in time. Then they use the new master.
 #[test]
 #[ignore = "soak"]
-fn while_it_hangs_calls_end_in_their_time() {
+fn while_the_master_hangs_calls_end_in_time() {
     let deployment = SentinelDeployment::start();
     let command = millis(300);
     let client = of_sentinel(&deployment).command_timeout(command);

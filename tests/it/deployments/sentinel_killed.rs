@@ -82,7 +82,7 @@ fn last_token(server: &Server, name: &str) -> u64 {
 
 #[test]
 #[ignore = "soak"]
-fn a_holder_whose_lock_the_failover_lost_is_told() {
+fn a_holder_is_notified_if_a_failover_loses_the_lock() {
     let deployment = SentinelDeployment::start();
     let holder = client_for_failovers(of_sentinel(&deployment));
     let lock = holder.fenced_lock(&unique("lost"));
@@ -94,7 +94,7 @@ fn a_holder_whose_lock_the_failover_lost_is_told() {
 /// Also if the holder unlocks before the first renewal, on a connection that broke with the master.
 /// Whether the old master executed the unlock is unknown.
 #[test]
-fn an_unlock_tells_that_the_failover_lost_the_lock() {
+fn an_unlock_reports_that_a_failover_lost_the_lock() {
     let deployment = SentinelDeployment::start();
     let builder = of_sentinel(&deployment).watchdog_lease(SOON.get() * 6);
     let lock = builder.build().unwrap().fenced_lock(&unique("lost"));

@@ -12,7 +12,7 @@ use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout,
 use crate::support::{builder, client, on_another_thread, process, unique};
 
 /// A holder with this many renewals is notified when the next renewal would be due.
-fn a_limit_of_renewals_is_told(renewals: u32) {
+fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
     let server = Server::start();
     let lease = LEASE.get() * 3;
     let client = abandoned_client(&server.url());
@@ -76,13 +76,13 @@ fn a_limit_of_renewals_is_told(renewals: u32) {
 
 #[test]
 #[ignore = "soak"]
-fn a_holder_whose_two_renewals_are_used_up_is_told_while_its_lease_runs_out() {
-    a_limit_of_renewals_is_told(2);
+fn a_holder_with_two_renewals_is_notified_while_its_last_lease_runs() {
+    the_end_of_the_last_renewal_is_reported(2);
 }
 
 #[test]
-fn a_holder_without_renewals_is_told_while_its_lease_runs_out() {
-    a_limit_of_renewals_is_told(0);
+fn a_holder_without_renewals_is_notified_while_its_lease_runs() {
+    the_end_of_the_last_renewal_is_reported(0);
 }
 
 /// With leases long enough for a busy machine.
@@ -151,7 +151,7 @@ fn wait_without_success(client: &LockClient, name: &str) {
 /// Without a guard and without a handle, no thread can unlock the lock: its lease runs out.
 #[test]
 #[ignore = "soak"]
-fn a_lock_whose_last_handle_is_dropped_runs_out_with_its_lease() {
+fn a_lock_whose_last_handle_is_dropped_ends_with_its_lease() {
     let server = Server::start();
     let name = unique("abandoned");
     let mut process = start(&server, &name, "without a guard");
@@ -249,7 +249,7 @@ fn forget_guard(url: &str, name: &str) {
 
 /// Its owner has ended, and no other thread is the owner.
 #[test]
-fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
+fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
     let server = Server::start();
     let (client, others) = (client(&server.url()), client(&server.url()));
     let name = unique("abandoned");
@@ -294,7 +294,7 @@ fn a_lock_whose_thread_ended_is_kept_until_it_is_forced_open() {
 
 /// No call of the thread releases the level of a guard that it forgot.
 #[test]
-fn a_lock_whose_guard_is_forgotten_is_kept_until_it_is_forced_open() {
+fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
     let server = Server::start();
     let (client, others) = (client(&server.url()), client(&server.url()));
     let name = unique("abandoned");

@@ -127,7 +127,7 @@ fn lose(redis: &mut Connection, guard: &LockGuard) {
 }
 
 #[test]
-fn a_log_that_blocks_costs_no_renewal() {
+fn a_log_that_blocks_delays_no_renewal() {
     play("renewals");
 }
 
@@ -158,7 +158,7 @@ fn a_lock_is_lost_while_others_are_renewed(url: &str) {
 }
 
 #[test]
-fn a_log_that_blocks_costs_no_wake_up() {
+fn a_log_that_blocks_delays_no_wake_up() {
     play("wake-ups");
 }
 
@@ -189,7 +189,7 @@ fn a_subscription_is_cut(url: &str) {
 }
 
 #[test]
-fn a_log_that_blocks_does_not_keep_the_client_from_ending() {
+fn a_log_that_blocks_does_not_block_the_end_of_the_client() {
     play("end");
 }
 

@@ -98,7 +98,7 @@ fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
 }
 
 /// Every step succeeds although its first attempt fails.
-fn every_step_is_asked_again(proxied: &ProxiedServer, faults: &[Fault]) {
+fn every_step_is_retried(proxied: &ProxiedServer, faults: &[Fault]) {
     let client = client_with_long_timeout(proxied);
     let mut view = proxied.view();
     for fault in faults {
@@ -119,20 +119,20 @@ fn every_step_is_asked_again(proxied: &ProxiedServer, faults: &[Fault]) {
 
 /// Every incomplete beginning of `:1\r\n`.
 #[test]
-fn a_reply_that_is_reset_at_any_byte_is_asked_for_again() {
+fn a_request_whose_reply_is_reset_at_any_byte_is_retried() {
     let faults: Vec<Fault> = (0..4).map(Fault::ResetInReply).collect();
-    every_step_is_asked_again(&ProxiedServer::new(), &faults);
+    every_step_is_retried(&ProxiedServer::new(), &faults);
 }
 
 #[test]
-fn a_reply_that_is_cut_at_any_byte_is_asked_for_again() {
+fn a_request_whose_reply_is_cut_at_any_byte_is_retried() {
     let faults: Vec<Fault> = (0..4).map(Fault::CutInReply).collect();
-    every_step_is_asked_again(&ProxiedServer::new(), &faults);
+    every_step_is_retried(&ProxiedServer::new(), &faults);
 }
 
 /// The connection looks intact, but it is closed or about to be closed.
 #[test]
-fn a_connection_that_ends_right_behind_a_reply_costs_the_next_call_nothing() {
+fn a_connection_that_ends_after_a_reply_does_not_affect_the_next_call() {
     let proxied = ProxiedServer::new();
     let client = client_with_long_timeout(&proxied);
     let mut view = proxied.view();
@@ -147,13 +147,13 @@ fn a_connection_that_ends_right_behind_a_reply_costs_the_next_call_nothing() {
 }
 
 #[test]
-fn half_a_command_is_never_done_and_asked_again() {
-    every_step_is_asked_again(&ProxiedServer::new(), &[Fault::HalfRequest]);
+fn half_a_command_is_never_executed_and_is_retried() {
+    every_step_is_retried(&ProxiedServer::new(), &[Fault::HalfRequest]);
 }
 
 /// The longest reply: the holders of the lock.
 #[test]
-fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
+fn a_long_reply_that_breaks_at_any_byte_is_discarded() {
     let proxied = ProxiedServer::new();
     let client = client_with_long_timeout(&proxied);
     let lock = client.reentrant_lock(&unique("broken"));
@@ -182,7 +182,7 @@ fn a_long_reply_that_breaks_off_at_any_byte_is_never_half_believed() {
 
 /// A forced unlock is not retried: a second copy could release the next hold.
 #[test]
-fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
+fn a_force_unlock_whose_reply_breaks_reports_an_unknown_result() {
     let proxied = ProxiedServer::new();
     let client = client_with_long_timeout(&proxied);
     let rival = proxied.rival();
@@ -204,7 +204,7 @@ fn a_forced_unlock_whose_reply_breaks_off_says_that_it_does_not_know() {
 /// One client for each byte, all at the same time.
 #[test]
 #[ignore = "soak"]
-fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
+fn a_renewal_whose_reply_breaks_at_any_byte_is_retried_in_time() {
     let proxied = ProxiedServer::new();
     let mut holds = Vec::new();
     let mut places = HashMap::new();
@@ -261,7 +261,7 @@ fn a_renewal_whose_reply_breaks_off_at_any_byte_is_repeated_in_time() {
 /// None of its requests arrives completely.
 #[test]
 #[ignore = "soak"]
-fn calls_whose_every_request_is_halved_fail_in_time_and_leave_nothing() {
+fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
     let proxied = ProxiedServer::alone();
     let client = client(&proxied);
     let mut view = proxied.view();

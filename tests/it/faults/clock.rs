@@ -99,7 +99,7 @@ pub fn stepped_clock(arguments: &[&str]) {
     child::send_line("done");
 }
 
-fn a_clock_that_is_set_changes_nothing(hours: i32) {
+fn a_clock_jump_changes_nothing(hours: i32) {
     let server = Server::start();
     let prefix = unique("clock");
     let name = |what: &str| format!("{prefix}:{what}");
@@ -162,14 +162,14 @@ fn a_clock_that_is_set_changes_nothing(hours: i32) {
 
 #[test]
 #[ignore = "soak"]
-fn a_clock_that_is_set_forward_by_hours_changes_nothing() {
-    a_clock_that_is_set_changes_nothing(HOURS);
+fn a_clock_jump_forward_by_hours_changes_nothing() {
+    a_clock_jump_changes_nothing(HOURS);
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_clock_that_is_set_back_by_hours_changes_nothing() {
-    a_clock_that_is_set_changes_nothing(-HOURS);
+fn a_clock_jump_back_by_hours_changes_nothing() {
+    a_clock_jump_changes_nothing(-HOURS);
 }
 
 fn server_clock(server: &Server) -> Duration {
@@ -186,7 +186,7 @@ fn server_by(clock: &FakedClock) -> Server {
 /// Redis counts leases by its wall clock, so all of them end when it is set forward. The holders
 /// are notified at their next renewal.
 #[test]
-fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_told() {
+fn holders_are_notified_if_the_clock_of_the_server_is_set_forward() {
     let clock = FakedClock::new();
     let server = server_by(&clock);
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
@@ -211,7 +211,7 @@ fn a_server_whose_clock_is_set_forward_drops_its_locks_and_their_holders_are_tol
 /// the client's would.
 #[test]
 #[ignore = "soak"]
-fn a_server_whose_clock_is_a_little_fast_frees_no_lock_that_is_held() {
+fn a_slightly_fast_clock_of_the_server_ends_no_valid_hold() {
     let clock = FakedClock::new();
     // Half of the drift that the library allows for.
     clock.hurry(5);
@@ -231,7 +231,7 @@ fn a_server_whose_clock_is_a_little_fast_frees_no_lock_that_is_held() {
 /// renews or unlocks is not affected, but the lock of a holder that dies is stuck for longer.
 #[test]
 #[ignore = "soak"]
-fn a_server_whose_clock_is_set_back_costs_no_lock() {
+fn no_lock_is_lost_if_the_clock_of_the_server_is_set_back() {
     let clock = FakedClock::new();
     let server = server_by(&clock);
     let (ours, theirs) = (client(&server.url()), client(&server.url()));

@@ -150,7 +150,7 @@ fn is_asked_once(client: &LockClient, admin: &mut Connection) {
 }
 
 #[test]
-fn a_server_that_closes_its_port_is_used_by_the_open_connections() {
+fn a_server_that_closes_its_port_is_used_through_the_open_connections() {
     let server = Server::start();
     let admin = &mut server.connection();
     let client = goes_on(&server.url(), admin, |admin| configure(admin, "port", 0));
@@ -158,7 +158,7 @@ fn a_server_that_closes_its_port_is_used_by_the_open_connections() {
 }
 
 #[test]
-fn a_socket_file_that_is_gone_costs_no_open_connection() {
+fn a_missing_socket_file_does_not_affect_open_connections() {
     let server = Server::start();
     let admin = &mut server.connection();
     let client = goes_on(&server.unix_url(), admin, |_| {
@@ -170,7 +170,7 @@ fn a_socket_file_that_is_gone_costs_no_open_connection() {
 /// The server accepts a further connection and closes it. Either the log-in or the first command
 /// fails.
 #[test]
-fn too_many_clients_cost_no_open_connection() {
+fn too_many_clients_do_not_affect_open_connections() {
     for password in [None, Some("s3cret")] {
         let options = Server::options();
         let server = match password {
@@ -227,7 +227,7 @@ fn a_process_without_file_descriptors_uses_its_open_connections() {
 
 /// The sentinels cannot be reached either.
 #[test]
-fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
+fn a_process_without_file_descriptors_uses_the_known_master() {
     let deployment = SentinelDeployment::start();
     assert_eq!(deployment.master_name(), MASTER);
     let urls = deployment.sentinel_urls();
@@ -235,7 +235,7 @@ fn a_process_without_file_descriptors_uses_the_master_that_it_knows() {
 }
 
 #[test]
-fn a_process_without_file_descriptors_uses_the_primaries_that_it_knows() {
+fn a_process_without_file_descriptors_uses_the_known_primaries() {
     let cluster = ClusterDeployment::start();
     let primary = cluster.primary_of(cluster.slot_of("{one}"));
     runs_out_of_descriptors("cluster", &cluster.urls(), primary);
@@ -243,7 +243,7 @@ fn a_process_without_file_descriptors_uses_the_primaries_that_it_knows() {
 
 /// The watchdog needs its own connection, and cannot open it.
 #[test]
-fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
+fn a_watchdog_that_cannot_connect_does_not_affect_the_connections_of_callers() {
     let server = Server::start();
     let admin = &mut server.connection();
     let lease = LEASE.get() * 2;
@@ -268,7 +268,7 @@ fn a_watchdog_that_cannot_connect_costs_the_callers_no_connection() {
 /// One thread uses the open connection to a server, another thread needs a second one for a
 /// Redlock.
 #[test]
-fn a_redlock_that_cannot_connect_costs_no_open_connection() {
+fn a_redlock_that_cannot_connect_does_not_affect_open_connections() {
     let servers = Independent::start(3);
     let build = |url: &String| client(url);
     let clients: Vec<LockClient> = servers.urls().iter().map(build).collect();

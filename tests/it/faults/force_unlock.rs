@@ -17,7 +17,7 @@ pub fn long() -> Duration {
 
 /// A second thread waits for the lock that the calling thread acquires with `lease`. It gets the
 /// lock after `free` has force-unlocked it.
-pub fn a_waiting_thread_gets_it_within_a_second(
+pub fn a_waiting_thread_gets_the_lock_within_a_second(
     lock: &dyn Lock,
     lease: Lease,
     free: impl FnOnce(),
@@ -53,29 +53,29 @@ fn on_one_server(lease: Lease) {
     let server = Server::start();
     let (holder, operator) = (client(&server.url()), client(&server.url()));
     let lock = holder.reentrant_lock(&unique("forced"));
-    a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+    a_waiting_thread_gets_the_lock_within_a_second(&lock, lease, || {
         assert!(operator.force_unlock(lock.name()).unwrap());
     });
 }
 
 #[test]
-fn a_thread_behind_a_renewed_lease_gets_the_lock_within_a_second() {
+fn a_thread_that_waits_for_a_renewed_lease_gets_the_lock_within_a_second() {
     on_one_server(Lease::RENEWED.lasting(long()));
 }
 
 #[test]
-fn a_thread_behind_a_fixed_lease_gets_the_lock_within_a_second() {
+fn a_thread_that_waits_for_a_fixed_lease_gets_the_lock_within_a_second() {
     on_one_server(Lease::fixed(long()));
 }
 
 #[test]
-fn a_thread_behind_several_names_gets_them_within_a_second() {
+fn a_thread_that_waits_for_several_names_gets_them_within_a_second() {
     let server = Server::start();
     let (holder, operator) = (client(&server.url()), client(&server.url()));
     let names = [unique("one"), unique("two")];
     let lock = holder.multi_lock(&names);
     let lease = Lease::RENEWED.lasting(long());
-    a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+    a_waiting_thread_gets_the_lock_within_a_second(&lock, lease, || {
         for name in &names {
             assert!(operator.force_unlock(name).unwrap());
         }

@@ -234,7 +234,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
 }
 
 #[test]
-fn a_forked_child_has_none_of_its_parents_locks_and_does_them_no_harm() {
+fn a_forked_child_neither_has_nor_affects_its_parents_locks() {
     let server = Server::start();
     let prefix = unique("fork");
     let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
@@ -371,7 +371,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
 
 #[test]
 #[ignore = "soak"]
-fn a_fork_in_the_midst_of_calls_leaves_nothing_that_hangs() {
+fn a_fork_during_calls_leaves_no_call_that_hangs() {
     let server = Server::start();
     child::run_role("fork_a_busy_client", &[&server.url(), &unique("fork")]);
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);

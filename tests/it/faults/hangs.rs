@@ -19,9 +19,9 @@ use crate::support::unique;
 const GRACE: Duration = Duration::from_millis(250);
 
 everywhere! {
-    a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock;
-    a_hang_of_half_a_lease_costs_nothing
-    a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock
+    after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_lock;
+    a_hang_of_half_a_lease_loses_no_lock
+    after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has_the_lock
 }
 
 /// A timeout that is short compared to the lease, so that a renewal attempt is under way when the
@@ -195,7 +195,7 @@ fn long() -> Lease {
 
 /// Makes one call on its own lock while the server hangs. It ends in time, with `Unavailable`
 /// unless the server is back by then, and leaves nothing in Redis.
-fn ends_in_its_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
+fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
     let lock = client.reentrant_lock(&unique("call"));
     for _ in 0..call.levels {
         lock.lock_with(long()).expect("the server answers still");
@@ -234,7 +234,11 @@ fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
 }
 
 /// The server hangs for `time`, from the beginning of a lease.
-fn is_told_before_anybody_else_has_it(deployment: &Deployment, lease: Duration, time: Duration) {
+fn is_notified_before_another_client_has_the_lock(
+    deployment: &Deployment,
+    lease: Duration,
+    time: Duration,
+) {
     let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
     let held = Held::of(deployment, lease, lease);
     let events = held.client.events();
@@ -242,7 +246,7 @@ fn is_told_before_anybody_else_has_it(deployment: &Deployment, lease: Duration, 
     thread::scope(|scope| {
         for call in CALLS {
             let (callers, hang) = (&callers, &hang);
-            scope.spawn(move || ends_in_its_time(call, callers, lease, hang));
+            scope.spawn(move || ends_in_time(call, callers, lease, hang));
         }
         let rivals = held.guards().map(|guard| {
             let rivals = &rivals;
@@ -278,18 +282,22 @@ fn is_told_before_anybody_else_has_it(deployment: &Deployment, lease: Duration, 
     }
 }
 
-fn a_hang_of_a_lease_is_told_before_anybody_else_has_the_lock(deployment: &Deployment) {
+fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_lock(
+    deployment: &Deployment,
+) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(deployment, lease, lease + millis(50));
+    is_notified_before_another_client_has_the_lock(deployment, lease, lease + millis(50));
 }
 
-fn a_hang_of_three_leases_is_told_before_anybody_else_has_the_lock(deployment: &Deployment) {
+fn after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has_the_lock(
+    deployment: &Deployment,
+) {
     let lease = LEASE.get() * 2;
-    is_told_before_anybody_else_has_it(deployment, lease, lease * 3);
+    is_notified_before_another_client_has_the_lock(deployment, lease, lease * 3);
 }
 
 /// A failed renewal is no loss as long as there is time for another one.
-fn a_hang_of_half_a_lease_costs_nothing(deployment: &Deployment) {
+fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
     let lease = LEASE.get() * 4;
     let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
     let held = Held::of(deployment, lease, lease * 4);
@@ -298,7 +306,7 @@ fn a_hang_of_half_a_lease_costs_nothing(deployment: &Deployment) {
     thread::scope(|scope| {
         for call in CALLS {
             let (callers, hang) = (&callers, &hang);
-            scope.spawn(move || ends_in_its_time(call, callers, lease, hang));
+            scope.spawn(move || ends_in_time(call, callers, lease, hang));
         }
         let waiting = names.each_ref().map(|name| {
             let rivals = &rivals;

@@ -15,12 +15,12 @@ use crate::support::unique;
 const QUEUE: usize = 4;
 
 everywhere! {
-    a_killed_holder_frees_its_lock_within_a_lease
-    a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease
-    a_killed_waiter_blocks_nobody_else;
-    a_killed_holder_of_three_levels_frees_them_all_within_a_lease
-    a_killed_head_of_a_queue_blocks_nobody_else
-    a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease
+    a_killed_holder_releases_its_lock_within_a_lease
+    a_killed_holder_with_a_local_queue_releases_its_lock_within_a_lease
+    a_killed_waiter_blocks_no_other_client;
+    a_killed_holder_of_three_levels_releases_them_all_within_a_lease
+    a_killed_head_of_a_local_queue_blocks_no_other_client
+    a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease
 }
 
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
@@ -77,7 +77,7 @@ fn start(deployment: &Deployment, name: &str, levels: u32, queue: usize) -> Proc
 
 /// Threads of two other processes wait for the lock of the killed process. The first gets it when
 /// the lease ends, not earlier, and the others get it right after.
-fn a_killed_holder_frees_its_lock(deployment: &Deployment, levels: u32, queue: usize) {
+fn a_killed_holder_releases_its_lock(deployment: &Deployment, levels: u32, queue: usize) {
     let name = unique("killed");
     let server = deployment.server_of(&name);
     let mut holder = start(deployment, &name, levels, queue);
@@ -128,22 +128,22 @@ fn a_killed_holder_frees_its_lock(deployment: &Deployment, levels: u32, queue: u
     assert!(in_redis::is_free(server, &name));
 }
 
-fn a_killed_holder_frees_its_lock_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_frees_its_lock(deployment, 1, 0);
+fn a_killed_holder_releases_its_lock_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_releases_its_lock(deployment, 1, 0);
 }
 
-fn a_killed_holder_of_three_levels_frees_them_all_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_frees_its_lock(deployment, 3, 0);
+fn a_killed_holder_of_three_levels_releases_them_all_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_releases_its_lock(deployment, 3, 0);
 }
 
 /// The threads in the local queue die with the holder, and no message is sent to them.
-fn a_killed_holder_with_a_queue_at_home_frees_its_lock_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_frees_its_lock(deployment, 1, QUEUE);
+fn a_killed_holder_with_a_local_queue_releases_its_lock_within_a_lease(deployment: &Deployment) {
+    a_killed_holder_releases_its_lock(deployment, 1, QUEUE);
 }
 
 /// A process is killed while it waits for the lock of this one. The next waiting process gets the
 /// lock at its release, not after a lease.
-fn a_killed_waiter_blocks_nobody(deployment: &Deployment, queue: usize) {
+fn a_killed_waiter_blocks_no_other(deployment: &Deployment, queue: usize) {
     let name = unique("killed");
     let server = deployment.server_of(&name);
     let ours = deployment.client();
@@ -180,16 +180,16 @@ fn takes(client: &LockClient, name: &str) -> Duration {
     took
 }
 
-fn a_killed_waiter_blocks_nobody_else(deployment: &Deployment) {
-    a_killed_waiter_blocks_nobody(deployment, 1);
+fn a_killed_waiter_blocks_no_other_client(deployment: &Deployment) {
+    a_killed_waiter_blocks_no_other(deployment, 1);
 }
 
-fn a_killed_head_of_a_queue_blocks_nobody_else(deployment: &Deployment) {
-    a_killed_waiter_blocks_nobody(deployment, QUEUE);
+fn a_killed_head_of_a_local_queue_blocks_no_other_client(deployment: &Deployment) {
+    a_killed_waiter_blocks_no_other(deployment, QUEUE);
 }
 
 /// The process is killed at a random moment of requesting, waiting, acquiring and unlocking.
-fn a_process_killed_at_any_moment_blocks_nobody_for_longer_than_a_lease(deployment: &Deployment) {
+fn a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease(deployment: &Deployment) {
     let name = unique("killed");
     let server = deployment.server_of(&name);
     let ours = deployment.client();

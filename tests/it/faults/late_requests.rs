@@ -85,7 +85,7 @@ impl RenewedHold {
 
 /// The release was retried, and the retry was answered.
 #[test]
-fn a_release_that_arrives_after_the_next_acquire_leaves_the_new_hold_alone() {
+fn a_release_that_arrives_after_the_next_acquire_does_not_affect_the_new_hold() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -126,7 +126,7 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
 /// The release was never answered, and its caller gave up.
 #[test]
 #[ignore = "soak"]
-fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
+fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -150,7 +150,7 @@ fn releases_that_arrive_after_their_call_gave_up_leave_the_new_hold_alone() {
 
 #[test]
 #[ignore = "soak"]
-fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
+fn an_acquire_that_arrives_after_its_call_gave_up_is_compensated_at_once() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -179,7 +179,7 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_taken_back_at_once() {
 }
 
 #[test]
-fn an_acquire_that_arrives_late_does_not_touch_the_next_hold() {
+fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -273,7 +273,7 @@ fn an_inner_unlock_that_arrives_after_the_next_nested_acquire_changes_no_count()
 /// The compensation that was sent behind it arrives behind it.
 #[test]
 #[ignore = "soak"]
-fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right() {
+fn a_nested_acquire_that_arrives_after_its_call_gave_up_changes_no_count() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -293,7 +293,7 @@ fn a_nested_acquire_that_arrives_after_its_call_gave_up_leaves_the_count_right()
 
 #[test]
 #[ignore = "soak"]
-fn a_nested_acquire_that_arrives_after_the_release_leaves_the_next_holder_alone() {
+fn a_nested_acquire_that_arrives_after_the_release_does_not_affect_the_next_holder() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -325,7 +325,7 @@ fn a_late_renewal(proxied: &ProxiedServer, lock: &ReentrantLock) -> Gate {
 }
 
 #[test]
-fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
+fn a_renewal_that_arrives_after_the_acquire_of_another_client_does_not_affect_its_hold() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -344,7 +344,7 @@ fn a_renewal_that_arrives_after_anothers_acquire_is_nothing_to_its_hold() {
 
 #[test]
 #[ignore = "soak"]
-fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_its_lease() {
+fn a_renewal_that_arrives_after_the_next_acquire_of_its_thread_does_not_extend_the_lease() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
@@ -362,7 +362,7 @@ fn a_renewal_that_arrives_after_the_same_threads_next_acquire_does_not_lengthen_
 /// Another thread sent it, and gave up before the holder unlocked.
 #[test]
 #[ignore = "soak"]
-fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_lengthen_its_lease() {
+fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_extend_the_lease() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));

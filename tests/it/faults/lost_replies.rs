@@ -55,7 +55,7 @@ fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<Atom
 
 /// Each step of a hold with three levels.
 #[test]
-fn one_lost_reply_of_each_step_costs_time_and_nothing_else() {
+fn one_lost_reply_of_each_step_only_delays_it() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
@@ -78,7 +78,7 @@ fn one_lost_reply_of_each_step_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn an_acquire_that_is_never_answered_is_taken_back() {
+fn an_acquire_that_is_never_answered_is_compensated() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
@@ -98,7 +98,7 @@ fn an_acquire_that_is_never_answered_is_taken_back() {
 }
 
 #[test]
-fn a_release_that_is_never_answered_is_done() {
+fn a_release_that_is_never_answered_is_executed() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
@@ -120,7 +120,7 @@ fn a_release_that_is_never_answered_is_done() {
     }
 }
 
-fn a_nested_acquire_without_any_answer(fault: Fault) {
+fn a_nested_acquire_without_a_reply(fault: Fault) {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     let client = client(&proxied, LEASE.get(), timeout());
@@ -141,18 +141,18 @@ fn a_nested_acquire_without_any_answer(fault: Fault) {
 }
 
 #[test]
-fn a_nested_acquire_whose_replies_are_swallowed_is_taken_back() {
-    a_nested_acquire_without_any_answer(Fault::SwallowReply);
+fn a_nested_acquire_whose_replies_are_dropped_is_compensated() {
+    a_nested_acquire_without_a_reply(Fault::SwallowReply);
 }
 
 #[test]
-fn a_nested_acquire_whose_connections_are_reset_is_taken_back() {
-    a_nested_acquire_without_any_answer(Fault::ResetBeforeReply);
+fn a_nested_acquire_whose_connections_are_reset_is_compensated() {
+    a_nested_acquire_without_a_reply(Fault::ResetBeforeReply);
 }
 
 /// The call takes so long that a renewal happens meanwhile.
 #[test]
-fn an_inner_unlock_that_is_never_answered_is_done() {
+fn an_inner_unlock_that_is_never_answered_is_executed() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
@@ -175,7 +175,7 @@ fn an_inner_unlock_that_is_never_answered_is_done() {
 /// The first reply to each renewal is lost.
 #[test]
 #[ignore = "soak"]
-fn renewals_whose_replies_are_lost_are_repeated_in_time() {
+fn renewals_whose_replies_are_lost_are_retried_in_time() {
     thread::scope(|scope| {
         for fault in FAULTS {
             scope.spawn(|| every_second_renewal_is_lost(fault));
@@ -212,7 +212,7 @@ fn every_second_renewal_is_lost(fault: Fault) {
 
 /// The server renews, but the holder cannot know it: the hold ends when its lease may be over.
 #[test]
-fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
+fn a_holder_whose_renewals_are_never_answered_detects_the_end_of_its_lease() {
     for fault in FAULTS {
         let proxied = ProxiedServer::new();
         let mut view = proxied.view();
@@ -241,7 +241,7 @@ fn a_holder_whose_renewals_are_never_answered_knows_when_its_lease_is_over() {
 /// The lock was granted, but the reply cannot be parsed. Only a release frees the lock before its
 /// lease ends.
 #[test]
-fn an_acquire_whose_reply_cannot_be_read_is_taken_back() {
+fn an_acquire_whose_reply_cannot_be_parsed_is_compensated() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     let client = client(&proxied, LEASE.get() * 60, SLIP.get() * 4);

@@ -85,7 +85,7 @@ fn play(scenario: &str) {
 }
 
 #[test]
-fn a_panic_while_a_loss_is_logged_costs_no_other_lock() {
+fn a_panic_while_a_loss_is_logged_loses_no_other_lock() {
     play("loss");
 }
 
@@ -139,7 +139,7 @@ fn a_lock_is_lost(url: &str) {
 }
 
 #[test]
-fn a_panic_while_a_failed_renewal_is_logged_costs_no_lock() {
+fn a_panic_while_a_failed_renewal_is_logged_loses_no_lock() {
     play("failure");
 }
 
@@ -182,7 +182,7 @@ fn a_renewal_fails(url: &str) {
 }
 
 #[test]
-fn a_panic_while_a_cut_subscription_is_logged_costs_no_wake_up() {
+fn a_panic_while_a_cut_subscription_is_logged_loses_no_wake_up() {
     play("subscription");
 }
 

@@ -19,7 +19,7 @@ use crate::support::unique;
 
 everywhere! {
     a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once;
-    a_pause_that_is_shorter_than_the_lease_costs_no_lock
+    a_pause_that_is_shorter_than_the_lease_loses_no_lock
 }
 
 /// Long enough to renew in time on a busy machine.
@@ -293,7 +293,7 @@ pub fn pause_briefly(arguments: &[&str]) {
     child::send_line("unlocked");
 }
 
-fn a_pause_that_is_shorter_than_the_lease_costs_no_lock(deployment: &Deployment) {
+fn a_pause_that_is_shorter_than_the_lease_loses_no_lock(deployment: &Deployment) {
     let name = unique("paused");
     let server = deployment.server_of(&name);
     let sleeper = Process::start("pause_briefly", &[&deployment.target(), &name]);

@@ -90,7 +90,7 @@ fn value(server: &Server) -> Option<u32> {
 }
 
 #[test]
-fn without_a_rule_all_passes_byte_for_byte() {
+fn without_a_rule_all_bytes_pass_unchanged() {
     let (_server, proxy) = server_and_proxy();
     let mut client = Client::of(&proxy);
     client.ask(&["PING"], "+PONG\r\n");
@@ -142,7 +142,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
 }
 
 #[test]
-fn a_script_is_known_by_its_source_and_by_its_hash() {
+fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     let (_server, proxy) = server_and_proxy();
     proxy.know("mine", "return 7");
     let source = include_str!("../../../lua/release.lua");
@@ -168,7 +168,7 @@ fn a_script_is_known_by_its_source_and_by_its_hash() {
 }
 
 #[test]
-fn a_swallowed_reply_is_of_a_request_that_was_done() {
+fn a_swallowed_reply_belongs_to_an_executed_request() {
     let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::SwallowReply);
     let mut client = Client::of(&proxy);
@@ -179,7 +179,7 @@ fn a_swallowed_reply_is_of_a_request_that_was_done() {
 }
 
 #[test]
-fn a_swallowed_request_is_never_done() {
+fn a_swallowed_request_is_never_executed() {
     let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::SwallowRequest);
     let mut client = Client::of(&proxy);
@@ -190,7 +190,7 @@ fn a_swallowed_request_is_never_done() {
 }
 
 #[test]
-fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
+fn a_reset_before_the_reply_belongs_to_an_executed_request() {
     let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::ResetBeforeReply);
     let mut client = Client::of(&proxy);
@@ -208,7 +208,7 @@ fn a_reset_before_the_reply_is_of_a_request_that_was_done() {
 }
 
 #[test]
-fn so_many_bytes_of_a_reply_come_before_the_reset_or_the_cut() {
+fn the_given_number_of_bytes_comes_before_a_reset_or_a_cut() {
     let (_server, proxy) = server_and_proxy();
     let reply = "$5\r\nhello\r\n";
     for length in 0..=reply.len() {
@@ -247,7 +247,7 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 }
 
 #[test]
-fn half_a_request_is_never_done_and_both_sides_are_cut() {
+fn half_a_request_is_never_executed_and_both_sides_are_cut() {
     let (server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::HalfRequest);
     let mut client = Client::of(&proxy);
@@ -274,7 +274,7 @@ fn half_a_request_is_never_done_and_both_sides_are_cut() {
 }
 
 #[test]
-fn a_delayed_request_holds_up_those_behind_it() {
+fn a_delayed_request_delays_the_later_ones() {
     let (server, proxy) = server_and_proxy();
     let delay = A_WHILE.get();
     on_incr(&proxy, Fault::Delay(delay));
@@ -288,7 +288,7 @@ fn a_delayed_request_holds_up_those_behind_it() {
 }
 
 #[test]
-fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
+fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() {
     for leave in ["stay", "close", "reset", "cut by the proxy"] {
         let (server, proxy) = server_and_proxy();
         let gate = Gate::new();
@@ -332,7 +332,7 @@ fn what_is_held_back_is_done_when_the_gate_opens_though_the_client_is_gone() {
 }
 
 #[test]
-fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requests() {
+fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
     let (server, proxy) = server_and_proxy();
     proxy.on_message(|channel, payload| channel == b"a" && payload != b"2");
     proxy.on_request(|request| match request.command().as_str() {
@@ -356,7 +356,7 @@ fn messages_are_dropped_by_channel_and_payload_and_replies_still_find_their_requ
 }
 
 #[test]
-fn the_newer_protocol_is_understood_too() {
+fn resp3_is_supported() {
     let (server, proxy) = server_and_proxy();
     proxy.on_message(|_, payload| payload == b"2");
     proxy.on_request(|request| match request.command().as_str() {
@@ -403,7 +403,7 @@ fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
 }
 
 #[test]
-fn another_server_gets_the_new_connections() {
+fn retarget_sends_new_connections_to_another_server() {
     let (_server, proxy) = server_and_proxy();
     let another = Server::start();
     another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
@@ -431,7 +431,7 @@ fn a_calm_proxy_forgets_its_rules() {
 
 /// Whatever its threads wait for.
 #[test]
-fn a_proxy_ends_at_once_with_all_its_threads() {
+fn dropping_a_proxy_ends_all_its_threads_at_once() {
     let (server, proxy) = server_and_proxy();
     let gate = Gate::new();
     let held = gate.clone();

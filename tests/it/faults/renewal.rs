@@ -42,10 +42,12 @@ fn shortest_left(redis: &mut Connection, keys: &[String]) -> Duration {
 }
 
 everywhere! {
-    of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed;
+    of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed;
 }
 
-fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(deployment: &Deployment) {
+fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
+    deployment: &Deployment,
+) {
     let lease = LEASE.get() * 2;
     let client = deployment
         .builder()
@@ -131,7 +133,7 @@ fn of_a_thousand_locks_three_are_lost_and_told_and_all_others_are_renewed(deploy
 }
 
 /// Many threads acquire and release locks through one or two connections.
-fn a_busy_pool_costs_no_lock(connections: u32) {
+fn a_busy_pool_loses_no_lock(connections: u32) {
     let server = Server::start();
     let lease = LEASE.get() * 2;
     let client = builder(&server.url())
@@ -187,18 +189,18 @@ fn a_busy_pool_costs_no_lock(connections: u32) {
 
 #[test]
 #[ignore = "soak"]
-fn a_pool_of_one_that_is_busy_costs_no_lock() {
-    a_busy_pool_costs_no_lock(1);
+fn a_busy_pool_of_one_loses_no_lock() {
+    a_busy_pool_loses_no_lock(1);
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_pool_of_two_that_is_busy_costs_no_lock() {
-    a_busy_pool_costs_no_lock(2);
+fn a_busy_pool_of_two_loses_no_lock() {
+    a_busy_pool_loses_no_lock(2);
 }
 
 /// All connections of the pool wait for missing replies, for three leases.
-fn a_drained_pool_costs_no_lock(connections: u32) {
+fn an_exhausted_pool_loses_no_lock(connections: u32) {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
     let lease = LEASE.get() * 2;
@@ -259,20 +261,20 @@ fn a_drained_pool_costs_no_lock(connections: u32) {
 }
 
 #[test]
-fn a_pool_of_one_that_is_drained_costs_no_lock() {
-    a_drained_pool_costs_no_lock(1);
+fn an_exhausted_pool_of_one_loses_no_lock() {
+    an_exhausted_pool_loses_no_lock(1);
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_pool_of_two_that_is_drained_costs_no_lock() {
-    a_drained_pool_costs_no_lock(2);
+fn an_exhausted_pool_of_two_loses_no_lock() {
+    an_exhausted_pool_loses_no_lock(2);
 }
 
 /// Short leases that are released before they are due do not delay the renewal of a long one on a
 /// slow server.
 #[test]
-fn short_leases_that_come_and_go_cost_no_long_one() {
+fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
     let server = Server::start();
     load_scripts(&server);
     let proxy = Proxy::before(&server.address());

@@ -91,7 +91,7 @@ fn owners(server: &Server, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_restart_without_the_data_is_told() {
+fn a_restart_without_the_data_is_reported() {
     let server = Server::start();
     let holder = Holder::of_two(builder(&server.url()));
     server.restart_empty();
@@ -99,7 +99,7 @@ fn a_restart_without_the_data_is_told() {
 }
 
 #[test]
-fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
+fn a_lock_that_another_client_acquires_after_a_restart_is_reported_as_taken() {
     let server = Server::start();
     let holder = Holder::of_two(builder(&server.url()));
     let names = holder.names();
@@ -124,14 +124,14 @@ fn a_lock_that_is_taken_after_a_restart_without_the_data_is_told_as_taken() {
 }
 
 everywhere! {
-    a_deleted_key_is_told
-    a_key_that_another_took_over_is_told
-    a_key_that_became_something_else_is_told
-    a_hundred_holders_are_told_of_a_flush;
-    a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed
+    a_deleted_key_is_reported
+    a_key_of_another_owner_is_reported
+    a_key_that_became_another_type_is_reported
+    a_hundred_holders_are_notified_of_a_flush;
+    repeated_script_flushes_affect_no_call
 }
 
-fn a_deleted_key_is_told(deployment: &Deployment) {
+fn a_deleted_key_is_reported(deployment: &Deployment) {
     let holder = Holder::of_two(deployment.builder());
     for name in holder.names() {
         deployment.ask::<()>("DEL", &name);
@@ -139,7 +139,7 @@ fn a_deleted_key_is_told(deployment: &Deployment) {
     holder.assert_told(LostReason::Deleted);
 }
 
-fn a_key_that_another_took_over_is_told(deployment: &Deployment) {
+fn a_key_of_another_owner_is_reported(deployment: &Deployment) {
     let holder = Holder::of_two(deployment.builder());
     let names = holder.names();
     for name in &names {
@@ -156,7 +156,7 @@ fn a_key_that_another_took_over_is_told(deployment: &Deployment) {
     }
 }
 
-fn a_key_that_became_something_else_is_told(deployment: &Deployment) {
+fn a_key_that_became_another_type_is_reported(deployment: &Deployment) {
     let holder = Holder::of_two(deployment.builder());
     let names = holder.names();
     for name in &names {
@@ -169,7 +169,7 @@ fn a_key_that_became_something_else_is_told(deployment: &Deployment) {
     }
 }
 
-fn a_hundred_holders_are_told_of_a_flush(deployment: &Deployment) {
+fn a_hundred_holders_are_notified_of_a_flush(deployment: &Deployment) {
     let mut holder = Holder::of_two(deployment.builder());
     holder.guards.extend((0..98).map(|_| {
         let lock = holder.client.reentrant_lock(&unique("held"));
@@ -216,7 +216,7 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
 /// the unlock may.
 #[test]
 #[ignore = "soak"]
-fn a_restart_with_the_data_goes_unnoticed() {
+fn a_restart_with_the_data_affects_no_call() {
     const POOL: u32 = 10;
     let server = Server::options().keeps_data().start();
     let timeout = millis(500);
@@ -252,7 +252,7 @@ fn a_restart_with_the_data_goes_unnoticed() {
 
 /// A client that waits during the restart gets the lock after its release.
 #[test]
-fn a_waiter_outlasts_a_restart_with_the_data() {
+fn a_waiter_survives_a_restart_with_the_data() {
     let server = Server::options().keeps_data().start();
     let name = unique("waited");
     let [holder, waiter] = [0, 1].map(|_| {
@@ -296,7 +296,7 @@ fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold
     Ok(times)
 }
 
-fn a_server_that_forgets_its_scripts_again_and_again_goes_unnoticed(deployment: &Deployment) {
+fn repeated_script_flushes_affect_no_call(deployment: &Deployment) {
     // Long enough that no lease ends on a machine that is busy with this test.
     let clients = [0, 1].map(|_| {
         let client = deployment.builder().watchdog_lease(LONG.get()).build();

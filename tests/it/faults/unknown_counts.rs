@@ -86,7 +86,7 @@ fn stays_held(lock: &ReentrantLock, view: &mut RedisView) {
 
 #[test]
 #[ignore = "soak"]
-fn a_count_in_doubt_that_redis_refuses_costs_no_lock() {
+fn no_lock_is_lost_if_redis_refuses_to_write_an_unknown_count() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     let client = client(&proxied, lease());
@@ -132,13 +132,13 @@ fn stop_faults(proxied: &ProxiedServer, names: &Names) {
 /// The background waits for missing replies, also when a renewal becomes due.
 #[test]
 #[ignore = "soak"]
-fn a_count_in_doubt_that_is_never_answered_costs_no_lock() {
+fn no_lock_is_lost_if_writing_an_unknown_count_is_never_answered() {
     never_answered(Fault::SwallowRequest);
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_count_in_doubt_whose_connections_are_cut_costs_no_lock() {
+fn no_lock_is_lost_if_writing_an_unknown_count_breaks_the_connections() {
     never_answered(Fault::HalfRequest);
 }
 
@@ -184,7 +184,7 @@ fn is_held_after(client: &LockClient, after: Duration) -> Result<(), Duration> {
 
 /// No renewal is due for long, and the holder makes no other call.
 #[test]
-fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
+fn an_unknown_count_is_written_as_soon_as_the_call_has_given_up() {
     for (fault, reset) in [
         (Fault::SwallowReply, false),
         (Fault::ResetBeforeReply, false),
@@ -219,7 +219,7 @@ fn a_count_in_doubt_is_set_right_as_soon_as_the_call_has_given_up() {
 
 #[test]
 #[ignore = "soak"]
-fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
+fn the_owner_ids_of_a_hold_do_not_accumulate_while_its_count_cannot_be_written() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     let client = client(&proxied, lease());
@@ -248,7 +248,7 @@ fn the_names_of_a_hold_do_not_pile_up_while_its_count_cannot_be_written() {
 /// However often the thread tries meanwhile and is refused.
 #[test]
 #[ignore = "soak"]
-fn the_names_of_a_hold_do_not_pile_up_with_calls_that_are_refused() {
+fn the_owner_ids_of_a_hold_do_not_accumulate_with_refused_calls() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     let client = client(&proxied, lease());

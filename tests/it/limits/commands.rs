@@ -48,7 +48,7 @@ fn a_nested_pair_is_two_commands() {
 }
 
 #[test]
-fn what_this_process_knows_costs_nothing() {
+fn local_queries_send_no_command() {
     let server = Server::start();
     let client = client(&server.url());
     let mut monitor = Monitor::of(&server);
@@ -78,7 +78,7 @@ fn what_this_process_knows_costs_nothing() {
 
 /// One of them sends the requests of all.
 #[test]
-fn two_hundred_waiting_threads_are_as_quiet_as_one() {
+fn two_hundred_waiting_threads_send_as_few_commands_as_one() {
     const WAITING: usize = 200;
     let server = Server::start();
     let (holder, waiting) = (client(&server.url()), client(&server.url()));
@@ -154,7 +154,7 @@ fn a_small_pool_serves_many_waiting_threads() {
 
 /// Threads of one process hand a lock over without further requests.
 #[test]
-fn eight_threads_cost_hardly_more_than_one() {
+fn eight_threads_send_hardly_more_commands_than_one() {
     const EACH: usize = 200;
     let server = Server::start();
     let client = client(&server.url());

@@ -23,7 +23,7 @@ fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
 
 /// With open connections, and with none.
 #[test]
-fn try_lock_comes_back_and_works_again() {
+fn try_lock_returns_in_time_and_works_again() {
     for pool in ["warm", "cold"] {
         let server = Server::start();
         let name = unique("hang");
@@ -93,7 +93,7 @@ pub fn hang(arguments: &[&str]) {
 /// The documented time of each call, with a command timeout for tests.
 #[test]
 #[ignore = "soak"]
-fn every_call_ends_in_its_time() {
+fn every_call_ends_in_time() {
     let server = Server::start();
     let timeout = millis(200);
     let client = crate::support::builder(&server.url())
@@ -163,7 +163,7 @@ fn every_call_ends_in_its_time() {
 /// Acquires without a reply are released when the server reads on: no orphan is left.
 #[test]
 #[ignore = "soak"]
-fn unanswered_acquires_leave_no_ghost() {
+fn unanswered_acquires_leave_no_orphan() {
     let server = Server::start();
     let client = crate::support::builder(&server.url())
         .watchdog_lease(SOON.get() * 6)
@@ -193,7 +193,7 @@ fn unanswered_acquires_leave_no_ghost() {
 /// thread.
 #[test]
 #[ignore = "soak"]
-fn what_comes_late_does_not_touch_the_next_hold() {
+fn late_requests_do_not_affect_the_next_hold() {
     let server = Server::start();
     let client = crate::support::builder(&server.url())
         .watchdog_lease(SOON.get() * 6)
@@ -227,7 +227,7 @@ fn what_comes_late_does_not_touch_the_next_hold() {
 
 /// An address that accepts connections and never replies.
 #[test]
-fn a_silent_address_is_told_in_time() {
+fn an_address_without_replies_is_reported_in_time() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("redis://:secret@{}", silent.local_addr().unwrap());
     let client = crate::support::builder(&url)
@@ -244,7 +244,7 @@ fn a_silent_address_is_told_in_time() {
 
 /// Threads in the queue do not wait one after another for a server that is down.
 #[test]
-fn threads_in_line_share_the_silence_of_the_server() {
+fn threads_in_the_queue_wait_for_one_missing_reply_together() {
     let timeout = millis(100);
     // No server listens on this port.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -269,7 +269,7 @@ fn threads_in_line_share_the_silence_of_the_server() {
 
 /// The head of the queue retries until it is interrupted.
 #[test]
-fn threads_behind_a_call_without_a_limit_give_up_in_their_own_time() {
+fn threads_behind_an_unlimited_call_give_up_at_their_own_deadlines() {
     let timeout = millis(100);
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let client = LockClient::builder(&format!("redis://{}", silent.local_addr().unwrap()))

@@ -44,7 +44,7 @@ impl Obstacle {
 }
 
 #[test]
-fn when_it_is_not_to_be_had() {
+fn nothing_is_left_if_the_last_lock_is_held() {
     let obstacle = Obstacle::new();
     let lock = obstacle.client.multi_lock(["a", "b", "c"]);
     for lease in [Lease::RENEWED, Lease::fixed(A_WHILE.get())] {
@@ -58,7 +58,7 @@ fn when_it_is_not_to_be_had() {
 }
 
 #[test]
-fn when_a_part_is_refused() {
+fn nothing_is_left_if_a_part_is_refused() {
     let obstacle = Obstacle::new();
     obstacle
         .server
@@ -76,7 +76,7 @@ fn when_a_part_is_refused() {
 
 #[test]
 #[ignore = "soak"]
-fn when_it_is_interrupted() {
+fn nothing_is_left_after_an_interrupt() {
     let obstacle = Obstacle::new();
     let lock = obstacle.client.multi_lock(["a", "b", "c"]);
     let interrupt = Interrupt::new();
@@ -94,7 +94,7 @@ fn when_it_is_interrupted() {
 
 #[test]
 #[ignore = "soak"]
-fn when_its_holder_panics() {
+fn nothing_is_left_after_a_panic() {
     let obstacle = Obstacle::new();
     let lock = obstacle.client.multi_lock(["a", "b"]);
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -110,7 +110,7 @@ fn when_its_holder_panics() {
 /// A level of a part that this thread held before remains.
 #[test]
 #[ignore = "soak"]
-fn what_was_held_before_is_held_after() {
+fn an_earlier_level_remains() {
     let obstacle = Obstacle::new();
     let outer = obstacle.client.reentrant_lock("b");
     outer.lock().unwrap();
@@ -125,7 +125,7 @@ fn what_was_held_before_is_held_after() {
 /// A thread whose hold of one part was lost gets an error before anything is acquired.
 #[test]
 #[ignore = "soak"]
-fn when_a_part_was_lost_before() {
+fn nothing_is_acquired_if_a_part_was_lost() {
     let obstacle = Obstacle::new();
     let outer = obstacle.client.reentrant_lock("b");
     outer.lock().unwrap();

@@ -32,7 +32,7 @@ fn counts(cluster: &ClusterDeployment, names: &[String]) -> Vec<u32> {
 }
 
 #[test]
-fn each_primary_is_asked_for_its_names() {
+fn each_primary_gets_the_requests_for_its_names() {
     let cluster = ClusterDeployment::start();
     let client = client(&cluster);
     let names = names(&cluster);
@@ -61,7 +61,7 @@ fn each_primary_is_asked_for_its_names() {
 
 /// A slot that has moved, and one that is moving, with and without its key.
 #[test]
-fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
+fn a_redirected_name_is_acquired_and_released_in_one_call() {
     let cluster = ClusterDeployment::start();
     let client = client(&cluster);
     let names = names(&cluster);
@@ -98,7 +98,7 @@ fn a_name_that_is_redirected_is_taken_and_given_back_in_the_same_call() {
 
 /// What the other servers granted is released.
 #[test]
-fn a_primary_that_hangs_is_told_in_time() {
+fn a_primary_that_hangs_is_reported_in_time() {
     let cluster = ClusterDeployment::start();
     let names = names(&cluster);
     let timeout = millis(300);

@@ -59,7 +59,7 @@ const FAULTS: [Fault; 5] = [
 
 /// Each step of a hold with two levels, and each request at which the connection may break.
 #[test]
-fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
+fn a_connection_that_breaks_once_only_delays_the_call() {
     for fault in FAULTS {
         let proxied = ProxiedServer::new();
         let client = client(&proxied);
@@ -86,7 +86,7 @@ fn a_connection_that_breaks_once_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn a_renewal_by_its_holder_is_asked_for_again() {
+fn an_extend_by_the_holder_is_retried() {
     for fault in [
         Fault::ResetBeforeReply,
         Fault::CutInReply(2),
@@ -123,7 +123,7 @@ fn never_answered(proxied: &ProxiedServer, script: &'static str, fault: Fault) {
 }
 
 #[test]
-fn acquires_that_are_never_answered_are_taken_back() {
+fn acquires_that_are_never_answered_are_compensated() {
     for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
         let proxied = ProxiedServer::new();
         let client = client(&proxied);
@@ -141,7 +141,7 @@ fn acquires_that_are_never_answered_are_taken_back() {
 }
 
 #[test]
-fn releases_that_are_never_answered_are_done() {
+fn releases_that_are_never_answered_are_executed() {
     for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
         let proxied = ProxiedServer::new();
         let client = client(&proxied);
@@ -163,7 +163,7 @@ fn releases_that_are_never_answered_are_done() {
 
 /// Requests that reach the server after the call gave up are compensated on their connection.
 #[test]
-fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
+fn acquires_that_arrive_after_their_call_gave_up_are_compensated_at_once() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.multi_lock(NAMES);
@@ -191,7 +191,7 @@ fn acquires_that_arrive_after_their_call_gave_up_are_taken_back_at_once() {
 
 /// Later the missing name is requested alone, until the call's deadline.
 #[test]
-fn a_call_that_waits_asks_until_there_is_an_answer() {
+fn a_waiting_call_retries_until_there_is_a_reply() {
     let proxied = ProxiedServer::new();
     let builder = proxied.builder(millis(80)).watchdog_lease(LEASE.get() * 60);
     let client = builder.build().unwrap();
@@ -232,7 +232,7 @@ fn a_call_that_waits_asks_until_there_is_an_answer() {
 
 /// Four threads of two clients use random names of six. One request of fifteen fails.
 #[test]
-fn no_two_holders_and_nothing_left_whatever_breaks() {
+fn random_failures_cause_no_second_holder_and_leave_nothing() {
     const OPERATIONS: usize = 40;
     let proxied = ProxiedServer::new();
     let seed = fastrand::u64(..);

@@ -18,7 +18,7 @@ fn client_with_short_timeout(server: &Server) -> LockClient {
 }
 
 #[test]
-fn both_servers_have_their_part() {
+fn each_server_has_its_part() {
     let servers = [Server::start(), Server::start()];
     let [one, other] = [&servers[0], &servers[1]].map(|server| client(&server.url()));
     let (one, other) = (one.reentrant_lock("x"), other.reentrant_lock("x"));
@@ -38,7 +38,7 @@ fn both_servers_have_their_part() {
 
 /// Two programs see the order of the locks differently, and each has what the other waits for.
 #[test]
-fn whoever_waits_for_each_other_gives_way() {
+fn clients_that_wait_for_each_other_do_not_deadlock() {
     let servers = [Server::start(), Server::start()];
     let programs = opposite_programs(&servers);
     let obstacles = servers
@@ -94,7 +94,7 @@ fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
 /// The call ends in time with an error that names the server, and the other server's lock is free.
 #[test]
 #[ignore = "soak"]
-fn a_dead_or_hung_server_is_told_in_time() {
+fn a_dead_or_hanging_server_is_reported_in_time() {
     let servers = [Server::start(), Server::start()];
     let lock = MultiLock::over([
         client_with_short_timeout(&servers[0]).reentrant_lock("a"),
@@ -126,7 +126,7 @@ fn a_dead_or_hung_server_is_told_in_time() {
 
 /// A server that hangs affects its own part only: the other part is released.
 #[test]
-fn a_server_that_hangs_keeps_nobody_from_giving_back() {
+fn a_server_that_hangs_does_not_block_the_release_of_the_other_part() {
     let servers = [Server::start(), Server::start()];
     let lock = MultiLock::over([
         client_with_short_timeout(&servers[0]).reentrant_lock("a"),

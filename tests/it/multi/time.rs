@@ -51,7 +51,7 @@ fn fails_within<T: std::fmt::Debug>(
 }
 
 #[test]
-fn every_call_ends_in_its_time_while_the_server_hangs() {
+fn every_call_ends_in_time_while_the_server_hangs() {
     let server = Server::start();
     let timeout = millis(100);
     let client = client_with_timeout(&server.url(), timeout);
@@ -101,7 +101,7 @@ fn every_call_ends_in_its_time_while_the_server_hangs() {
 
 /// Locks of two clients of two servers, in alternation.
 #[test]
-fn every_call_on_two_servers_ends_in_its_time_while_both_hang() {
+fn every_call_on_two_servers_ends_in_time_while_both_hang() {
     let servers = [Server::start(), Server::start()];
     let timeout = millis(100);
     let clients = servers
@@ -130,7 +130,7 @@ fn every_call_on_two_servers_ends_in_its_time_while_both_hang() {
 
 /// A failed call releases what it has acquired within its own time, or in the background.
 #[test]
-fn giving_back_belongs_to_the_time_of_the_call() {
+fn the_release_is_part_of_the_time_of_the_call() {
     let server = Server::start();
     let timeout = millis(400);
     let (ours, theirs) = (
@@ -177,7 +177,7 @@ fn client_with_latency(
 }
 
 #[test]
-fn many_names_take_no_longer_than_one_where_replies_are_late() {
+fn many_names_take_no_longer_than_one_with_high_latency() {
     let server = Server::start();
     let (latency, timeout) = (millis(100), millis(1000));
     let (client, _proxy) = client_with_latency(&server, latency, timeout);
@@ -202,7 +202,7 @@ fn many_names_take_no_longer_than_one_where_replies_are_late() {
 
 /// A call that fails has released what it acquired when it returns.
 #[test]
-fn a_name_that_is_held_is_told_after_a_few_round_trips() {
+fn a_held_name_is_reported_after_a_few_round_trips() {
     let server = Server::start();
     let (latency, timeout) = (millis(100), millis(1000));
     let (client, _proxy) = client_with_latency(&server, latency, timeout);
@@ -234,7 +234,7 @@ fn an_uncontended_pair_is_two_commands_for_each_name() {
 
 /// A new server knows no script.
 #[test]
-fn scripts_that_the_server_does_not_know_are_sent_by_their_source() {
+fn unknown_scripts_are_sent_by_source() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.multi_lock(names());

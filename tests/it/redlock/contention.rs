@@ -14,7 +14,7 @@ use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, wit
 
 /// Whichever server is dead, including the one that orders the local queue.
 #[test]
-fn threads_of_one_process_take_turns_whichever_server_is_dead() {
+fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
     for dead in 0..3 {
         let servers = Servers::start(3);
         let lock = servers.lock();
@@ -38,7 +38,7 @@ fn threads_of_one_process_take_turns_whichever_server_is_dead() {
 
 /// Threads that wait for a connection to one server do not block threads that have one.
 #[test]
-fn a_pool_need_not_follow_the_number_of_threads() {
+fn a_pool_may_be_smaller_than_the_number_of_threads() {
     let servers = Servers::start(5);
     let small = |server: &Server| builder(&server.url()).pool_size(2).build().unwrap();
     let clients: Vec<_> = servers.0.iter().map(small).collect();
@@ -59,7 +59,7 @@ fn a_pool_need_not_follow_the_number_of_threads() {
 /// Waiters do not repeatedly acquire the servers that the holder does not have.
 #[test]
 #[ignore = "soak"]
-fn waiting_for_a_bare_majority_costs_little() {
+fn waiting_for_a_bare_majority_needs_few_requests() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let ours = take_all(&clients, Lease::RENEWED);
@@ -81,7 +81,7 @@ fn waiting_for_a_bare_majority_costs_little() {
 
 /// At first each has a part of the servers. All but one release them.
 #[test]
-fn of_many_who_do_not_wait_one_has_it() {
+fn of_many_clients_that_do_not_wait_one_gets_the_lock() {
     let servers = Servers::start(3);
     let patient = |server: &Server| builder(&server.url()).command_timeout(SOON.get());
     let clients = || {
@@ -115,7 +115,7 @@ fn of_many_who_do_not_wait_one_has_it() {
 
 /// What is left of a lost lock is released by its unlock.
 #[test]
-fn what_a_lost_majority_leaves_is_given_back() {
+fn the_rest_of_a_lost_majority_is_released_by_its_unlock() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::fixed(SOON.get() * 6));
@@ -128,7 +128,7 @@ fn what_a_lost_majority_leaves_is_given_back() {
 
 /// What is left of a lost lock is not renewed, because other clients need it.
 #[test]
-fn what_a_lost_majority_leaves_runs_out() {
+fn the_rest_of_a_lost_majority_is_not_renewed() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::RENEWED);

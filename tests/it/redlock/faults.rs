@@ -16,7 +16,7 @@ const PAIRS: usize = 100;
 
 /// Once the first timeout is over, later pairs take as long as the other servers do.
 #[test]
-fn a_minority_that_is_dead_or_hangs_holds_up_nobody() {
+fn a_minority_that_is_dead_or_hangs_delays_no_call() {
     for (count, gone) in [(3, 1), (5, 2)] {
         for hangs in [true, false] {
             let fault = if hangs { Server::pause } else { Server::kill };
@@ -63,7 +63,7 @@ fn connections(server: &Server) -> usize {
 
 #[test]
 #[ignore = "soak"]
-fn a_majority_that_is_dead_or_hangs_is_told_in_time() {
+fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
     for fault in [Server::pause, Server::kill] {
         let servers = Servers::start(5);
         let lock = servers.lock_with_short_timeout();
@@ -97,7 +97,7 @@ fn a_majority_that_is_dead_or_hangs_is_told_in_time() {
 
 /// Requests under way to a server that hung are compensated there, too.
 #[test]
-fn nothing_stays_behind_when_servers_come_back() {
+fn nothing_is_left_when_servers_come_back() {
     let servers = Servers::start(3);
     let lock = servers.lock_with_short_timeout();
     lock.acquire().unwrap().unlock().unwrap();
@@ -118,7 +118,7 @@ fn nothing_stays_behind_when_servers_come_back() {
 
 /// An unlock does not wait for these servers. They get the release when they are back.
 #[test]
-fn a_release_is_for_the_living_first() {
+fn a_release_does_not_wait_for_dead_servers() {
     let servers = Servers::start(5);
     // Longer than the test, so that no lease releases the lock.
     let lease = Lease::fixed(SOON.get() * 6);
@@ -160,7 +160,7 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
 
 /// Idle connections that were cut do not make a call fail.
 #[test]
-fn a_restart_of_all_servers_is_no_more_than_a_restart() {
+fn a_restart_of_all_servers_fails_no_call() {
     let servers = Servers::start(3);
     let lock = servers.lock();
     lock.acquire().unwrap().unlock().unwrap();
@@ -183,7 +183,7 @@ fn a_restart_of_all_servers_is_no_more_than_a_restart() {
 }
 
 #[test]
-fn an_interrupt_ends_the_wait_and_leaves_nothing() {
+fn an_interrupt_ends_the_wait_and_leaves_nothing_behind() {
     let servers = Servers::start(3);
     let lock = servers.lock_with_short_timeout();
     servers.occupy(0..2);
@@ -205,7 +205,7 @@ fn an_interrupt_ends_the_wait_and_leaves_nothing() {
 
 /// What this server granted is no part of the hold, and is released there.
 #[test]
-fn a_grant_whose_reply_cannot_be_read_is_taken_back() {
+fn a_grant_whose_reply_cannot_be_parsed_is_released() {
     let servers = Servers::start(3);
     // From now on the servers know the script, and execute it by hash.
     servers.lock().acquire().unwrap().unlock().unwrap();

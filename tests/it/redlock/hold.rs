@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
-use crate::faults::force_unlock::{a_waiting_thread_gets_it_within_a_second, long};
+use crate::faults::force_unlock::{a_waiting_thread_gets_the_lock_within_a_second, long};
 use crate::support::on_another_thread;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 
@@ -38,7 +38,7 @@ fn levels_come_and_go_on_all_servers_together() {
 }
 
 #[test]
-fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
+fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     let servers = Servers::start(5);
     let clients = servers.clients();
     let lock = RedLock::new(&clients, NAME);
@@ -65,7 +65,7 @@ fn the_loss_of_a_majority_is_told_and_that_of_less_is_not() {
 
 #[test]
 #[ignore = "soak"]
-fn it_is_renewed_while_a_majority_lives() {
+fn the_lock_is_renewed_while_a_majority_is_up() {
     let servers = Servers::start(5);
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::RENEWED);
@@ -126,7 +126,7 @@ fn a_fixed_lease_ends_and_can_be_extended() {
 /// A server that restarts without its data counts for the next hold, not for this one.
 #[test]
 #[ignore = "soak"]
-fn a_server_that_comes_back_empty_is_not_rejoined() {
+fn a_server_that_restarts_without_data_does_not_rejoin_the_hold() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::RENEWED);
@@ -144,12 +144,12 @@ fn a_server_that_comes_back_empty_is_not_rejoined() {
 /// Threads of one process wait in the queue of one of the servers. The client confirms all parts of
 /// the hold.
 #[test]
-fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
+fn a_waiting_thread_gets_the_lock_within_a_second_whichever_majority_lost_it() {
     let servers = Servers::start(3);
     let lock = servers.lock();
     for kept in 0..3 {
         let lease = Lease::RENEWED.lasting(long());
-        a_waiting_thread_gets_it_within_a_second(&lock, lease, || {
+        a_waiting_thread_gets_the_lock_within_a_second(&lock, lease, || {
             (0..3)
                 .filter(|&at| at != kept)
                 .for_each(|at| servers.delete(at..at + 1));
@@ -159,7 +159,7 @@ fn a_waiting_thread_gets_it_within_a_second_whichever_majority_lost_it() {
 
 /// A server that lost the lock has no level with a guard, but it has the level that is unlocked.
 #[test]
-fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_was_lost_before() {
+fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_lost_the_lock() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let lock = RedLock::new(&clients, NAME);

@@ -33,7 +33,7 @@ impl Drop for Raised<'_> {
 /// A waiter releases what a minority grants to it. It must not be woken by its own release.
 #[test]
 #[ignore = "soak"]
-fn who_waits_does_not_wake_himself_while_a_majority_is_dead() {
+fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
     let servers = Servers::start(3);
     let clients = servers.clients();
     let guard = take_all(&clients, Lease::RENEWED);
@@ -82,7 +82,7 @@ fn kill_subscribers(server: &Server, killed: &AtomicUsize, stop: &AtomicBool) {
 }
 
 #[test]
-fn killed_subscribers_do_not_stop_it_from_changing_hands() {
+fn a_lock_changes_hands_although_subscribers_are_killed() {
     let servers = Servers::start(3);
     let locks = [servers.lock(), servers.lock()];
     let (stop, inside) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -139,7 +139,7 @@ fn tries(lock: &RedLock) -> bool {
 }
 
 #[test]
-fn a_majority_that_hangs_and_goes_on_leaves_nothing_behind() {
+fn a_majority_that_hangs_and_resumes_leaves_nothing_behind() {
     let servers = Servers::start(5);
     let locks = [
         servers.lock_with_short_timeout(),

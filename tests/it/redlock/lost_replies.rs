@@ -140,7 +140,7 @@ impl Worker<'_> {
 /// Threads of two clients nest, some with their own name and some with a shared one.
 #[test]
 #[ignore = "soak"]
-fn every_third_reply_swallowed_keeps_counts_and_holders_apart() {
+fn with_every_third_reply_lost_counts_agree_and_there_is_one_holder() {
     let seed = seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let servers = Servers::start(5);

@@ -20,7 +20,7 @@ const TIMES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// All processes increment one number; `meanwhile` happens repeatedly to the servers of the lock.
-fn count_together(meanwhile: impl Fn(&Servers)) {
+fn increment_together(meanwhile: impl Fn(&Servers)) {
     let (servers, counter) = (Servers::start(5), Server::start());
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
     let (urls, counter_url) = (urls.join(" "), counter.url());
@@ -40,15 +40,15 @@ fn count_together(meanwhile: impl Fn(&Servers)) {
 }
 
 #[test]
-fn four_processes_of_four_threads_count_together() {
-    count_together(|_| thread::sleep(millis(5)));
+fn four_processes_of_four_threads_lose_no_increment() {
+    increment_together(|_| thread::sleep(millis(5)));
 }
 
 /// Each server is one of two that hang for a while, in turn.
 #[test]
-fn four_processes_of_four_threads_count_together_while_servers_hang_in_turns() {
+fn four_processes_of_four_threads_lose_no_increment_while_servers_hang_in_turn() {
     let next = Cell::new(0);
-    count_together(|servers| {
+    increment_together(|servers| {
         let at = next.replace(next.get() + 1);
         let two = [&servers.0[at % 5], &servers.0[(at + 1) % 5]];
         two.iter().for_each(|server| server.pause());

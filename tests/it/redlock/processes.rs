@@ -51,7 +51,7 @@ fn holder(servers: &Servers) -> Process {
 }
 
 #[test]
-fn a_killed_holder_frees_it_within_a_lease() {
+fn a_killed_holder_releases_the_lock_within_a_lease() {
     let servers = Servers::start(5);
     let mut holder = holder(&servers);
     let lock = servers.lock();
@@ -79,7 +79,7 @@ fn rows(servers: &Servers) -> Vec<(Vec<(String, u32)>, i64)> {
 
 #[test]
 #[ignore = "soak"]
-fn a_holder_that_was_stopped_for_two_leases_is_told_first_and_touches_nothing() {
+fn a_holder_that_was_stopped_for_two_leases_is_notified_and_changes_nothing() {
     let servers = Servers::start(5);
     let mut holder = holder(&servers);
     holder.pause();

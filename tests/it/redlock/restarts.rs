@@ -11,7 +11,7 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 /// keeps it. With one more server, the documented limit is reached, and the holder is notified.
 #[test]
 #[ignore = "soak"]
-fn a_minority_that_forgets_the_lock_frees_it_for_nobody() {
+fn a_minority_that_forgets_the_lock_does_not_release_it() {
     let servers = Servers::start(5);
     let rival = servers.lock();
     let clients = servers.clients();

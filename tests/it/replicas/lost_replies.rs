@@ -26,7 +26,7 @@ fn count(server: &Server) -> Vec<u32> {
 
 #[test]
 #[ignore = "soak"]
-fn one_lost_word_is_asked_for_again() {
+fn one_lost_confirmation_is_requested_again() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
         let proxy = Proxy::before(&deployment.master().address());
@@ -55,7 +55,7 @@ fn one_lost_word_is_asked_for_again() {
 
 /// Long before its lease ends, and the thread can acquire it again.
 #[test]
-fn what_nobody_confirms_is_taken_back() {
+fn an_unconfirmed_lock_is_released() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
         let proxy = Proxy::before(&deployment.master().address());
@@ -82,7 +82,7 @@ fn what_nobody_confirms_is_taken_back() {
 }
 
 #[test]
-fn where_the_user_may_not_ask_replicas_the_call_says_so_at_once() {
+fn without_permission_for_wait_the_call_fails_at_once() {
     let server = Server::start();
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
@@ -103,7 +103,7 @@ fn where_the_user_may_not_ask_replicas_the_call_says_so_at_once() {
 
 /// The master dies with the lock before it replies about the replicas.
 #[test]
-fn a_master_that_dies_before_it_tells_is_waited_for() {
+fn a_master_that_dies_before_its_confirmation_is_waited_for() {
     let deployment = Arc::new(Replicated::start(1));
     let proxy = Proxy::before(&deployment.master().address());
     let client = requiring(1, &proxy.url()).command_timeout(SOON.get());

@@ -35,7 +35,7 @@ fn java_releases(server: &Server, name: &str) {
 }
 
 /// A client waits until the other holder releases, and then gets the lock soon.
-fn a_waiter_has_it_soon_after(
+fn a_waiter_gets_the_lock_soon_after(
     lease: Option<Duration>,
     let_go: impl FnOnce(&Server, &str) -> Instant,
 ) {
@@ -77,27 +77,27 @@ fn release(server: &Server, name: &str) -> Instant {
 }
 
 #[test]
-fn a_foreign_release_wakes_a_waiter() {
-    a_waiter_has_it_soon_after(Some(SOON.get() * 6), release);
+fn a_release_by_another_program_wakes_a_waiter() {
+    a_waiter_gets_the_lock_soon_after(Some(SOON.get() * 6), release);
 }
 
 #[test]
-fn a_foreign_hold_without_a_time_to_live_is_waited_for() {
-    a_waiter_has_it_soon_after(None, release);
+fn a_hold_of_another_program_without_a_time_to_live_is_waited_for() {
+    a_waiter_gets_the_lock_soon_after(None, release);
 }
 
 #[test]
-fn a_foreign_lease_that_runs_out_is_noticed() {
+fn the_end_of_a_lease_of_another_program_is_detected() {
     let lease = LEASE.get();
     let expiry = |server: &Server, name: &str| {
         let left: i64 = server.ask(redis::cmd("PTTL").arg(name));
         Instant::now() + Duration::from_millis(u64::try_from(left).expect("it still runs"))
     };
-    a_waiter_has_it_soon_after(Some(lease), expiry);
+    a_waiter_gets_the_lock_soon_after(Some(lease), expiry);
 }
 
 #[test]
-fn a_foreign_holder_is_respected() {
+fn a_hold_of_another_program_is_respected() {
     let server = Server::start();
     let name = unique("java");
     let client = client(&server.url());
@@ -131,7 +131,7 @@ fn waits(client: &LockClient, name: &str) -> Duration {
 /// The process is killed, so only the end of its lease releases the lock.
 #[test]
 #[ignore = "soak"]
-fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
+fn a_killed_process_releases_its_lock_within_a_lease() {
     let server = Server::start();
     let name = unique("killed");
     let mut child = Process::start("hold", &[&server.url(), &name]);
@@ -151,7 +151,7 @@ fn a_process_that_is_killed_frees_its_lock_within_a_lease() {
 /// The unlock of a process that was stopped through its lease reports the loss, and does not
 /// release the next hold.
 #[test]
-fn a_process_that_sleeps_through_its_lease_is_told() {
+fn a_process_that_is_stopped_through_its_lease_gets_an_error() {
     let server = Server::start();
     let name = unique("asleep");
     let mut child = Process::start("hold", &[&server.url(), &name]);
@@ -189,7 +189,7 @@ fn a_release_by_another_process_wakes_a_waiter() {
 
 /// By Redisson's naming rule, `a` and `{a}` are two locks with one channel.
 #[test]
-fn locks_that_share_a_channel_do_not_take_each_others_messages() {
+fn locks_that_share_a_channel_do_not_lose_messages() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let names = ["a", "{a}"];

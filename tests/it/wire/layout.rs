@@ -56,7 +56,7 @@ fn a_lock_is_a_hash_of_owner_to_count() {
 }
 
 #[test]
-fn threads_and_clients_are_owners_of_their_own() {
+fn each_thread_of_each_client_is_its_own_owner() {
     let server = Server::start();
     let clients = [client(&server.url()), client(&server.url())];
     let owner = |client: &leasehold::LockClient| {
@@ -80,7 +80,7 @@ fn threads_and_clients_are_owners_of_their_own() {
 
 /// A release publishes `0`, once, on the lock's channel. Nothing else is published.
 #[test]
-fn a_release_and_nothing_else_is_announced() {
+fn only_a_release_is_published() {
     let server = Server::start();
     let client = client(&server.url());
     let mut connection = server.connection();
@@ -111,7 +111,7 @@ fn a_release_and_nothing_else_is_announced() {
 }
 
 #[test]
-fn a_forced_unlock_is_announced_like_a_release() {
+fn a_force_unlock_is_published_like_a_release() {
     let server = Server::start();
     let client = client(&server.url());
     let mut connection = server.connection();

@@ -99,7 +99,7 @@ fn is_refused(server: &Server, client: &LockClient, what: &str) {
 }
 
 #[test]
-fn what_is_not_a_lock_is_named_and_left_alone() {
+fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     let server = Server::start();
     let client = client(&server.url());
     for (command, arguments, what) in KINDS {
@@ -114,7 +114,7 @@ fn what_is_not_a_lock_is_named_and_left_alone() {
 
 /// The user may not run TYPE, which other calls do not need.
 #[test]
-fn a_type_that_may_not_be_asked_for_is_a_wrong_type_all_the_same() {
+fn without_permission_for_type_another_type_is_still_reported() {
     let server = Server::start();
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
@@ -125,7 +125,7 @@ fn a_type_that_may_not_be_asked_for_is_a_wrong_type_all_the_same() {
 }
 
 #[test]
-fn a_lock_of_any_other_client_is_a_lock() {
+fn a_lock_of_any_other_program_is_a_lock() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock(KEY);
@@ -144,7 +144,7 @@ fn a_lock_of_any_other_client_is_a_lock() {
 }
 
 #[test]
-fn a_read_write_lock_on_most_servers_is_no_redlock() {
+fn a_read_write_lock_on_most_servers_is_reported() {
     let servers = Independent::start(3);
     for server in &servers.servers()[..2] {
         let mut hset = redis::cmd("HSET");

@@ -103,7 +103,7 @@ fn the_acl_line_is_enough() {
 
 /// Without any one of the rules something is refused.
 #[test]
-fn the_acl_line_has_nothing_to_spare() {
+fn every_rule_of_the_acl_line_is_needed() {
     let server = Server::start();
     // PING is sent only after seconds without messages, UNSUBSCRIBE only when a channel is no
     // longer needed, and HDEL only after a lost reply.
@@ -151,7 +151,7 @@ fn the_acl_line_has_nothing_to_spare() {
 /// The error of a call without permission names what to grant, as far as the server says what is
 /// missing.
 #[test]
-fn a_missing_permission_is_told_with_what_to_grant() {
+fn a_missing_permission_is_reported_with_the_rule_to_grant() {
     let server = Server::start();
     for (rules, database, words) in [
         (&["-evalsha"][..], "", "ACL SETUSER <user> +evalsha"),
@@ -174,7 +174,7 @@ fn a_missing_permission_is_told_with_what_to_grant() {
 
 /// Without the permission to subscribe, polling still detects a release.
 #[test]
-fn without_the_right_to_subscribe_waiting_still_works() {
+fn without_permission_to_subscribe_waiting_still_works() {
     let server = Server::start();
     let rules: Vec<&str> = ACL
         .iter()

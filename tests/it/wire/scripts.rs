@@ -11,7 +11,7 @@ use crate::support::traffic::Monitor;
 
 /// Sent by source once, and by hash from then on.
 #[test]
-fn a_script_is_sent_once() {
+fn the_source_of_a_script_is_sent_once() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock("lock");
@@ -27,7 +27,7 @@ fn a_script_is_sent_once() {
 /// A server without the scripts (after a restart or SCRIPT FLUSH) gets them again, without an
 /// error.
 #[test]
-fn a_server_that_forgot_the_scripts_is_told_them() {
+fn a_server_without_the_scripts_gets_them_again() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock("lock");
@@ -59,7 +59,7 @@ fn a_server_that_forgot_the_scripts_is_told_them() {
 /// Only reads and writes are sent: no SCRIPT LOAD, no KEYS, no PING before commands. A subscription
 /// that received nothing for five seconds sends one PING.
 #[test]
-fn few_kinds_of_commands_are_sent() {
+fn only_the_expected_commands_are_sent() {
     let start = Instant::now();
     let server = Server::start();
     let mut monitor = Monitor::of(&server);

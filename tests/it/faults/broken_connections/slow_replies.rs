@@ -10,27 +10,27 @@ use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::unique;
 
-fn drip() -> Fault {
+fn slow_reply() -> Fault {
     Fault::SplitReply {
         every: 1,
         pause: timeout().mul_f64(0.8),
     }
 }
 
-fn drip_always(proxied: &ProxiedServer, script: &'static str) -> Broken {
-    Broken::by(&proxied.proxy, script, drip(), usize::MAX)
+fn always_reply_slowly(proxied: &ProxiedServer, script: &'static str) -> Broken {
+    Broken::by(&proxied.proxy, script, slow_reply(), usize::MAX)
 }
 
 /// Only the first reply arrives slowly: the call retries on another connection.
 #[test]
 #[ignore = "soak"]
-fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
+fn a_call_does_not_wait_for_the_end_of_a_slow_reply() {
     let proxied = ProxiedServer::alone();
     let client = client(&proxied);
     let mut view = proxied.view();
-    let lock = client.reentrant_lock(&unique("drip"));
+    let lock = client.reentrant_lock(&unique("slow_reply"));
     for (place, (script, count)) in super::STEPS.into_iter().enumerate() {
-        let broken = Broken::by(&proxied.proxy, script, drip(), 1);
+        let broken = Broken::by(&proxied.proxy, script, slow_reply(), 1);
         let what = format!("{script}, step {place}");
         let start = Instant::now();
         let bound = timeout() + SLIP.get();
@@ -46,14 +46,14 @@ fn a_call_does_not_wait_for_the_end_of_a_reply_that_drips() {
 /// All replies arrive slowly: each call ends within its documented time.
 #[test]
 #[ignore = "soak"]
-fn every_call_ends_in_its_time_while_the_server_drips() {
+fn every_call_ends_in_time_while_the_server_replies_slowly() {
     let proxied = ProxiedServer::alone();
     let client = client(&proxied);
     let mut view = proxied.view();
-    let lock = client.reentrant_lock(&unique("drip"));
+    let lock = client.reentrant_lock(&unique("slow_reply"));
     let (once, slip) = (timeout(), SLIP.get());
     let check = |script, call: &str, bound: Duration, work: &dyn Fn() -> leasehold::Result<()>| {
-        let broken = drip_always(&proxied, script);
+        let broken = always_reply_slowly(&proxied, script);
         let result = within(bound, call, work);
         assert!(is_unavailable(&result), "{call}: {result:?}");
         // On a busy machine the end of the last request may be late.
@@ -91,7 +91,7 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
     });
     view.await_count(1, lock.name(), LEASE.get(), "an inner unlock that failed");
     guard.check().unwrap();
-    let broken = drip_always(&proxied, "release");
+    let broken = always_reply_slowly(&proxied, "release");
     within(once + slip, "a guard's drop", || drop(guard));
     assert_eq!(lock.hold_count(), 0);
     view.await_count(0, lock.name(), LEASE.get(), "a guard's drop");
@@ -103,11 +103,11 @@ fn every_call_ends_in_its_time_while_the_server_drips() {
 }
 
 #[test]
-fn an_interrupt_is_heard_while_the_server_drips() {
+fn an_interrupt_works_while_the_server_replies_slowly() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("drip"));
-    let broken = drip_always(&proxied, "acquire");
+    let lock = client.reentrant_lock(&unique("slow_reply"));
+    let broken = always_reply_slowly(&proxied, "acquire");
     let interrupt = Interrupt::new();
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -128,7 +128,7 @@ fn an_interrupt_is_heard_while_the_server_drips() {
 /// The reply to every second renewal arrives slowly; the next one is in time.
 #[test]
 #[ignore = "soak"]
-fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
+fn locks_are_renewed_although_some_replies_are_slow() {
     let proxied = ProxiedServer::new();
     // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
@@ -140,10 +140,15 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
             return Fault::Pass;
         }
         slow = !slow;
-        if slow { drip() } else { Fault::Pass }
+        if slow { slow_reply() } else { Fault::Pass }
     });
     let guards: Vec<_> = (0..20)
-        .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
+        .map(|_| {
+            client
+                .reentrant_lock(&unique("slow_reply"))
+                .acquire()
+                .unwrap()
+        })
         .collect();
     let (mut view, start) = (proxied.view(), Instant::now());
     while start.elapsed() < lease * 2 {
@@ -170,13 +175,18 @@ fn locks_are_renewed_by_a_server_that_drips_now_and_then() {
 /// The replies to all renewals arrive slowly: the holder is notified of the loss.
 #[test]
 #[ignore = "soak"]
-fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
+fn the_loss_of_unconfirmed_locks_is_reported() {
     let proxied = ProxiedServer::new();
     let client = proxied.builder(timeout()).build().unwrap();
-    let _broken = drip_always(&proxied, "renew");
+    let _broken = always_reply_slowly(&proxied, "renew");
     let start = Instant::now();
     let guards: Vec<_> = (0..20)
-        .map(|_| client.reentrant_lock(&unique("drip")).acquire().unwrap())
+        .map(|_| {
+            client
+                .reentrant_lock(&unique("slow_reply"))
+                .acquire()
+                .unwrap()
+        })
         .collect();
     let taken = start.elapsed();
     let mut view = proxied.view();
@@ -192,7 +202,7 @@ fn locks_that_no_reply_confirms_in_time_are_lost_honestly() {
         assert_eq!(view.count(guard.name()), 1);
     }
     within(LEASE.get(), "another lock", || {
-        let lock = client.reentrant_lock(&unique("drip"));
+        let lock = client.reentrant_lock(&unique("slow_reply"));
         lock.acquire().unwrap().unlock().unwrap();
     });
     for guard in guards {

@@ -15,7 +15,7 @@ use crate::support::timing::{LEASE, eventually, millis};
 use crate::support::unique;
 
 everywhere! {
-    operations_with_every_third_reply_swallowed_keep_every_count
+    operations_with_every_third_reply_dropped_keep_every_count
     locks_are_renewed_although_every_third_reply_is_lost;
     operations_with_every_third_connection_reset_keep_every_count
 }
@@ -246,7 +246,7 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
     }
 }
 
-fn operations_with_every_third_reply_swallowed_keep_every_count(deployment: &Deployment) {
+fn operations_with_every_third_reply_dropped_keep_every_count(deployment: &Deployment) {
     // Every lost reply costs one timeout.
     random_operations(deployment, Fault::SwallowReply, millis(20));
 }

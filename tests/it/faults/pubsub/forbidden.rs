@@ -11,18 +11,18 @@ use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, traffic, unique};
 
 everywhere! {
-    a_user_who_may_not_publish_can_unlock
-    a_user_who_may_not_subscribe_polls_and_is_told_once
-    a_forbidden_channel_does_not_hurt_the_others;
-    locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once
-    a_user_who_may_no_longer_subscribe_goes_on_by_polling
+    without_permission_to_publish_an_unlock_succeeds
+    without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning
+    a_forbidden_channel_does_not_affect_the_others;
+    locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning
+    a_waiter_that_loses_the_permission_to_subscribe_polls
 }
 
 /// Long enough for the client to try again.
 #[test]
 #[ignore = "soak"]
-fn a_user_who_may_not_subscribe_is_told_once_in_a_long_time() {
-    polls_and_is_told_once(&Deployment::one_server(), millis(35_000));
+fn without_permission_to_subscribe_there_is_one_warning_in_a_long_time() {
+    polls_with_one_warning(&Deployment::one_server(), millis(35_000));
 }
 
 const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
@@ -81,7 +81,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
 }
 
 /// Such a user can acquire and unlock: the message of a release is not essential.
-fn a_user_who_may_not_publish_can_unlock(deployment: &Deployment) {
+fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
     let client = client_of_user(deployment, &MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("mute"));
     lock.acquire()
@@ -120,12 +120,14 @@ fn polls_seldom(deployment: &Deployment, holder: &LockClient, waiter: &LockClien
     });
 }
 
-fn a_user_who_may_not_subscribe_polls_and_is_told_once(deployment: &Deployment) {
-    polls_and_is_told_once(deployment, millis(0));
+fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
+    deployment: &Deployment,
+) {
+    polls_with_one_warning(deployment, millis(0));
 }
 
 /// One warning for each server.
-fn polls_and_is_told_once(deployment: &Deployment, time: Duration) {
+fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     logs::keep();
     let waiter = client_of_user(deployment, &MAY_NOT, &["allchannels"]);
     let holder = deployment.client();
@@ -145,7 +147,7 @@ fn polls_and_is_told_once(deployment: &Deployment, time: Duration) {
     }
 }
 
-fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(deployment: &Deployment) {
+fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deployment: &Deployment) {
     logs::keep();
     let prefix = unique("forbidden");
     let channels = ["resetchannels", "&redisson_lock__channel:{leasehold:*"];
@@ -167,7 +169,7 @@ fn locks_whose_channels_are_forbidden_are_polled_and_that_is_told_once(deploymen
 }
 
 /// The user may listen to one of two locks.
-fn a_forbidden_channel_does_not_hurt_the_others(deployment: &Deployment) {
+fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
     let (heard, mute) = (unique("heard"), unique("mute"));
     let allowed = format!("&redisson_lock__channel:{{{heard}}}");
     let channels = [
@@ -206,7 +208,7 @@ fn a_forbidden_channel_does_not_hurt_the_others(deployment: &Deployment) {
     });
 }
 
-fn a_user_who_may_no_longer_subscribe_goes_on_by_polling(deployment: &Deployment) {
+fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment) {
     let waiter = client_of_user(deployment, &MAY, &["allchannels"]);
     let holder = deployment.client();
     let name = unique("revoked");

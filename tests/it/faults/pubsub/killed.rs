@@ -13,7 +13,7 @@ use crate::support::timing::{LEASE, SOON, eventually, millis};
 use crate::support::{traffic, unique};
 
 everywhere! {
-    killed_subscribers_do_not_stop_a_lock_from_changing_hands;
+    a_lock_changes_hands_although_subscribers_are_killed;
     killed_subscribers_do_not_spin
 }
 
@@ -74,7 +74,7 @@ fn killed_subscribers_do_not_spin(deployment: &Deployment) {
 }
 
 /// A lock changes hands between clients whose subscriptions are cut repeatedly.
-fn killed_subscribers_do_not_stop_a_lock_from_changing_hands(deployment: &Deployment) {
+fn a_lock_changes_hands_although_subscribers_are_killed(deployment: &Deployment) {
     let clients = [deployment.client(), deployment.client()];
     let name = unique("hands");
     let server = deployment.server_of(&name);

@@ -29,14 +29,14 @@ fn allow(redis: &mut Connection, rules: &[&str]) {
 
 #[test]
 #[ignore = "soak"]
-fn of_many_locks_two_may_not_be_used_any_more_and_all_others_are_renewed() {
+fn of_many_locks_two_lose_the_permission_and_all_others_are_renewed() {
     two_of_many_are_refused(&["resetkeys", "~kept:*", "~redisson_lock__channel:*"]);
 }
 
 /// The script may be called for all keys, but its commands only for some keys. Then the error has
 /// no code of its own.
 #[test]
-fn of_many_locks_a_script_may_not_use_two_any_more_and_all_others_are_renewed() {
+fn of_many_locks_two_lose_the_permission_in_scripts_and_all_others_are_renewed() {
     two_of_many_are_refused(&["-@all", "+evalsha", "+eval", "(+@all ~kept:*)"]);
 }
 

@@ -97,7 +97,7 @@ fn a_replica_that_does_not_serve_stale_data() {
 
 #[test]
 #[ignore = "soak"]
-fn a_server_that_loads_its_data() {
+fn a_server_that_is_loading() {
     let server = Server::start();
     let mut fill = redis::pipe();
     for key in 0..500 {
@@ -164,7 +164,7 @@ fn a_server_that_is_busy_with_a_script() {
 
 #[test]
 #[ignore = "soak"]
-fn a_password_that_is_asked_for_from_now_on() {
+fn a_password_that_is_required_from_now_on() {
     let server = Server::start();
     check_all_calls(
         &server,
@@ -184,7 +184,7 @@ fn a_password_that_is_asked_for_from_now_on() {
 }
 
 #[test]
-fn a_password_that_is_not_valid_any_more() {
+fn a_password_that_is_no_longer_valid() {
     let server = Server::start();
     check_all_calls(
         &server,
@@ -205,7 +205,7 @@ fn a_password_that_is_not_valid_any_more() {
 
 /// Redis requires the password only when a connection is opened.
 #[test]
-fn connections_that_are_logged_in_outlast_a_new_password() {
+fn authenticated_connections_survive_a_new_password() {
     let server = Server::start();
     let client = client(&server.url());
     let guard = client.reentrant_lock("held").acquire().expect("it is free");
@@ -243,7 +243,7 @@ fn a_user_who_may_not_run_scripts() {
 
 #[test]
 #[ignore = "soak"]
-fn a_user_who_may_not_tell_the_server_its_scripts() {
+fn a_user_who_may_not_send_scripts_by_source() {
     let server = Server::start();
     check_all_calls(
         &server,
@@ -351,7 +351,7 @@ fn a_server_without_its_replicas() {
 
 #[test]
 #[ignore = "soak"]
-fn a_server_that_takes_no_more_connections() {
+fn a_server_that_accepts_no_more_connections() {
     let server = Server::start();
     check_all_calls(
         &server,
@@ -370,7 +370,7 @@ fn a_server_that_takes_no_more_connections() {
 
 /// The error of one thread does not say who holds the lock, so every thread sends its own request.
 #[test]
-fn a_key_of_another_type_is_told_to_each_of_many_threads() {
+fn a_key_of_another_type_is_reported_to_each_of_many_threads() {
     let server = Server::start();
     server.ask::<()>(redis::cmd("SET").arg("k").arg("no lock"));
     let patient = builder(&server.url()).command_timeout(SOON.get());

@@ -82,7 +82,7 @@ fn the_words_are_those_of_the_documentation() {
 
 /// Also while a slot moves.
 #[test]
-fn the_words_for_a_cluster_are_enough() {
+fn the_rules_for_a_cluster_are_enough() {
     let cluster = ClusterDeployment::start();
     let builder = in_cluster(&cluster, &and(&IN_A_CLUSTER));
     uses_everything(&builder).unwrap();
@@ -99,7 +99,7 @@ fn the_words_for_a_cluster_are_enough() {
 }
 
 #[test]
-fn the_words_for_a_cluster_are_needed() {
+fn the_rules_for_a_cluster_are_needed() {
     let cluster = ClusterDeployment::start();
     // SUNSUBSCRIBE is sent only when a channel is no longer needed.
     for spared in IN_A_CLUSTER.iter().filter(|rule| **rule != "+sunsubscribe") {
@@ -149,7 +149,7 @@ fn the_words_for_a_cluster_are_needed() {
 
 #[test]
 #[ignore = "soak"]
-fn the_words_for_sentinels_are_enough() {
+fn the_rules_for_sentinels_are_enough() {
     let deployment = SentinelDeployment::start();
     let builder = behind_sentinels(&deployment, &OF_SENTINELS, &and(&["+role"]));
     uses_everything(&builder).unwrap();
@@ -175,7 +175,7 @@ fn the_words_for_sentinels_are_enough() {
 
 #[test]
 #[ignore = "soak"]
-fn the_word_for_replicas_is_enough() {
+fn the_rule_for_replicas_is_enough() {
     let deployment = Replicated::start(1);
     let url = with_user(deployment.master(), &and(&["+wait"]));
     let builder = crate::support::builder(&url).min_replicas(1, SOON.get());
