@@ -69,7 +69,7 @@ fn a_recorder_that_panics_at_every_call_changes_nothing() {
     let recorded = || PANICS.load(Ordering::SeqCst);
 
     let guard = lock.acquire().unwrap();
-    assert!(recorded() > 0, "the recorder is asked");
+    assert!(recorded() > 0, "the recorder is called");
     lock.lock().unwrap();
     assert_eq!(lock.hold_count(), 2);
     lock.unlock().unwrap();

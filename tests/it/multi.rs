@@ -89,8 +89,8 @@ fn the_loss_of_any_part_is_reported() {
         let guard = lock.acquire().unwrap();
         assert!(guard.lost().is_empty());
         server.ask::<()>(redis::cmd("DEL").arg(lost));
-        let told = guard.lost().recv_timeout(SOON.get());
-        assert_eq!(told, Ok(LostReason::Deleted));
+        let loss = guard.lost().recv_timeout(SOON.get());
+        assert_eq!(loss, Ok(LostReason::Deleted));
         assert!(guard.lost().recv().is_err(), "once");
         assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
         assert_eq!(lock.hold_count(), 0);
@@ -207,8 +207,9 @@ fn invalid_names_are_refused_by_the_first_call() {
             lock.is_locked().map(drop),
             lock.remaining_lease().map(drop),
         ] {
-            let told = matches!(&result, Err(Error::Config { field, .. }) if *field == named);
-            assert!(told, "{result:?}");
+            let is_expected =
+                matches!(&result, Err(Error::Config { field, .. }) if *field == named);
+            assert!(is_expected, "{result:?}");
         }
         assert_eq!(lock.hold_count(), 0);
     }

@@ -119,7 +119,7 @@ fn too_few(master: &Server) {
         let took = start.elapsed();
         assert!(took + millis(2) >= least, "{least:?}: {took:?}");
         assert!(took <= most + SLIP.get() * 2, "{most:?}: {took:?}");
-        assert!(!has(master, "lock"), "it was given back");
+        assert!(!has(master, "lock"), "it was released");
         let unreplicated = client.stats().unreplicated;
         assert!(unreplicated > before);
         if before == 0 {
@@ -189,7 +189,7 @@ fn a_replica_that_resumes_in_time_is_enough() {
                 assert!(on_both.iter().all(|server| has(server, "lock")));
                 lock.unlock()
             });
-            eventually("one that is given back", || {
+            eventually("one that is released", || {
                 client.stats().unreplicated > before
             });
             deployment.resume_replica(0);
@@ -324,7 +324,7 @@ fn several_names_are_on_the_replica_after_one_wait() {
             assert!(has_all(deployment.replica(0)));
             guard.unlock()
         });
-        eventually("some that are given back", || {
+        eventually("some that are released", || {
             patient.stats().unreplicated >= names.len() as u64
         });
         deployment.resume_replica(0);

@@ -172,10 +172,10 @@ fn fake_server(greet: fn(TcpStream)) -> String {
 
 #[test]
 fn a_handshake_without_a_reply_ends_in_time() {
-    let silent = fake_server(|mut stream| {
+    let unanswering = fake_server(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let text = connection_error(trusting(&silent));
+    let text = connection_error(trusting(&unanswering));
     assert!(text.contains("no reply to the TLS handshake"), "{text}");
 }
 

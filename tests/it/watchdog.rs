@@ -215,7 +215,7 @@ fn a_server_that_hangs_for_half_a_lease_loses_no_lock() {
     });
 }
 
-/// Only the local clock can tell the holder.
+/// Only the local clock can notify the holder.
 #[test]
 #[ignore = "soak"]
 fn a_server_that_hangs_for_long_is_detected_by_the_clock() {
@@ -231,7 +231,7 @@ fn a_server_that_hangs_for_long_is_detected_by_the_clock() {
     let fixed = fixed.expect("it is free");
     server.pause();
     let start = Instant::now();
-    let told = AtomicBool::new(false);
+    let notified = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             // Notified by the watchdog, which may be in an attempt meanwhile.
@@ -241,14 +241,14 @@ fn a_server_that_hangs_for_long_is_detected_by_the_clock() {
                 took <= LEASE.get() * 7 / 6 + SLIP.get(),
                 "notified after {took:?}"
             );
-            told.store(true, Ordering::SeqCst);
+            notified.store(true, Ordering::SeqCst);
         });
         eventually("check to know", || guard.check().is_err());
         let took = start.elapsed();
         assert!(took <= LEASE.get() + SLIP.get(), "detected after {took:?}");
         assert_eq!(guard.remaining(), Duration::ZERO);
     });
-    assert!(told.load(Ordering::SeqCst));
+    assert!(notified.load(Ordering::SeqCst));
     eventually("the fixed lease to end", || fixed.is_lost());
     server.resume();
     // Nothing makes a lost hold valid again.

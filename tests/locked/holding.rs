@@ -102,8 +102,8 @@ fn a_wait_ends_at_its_deadline() {
         let Err(Error::HeldByAnother { waited, .. }) = refused else {
             panic!("{refused:?}");
         };
-        let asked = Duration::from_millis(200);
-        assert!(asked <= waited && waited <= took, "{waited:?} of {took:?}");
+        let wait = Duration::from_millis(200);
+        assert!(wait <= waited && waited <= took, "{waited:?} of {took:?}");
         assert!(took < SOON.get(), "{took:?}");
         let_it_go_on();
     });
@@ -209,7 +209,7 @@ fn countdown(shop: &Shop, from: u32, level: u32) -> leasehold::Result<u32> {
         return Ok(level);
     }
     let deepest = countdown(shop, from - 1, level + 1)?;
-    assert_eq!(shop.count("order"), level, "one level is given back");
+    assert_eq!(shop.count("order"), level, "one level is released");
     Ok(deepest)
 }
 

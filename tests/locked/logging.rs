@@ -34,28 +34,28 @@ fn holds(shop: &Shop, name: &str, result: Boxed<u32>) -> Boxed<u32> {
 }
 
 /// The warnings about the function. Warnings about the loss itself are left out.
-fn told_by(function: impl FnOnce(&str)) -> Vec<String> {
+fn warnings_of(function: impl FnOnce(&str)) -> Vec<String> {
     logs::keep();
     let name = unique("order");
     function(&name);
-    let mut told = logs::warnings_about(&name);
-    told.retain(|warning| warning.contains("a locked function ran"));
-    told
+    let mut warnings = logs::warnings_about(&name);
+    warnings.retain(|warning| warning.contains("a locked function ran"));
+    warnings
 }
 
 #[test]
 fn the_error_of_the_lock_is_logged_if_the_function_returns_another_result() {
     let shop = Shop::open();
-    let failed = told_by(|name| {
+    let failed = warnings_of(|name| {
         let own = fails(&shop, name).unwrap_err();
         assert_eq!(own.to_string(), "an error of its own");
     });
-    let ignored = told_by(|name| assert_eq!(ignores(&shop, name).unwrap(), 7));
-    for told in [failed, ignored] {
-        assert_eq!(told.len(), 1, "{told:?}");
+    let ignored = warnings_of(|name| assert_eq!(ignores(&shop, name).unwrap(), 7));
+    for warnings in [failed, ignored] {
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
-            told[0].contains("was lost (its key was deleted)"),
-            "{told:?}"
+            warnings[0].contains("was lost (its key was deleted)"),
+            "{warnings:?}"
         );
     }
 }
@@ -64,9 +64,9 @@ fn the_error_of_the_lock_is_logged_if_the_function_returns_another_result() {
 fn nothing_is_logged_without_an_error_or_if_it_is_returned() {
     let shop = Shop::open();
     for result in [Ok(7), Err("an error of its own".into())] {
-        let told = told_by(|name| drop(holds(&shop, name, result)));
-        assert!(told.is_empty(), "{told:?}");
+        let warnings = warnings_of(|name| drop(holds(&shop, name, result)));
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
-    let told = told_by(|name| drop(returns_it(&shop, name).unwrap_err()));
-    assert!(told.is_empty(), "{told:?}");
+    let warnings = warnings_of(|name| drop(returns_it(&shop, name).unwrap_err()));
+    assert!(warnings.is_empty(), "{warnings:?}");
 }

@@ -160,11 +160,11 @@ fn without_redis(shop: &Shop) -> Result<u32, WorkError> {
 fn an_unlock_that_fails_is_an_error() {
     let shop = Shop::with_leases(LEASE);
     let result = without_redis(&shop);
-    let told = matches!(
+    let is_expected = matches!(
         result,
         Err(WorkError::Lock(
             Error::Unavailable { .. } | Error::Lost { .. }
         ))
     );
-    assert!(told, "{result:?}");
+    assert!(is_expected, "{result:?}");
 }

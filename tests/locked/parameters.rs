@@ -136,13 +136,13 @@ fn parameters_are_dropped_under_the_lock_in_reverse_order() {
 
 /// Moving parameters into the body is no use of them. The names are also used in the code of the
 /// attribute.
-#[expect(unused_variables, reason = "the compiler still tells")]
+#[expect(unused_variables, reason = "the compiler still warns")]
 #[locked(client = locks, key = "order")]
 fn forgotten(locks: &LockClient, client: u64) -> Done {
     Ok(())
 }
 
-#[expect(unused_variables, reason = "the compiler still tells")]
+#[expect(unused_variables, reason = "the compiler still warns")]
 #[locked(client = locks, key = "order")]
 fn forgotten_in_a_pattern(locks: &LockClient, (_, wait): (u8, u8)) -> Done {
     Ok(())
@@ -153,7 +153,11 @@ fn expected(
     locks: &LockClient,
     #[expect(unused_variables, reason = "of one parameter")] client: u64,
     #[expect(unused, reason = "of one name of two")] (id, wait): (u8, u8),
-    #[expect(unused_mut, reason = "told of the parameter, which is used")] mut lease: u8,
+    #[expect(
+        unused_mut,
+        reason = "the warning is about the parameter, which is used"
+    )]
+    mut lease: u8,
 ) -> Done {
     assert_eq!(lease, 3);
     Ok(())

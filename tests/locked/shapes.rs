@@ -151,7 +151,7 @@ fn after_the_lock() -> Boxed<u32> {
 #[locked(client = locks, key = "attributes")]
 fn inner_attributes(locks: &LockClient) -> Boxed<u32> {
     #![allow(unused_variables)]
-    let nobody_needs_this = 1;
+    let unused_on_purpose = 1;
     assert_locked("attributes");
     Ok(7)
 }
@@ -242,7 +242,7 @@ fn methods_keep_their_shape() {
     assert_eq!(desk.consumes().unwrap().len(), 3);
     assert_eq!(Rc::new(Desk::of(&shop)).shared().unwrap(), 1);
     let keys: u32 = shop.server.ask(&redis::cmd("DBSIZE"));
-    assert_eq!(keys, 0, "all is given back");
+    assert_eq!(keys, 0, "everything is released");
 }
 
 #[test]

@@ -22,9 +22,9 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     assert!(guard.lost().is_empty());
     let start = Instant::now();
     loss();
-    let told = guard.lost().recv_timeout(SOON.get());
+    let received = guard.lost().recv_timeout(SOON.get());
     let took = start.elapsed();
-    assert_eq!(told, Ok(expected));
+    assert_eq!(received, Ok(expected));
     assert!(
         took <= LEASE.get() * 2 / 3 + SLIP.get(),
         "notified after {took:?}"

@@ -59,8 +59,8 @@ pub fn the_holder_is_notified_of_a_force_unlock(stage: &Stage) {
     ] {
         let guard = lock.acquire().unwrap();
         assert!(operator.force_unlock(stage.name()).unwrap());
-        let told = within(bound, "the notification", || guard.lost().recv());
-        assert_eq!(told, Ok(LostReason::Deleted));
+        let loss = within(bound, "the notification", || guard.lost().recv());
+        assert_eq!(loss, Ok(LostReason::Deleted));
     }
 }
 

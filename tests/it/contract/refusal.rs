@@ -45,8 +45,9 @@ pub fn a_key_of_another_type_is_not_changed(stage: &Stage) {
         ("force_unlock", client.force_unlock(stage.name()).map(drop)),
     ]);
     for (call, result) in results {
-        let told = matches!(&result, Err(Error::WrongType { lock, .. }) if lock == stage.name());
-        assert!(told, "{call}: {result:?}");
+        let is_expected =
+            matches!(&result, Err(Error::WrongType { lock, .. }) if lock == stage.name());
+        assert!(is_expected, "{call}: {result:?}");
     }
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
     let (kept, lives): (String, i64) = redis::pipe()
@@ -69,8 +70,8 @@ pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
         Duration::MAX,
     ] {
         for (call, result) in every_acquire(&*lock, Lease::fixed(bad)) {
-            let told = matches!(&result, Err(Error::Config { field: "lease", .. }));
-            assert!(told, "{call} for {bad:?}: {result:?}");
+            let is_expected = matches!(&result, Err(Error::Config { field: "lease", .. }));
+            assert!(is_expected, "{call} for {bad:?}: {result:?}");
         }
         let guard = lock.acquire().unwrap();
         let extended = guard.extend(bad);

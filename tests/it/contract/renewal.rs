@@ -73,32 +73,32 @@ pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
     eventually("the end of its renewals", || {
         !lock.is_held_by_current_thread()
     });
-    let told = start.elapsed();
+    let notified = start.elapsed();
     assert_eq!(stage.count(), 1, "the last lease still runs");
     let left = stage.time_to_live().expect("it still runs");
-    assert!(left >= LEASE.get() / 6, "told with only {left:?} left");
+    assert!(left >= LEASE.get() / 6, "notified with only {left:?} left");
     // Two renewals of two thirds of a lease each, and two thirds more.
     assert!(
-        told + SLIP.get() * 2 >= LEASE.get() * 2,
-        "too early: {told:?}"
+        notified + SLIP.get() * 2 >= LEASE.get() * 2,
+        "too early: {notified:?}"
     );
     assert!(
-        told <= LEASE.get() * 2 + SLIP.get() * 2,
-        "too late: {told:?}"
+        notified <= LEASE.get() * 2 + SLIP.get() * 2,
+        "too late: {notified:?}"
     );
     assert_eq!(client.counted(|stats| stats.renewals), 2 * stage.parts());
 
     eventually("the lease to run out", || stage.count() == 0);
-    let told = lock.unlock();
+    let result = lock.unlock();
     assert!(
         matches!(
-            told,
+            result,
             Err(Error::Lost {
                 reason: LostReason::RenewalLimit,
                 ..
             })
         ),
-        "{told:?}"
+        "{result:?}"
     );
 }
 

@@ -66,7 +66,7 @@ fn a_waiter_subscribes_only_at_the_primary_of_the_lock() {
     let cluster = ClusterDeployment::start();
     let holder = of_cluster(&cluster).build().unwrap();
     let waiter = of_cluster(&cluster).build().unwrap();
-    let name = unique("heard");
+    let name = unique("channel");
     let lock = holder.reentrant_lock(&name);
     lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     let primary = cluster.primary_of(cluster.slot_of(&name));

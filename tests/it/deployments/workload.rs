@@ -78,7 +78,7 @@ pub struct Workload {
     accounts: Vec<Account>,
     stop: AtomicBool,
     /// Holders that were notified of a loss, or whose calls found Redis unavailable.
-    told: AtomicU64,
+    failed: AtomicU64,
 }
 
 impl Workload {
@@ -92,7 +92,7 @@ impl Workload {
         Self {
             accounts: names.into_iter().map(account).collect(),
             stop: AtomicBool::new(false),
-            told: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
         }
     }
 
@@ -112,8 +112,8 @@ impl Workload {
             let accepted = account.accepted.load(Ordering::Relaxed);
             assert_eq!(sum, accepted, "{}", account.name);
         }
-        let (done, told): (u64, _) = (self.done().iter().sum(), &self.told);
-        println!("{done} holds without an error, {told:?} with one");
+        let (done, failed): (u64, _) = (self.done().iter().sum(), &self.failed);
+        println!("{done} holds without an error, {failed:?} with one");
     }
 
     fn done(&self) -> Vec<u64> {
@@ -162,7 +162,7 @@ impl Workload {
                 account.done.fetch_add(1, Ordering::Relaxed);
             }
             Err(Error::Lost { .. } | Error::Unavailable { .. }) => {
-                self.told.fetch_add(1, Ordering::Relaxed);
+                self.failed.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => panic!("{error}"),
         }

@@ -21,9 +21,9 @@ fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
     let start = Instant::now();
     let guard = lock.try_acquire(Duration::ZERO, Lease::renewed_at_most(renewals));
     let guard = guard.expect("Redis answers").expect("it is free");
-    let told = guard.lost().recv_timeout(SOON.get());
+    let loss = guard.lost().recv_timeout(SOON.get());
     let took = start.elapsed();
-    assert_eq!(told, Ok(LostReason::RenewalLimit));
+    assert_eq!(loss, Ok(LostReason::RenewalLimit));
     let left = in_redis::time_to_live(&server, &name);
     assert!(left >= lease / 6, "notified with only {left:?} left");
     assert!(matches!(

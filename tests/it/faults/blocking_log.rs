@@ -122,8 +122,8 @@ fn cut_subscriptions(redis: &mut Connection) {
 fn lose(redis: &mut Connection, guard: &LockGuard) {
     delete(redis, guard.name());
     let bound = LEASE.get() * 2 / 3 + SLIP.get();
-    let told = guard.lost().recv_timeout(bound);
-    assert_eq!(told, Ok(LostReason::Deleted));
+    let loss = guard.lost().recv_timeout(bound);
+    assert_eq!(loss, Ok(LostReason::Deleted));
 }
 
 #[test]

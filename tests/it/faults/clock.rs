@@ -81,8 +81,8 @@ pub fn stepped_clock(arguments: &[&str]) {
         eventually("the clock to be set", || jump.hours() == hours);
         child::send_line("jumped");
         scope.spawn(|| {
-            let told = fixed.lost().recv();
-            assert_eq!(told, Ok(LostReason::Expired));
+            let loss = fixed.lost().recv();
+            assert_eq!(loss, Ok(LostReason::Expired));
             child::send_line("expired");
         });
         throughout(lease(), "held", || {
@@ -201,8 +201,8 @@ fn holders_are_notified_if_the_clock_of_the_server_is_set_forward() {
         in_redis::is_free(&server, "lock"),
         "its lease is over by the server's clock"
     );
-    let told = guard.lost().recv_timeout(LEASE.get() + SLIP.get());
-    assert_eq!(told, Ok(LostReason::Deleted));
+    let loss = guard.lost().recv_timeout(LEASE.get() + SLIP.get());
+    assert_eq!(loss, Ok(LostReason::Deleted));
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
 }
@@ -218,11 +218,11 @@ fn a_slightly_fast_clock_of_the_server_ends_no_valid_hold() {
     let server = server_by(&clock);
     let lock = client(&server.url()).reentrant_lock("lock");
     for _ in 0..3 {
-        let asked = Instant::now();
+        let started = Instant::now();
         let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(lease()));
         let guard = guard.expect("Redis answers").expect("it is free");
         eventually("its end in Redis", || in_redis::is_free(&server, "lock"));
-        assert!(guard.is_lost(), "{:?} of {:?}", asked.elapsed(), lease());
+        assert!(guard.is_lost(), "{:?} of {:?}", started.elapsed(), lease());
         drop(guard);
     }
 }

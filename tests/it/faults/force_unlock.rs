@@ -38,15 +38,15 @@ pub fn a_waiting_thread_gets_the_lock_within_a_second(
             waiting.join().unwrap();
         });
     });
-    let told = lock.unlock();
+    let result = lock.unlock();
     let is_lost = matches!(
-        told,
+        result,
         Err(Error::Lost {
             reason: LostReason::Deleted,
             ..
         })
     );
-    assert!(is_lost, "{told:?}");
+    assert!(is_lost, "{result:?}");
 }
 
 fn on_one_server(lease: Lease) {

@@ -209,7 +209,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
     let before = held.client.stats();
     wait_for(child);
     child::send_line("tried");
-    throughout(lease(), "the parent's holds stand", || held.is_held());
+    throughout(lease(), "the parent's locks are held", || held.is_held());
     let after = held.client.stats();
     assert_eq!(
         (after.lost, after.renewals_unknown, after.reconnects),
@@ -358,7 +358,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
             }),
         };
         wait_for(child);
-        guard.check().expect("the parent's hold stands");
+        guard.check().expect("the parent's hold is valid");
     }
     end.store(true, Ordering::Relaxed);
     for thread in busy {

@@ -100,12 +100,12 @@ fn a_try_lock_is_not_refused_before_redis_has_replied() {
     server.pause();
     let ask = |wait: Duration| {
         let time = wait.max(millis(300)) + GRACE;
-        let silent = within(time + SLIP.get(), "an answer", || {
+        let result = within(time + SLIP.get(), "the reply", || {
             lock.try_lock(wait, Lease::RENEWED)
         });
         assert!(
-            matches!(silent, Err(Error::Unavailable { .. })),
-            "{silent:?}"
+            matches!(result, Err(Error::Unavailable { .. })),
+            "{result:?}"
         );
     };
     for first in [Duration::ZERO, millis(1_000)] {
@@ -205,8 +205,8 @@ fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barri
     }
     let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
     let result = within(bound, call.name, || (call.make)(client, &lock));
-    let told = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
-    assert!(told, "{}: {result:?}", call.name);
+    let is_expected = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
+    assert!(is_expected, "{}: {result:?}", call.name);
     eventually("an answer again", || client.inspect(lock.name()).is_ok());
     while lock.is_held_by_current_thread() {
         lock.unlock().expect("its lease still runs");
@@ -271,11 +271,11 @@ fn is_notified_before_another_client_has_the_lock(
         }
     });
     assert_eq!(held.client.stats().lost, 3);
-    let mut told = losses(&events);
-    told.sort_unstable();
+    let mut lost = losses(&events);
+    lost.sort_unstable();
     let mut names = held.names();
     names.sort_unstable();
-    assert_eq!(told, names, "one event for each loss");
+    assert_eq!(lost, names, "one event for each loss");
     for guard in [held.renewed, held.fixed].into_iter().chain(held.nested) {
         let unlocked = guard.unlock();
         assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");

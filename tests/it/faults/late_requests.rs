@@ -118,8 +118,8 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
     // Meanwhile another client held the lock.
     proxied.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
     release_delayed(&gate);
-    let told = guard.lost().recv_timeout(lease());
-    assert!(told.is_ok(), "{told:?}");
+    let loss = guard.lost().recv_timeout(lease());
+    assert!(loss.is_ok(), "{loss:?}");
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
 }
 

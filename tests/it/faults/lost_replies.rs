@@ -223,11 +223,11 @@ fn a_holder_whose_renewals_are_never_answered_detects_the_end_of_its_lease() {
         let start = Instant::now();
         let guard = lock.acquire().unwrap();
         let bound = LEASE.get() + SLIP.get();
-        let told = guard
+        let loss = guard
             .lost()
             .recv_timeout(bound)
             .expect("the holder is notified");
-        assert_eq!(told, LostReason::Expired);
+        assert_eq!(loss, LostReason::Expired);
         assert!(guard.check().is_err());
         assert!(start.elapsed() <= bound, "{:?}", start.elapsed());
         // No other client got the lock before the holder knew of the loss, and the watchdog

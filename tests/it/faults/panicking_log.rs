@@ -114,8 +114,8 @@ fn a_lock_is_lost(url: &str) {
                 .exec(&mut redis)
                 .expect("the server answers");
             let bound = LEASE.get() * 2 / 3 + SLIP.get();
-            let told = lost.lost().recv_timeout(bound);
-            assert_eq!(told, Ok(LostReason::Deleted));
+            let loss = lost.lost().recv_timeout(bound);
+            assert_eq!(loss, Ok(LostReason::Deleted));
             within(SLIP.get() * 2, "the next thread", || {
                 next.join()
                     .expect("its errors are above")

@@ -185,10 +185,10 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
         "{name}: {reason:?}"
     );
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
-    let told = within(SLIP.get() * 2, "the notification", || {
+    let received = within(SLIP.get() * 2, "the notification", || {
         lost.recv_timeout(SOON.get())
     });
-    assert_eq!(told, Ok(reason), "{name}");
+    assert_eq!(received, Ok(reason), "{name}");
     let unlocked = guard.unlock();
     assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
     // A thread whose work was an unlock has already released the other level.
@@ -246,9 +246,9 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
     thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
     sleeper.resume();
     assert_eq!(sleeper.read_line(), "notified");
-    assert_eq!(rivals(), before, "the rival's holds stand as they did");
+    assert_eq!(rivals(), before, "the rival's holds are unchanged");
     for lock in &locks {
-        lock.unlock().expect("the rival's hold stands");
+        lock.unlock().expect("the rival's hold is valid");
     }
     sleeper.send_line("free again");
     assert_eq!(sleeper.read_line(), "acquired again");

@@ -132,8 +132,8 @@ fn announce(cluster: &ClusterDeployment, primaries: &[&Server], proxies: &[Proxy
     eventually("all nodes to announce the proxies", || {
         primaries.iter().all(|primary| {
             let nodes: String = primary.ask(redis::cmd("CLUSTER").arg("NODES"));
-            let told = |proxy| nodes.contains(&format!(":{}@", port_of(proxy)));
-            proxies.iter().all(told)
+            let announced = |proxy| nodes.contains(&format!(":{}@", port_of(proxy)));
+            proxies.iter().all(announced)
         })
     });
     set("cluster-node-timeout", NEVER);

@@ -413,8 +413,8 @@ fn retarget_sends_new_connections_to_another_server() {
     Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
     old.ask(&["GET", "n"], "$-1\r\n");
     // No server listens there.
-    let nobodys = Port::reserve();
-    proxy.retarget(&format!("127.0.0.1:{}", nobodys.number()));
+    let closed = Port::reserve();
+    proxy.retarget(&format!("127.0.0.1:{}", closed.number()));
     Client::of(&proxy).sees_fin();
 }
 

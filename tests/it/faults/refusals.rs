@@ -116,8 +116,8 @@ fn expect_outcome<T: std::fmt::Debug>(
         (Retried(why), Err(Error::Unavailable { cause, .. })) => {
             let cause = cause.to_string();
             // The end of the budget may interrupt the last attempt.
-            let told = says(&cause, why) || cause == "no reply in time";
-            assert!(told, "{what}: {cause}");
+            let is_expected = says(&cause, why) || cause == "no reply in time";
+            assert!(is_expected, "{what}: {cause}");
             assert!(took >= timeout() * timeouts, "{what} took only {took:?}");
         }
         _ => panic!("{what} comes to {result:?}, not to {outcome:?}"),
@@ -160,7 +160,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     let before = client.stats();
 
     let mut admin = server.connection();
-    let mut told = connections(&mut admin);
+    let mut used = connections(&mut admin);
     (condition.begin)(&mut admin);
     let free = client.reentrant_lock(&unique("free"));
     expect_outcome(expected.acquire, "acquire", 1, || {
@@ -168,7 +168,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
         taken.map(LockGuard::unlock).transpose()
     });
     if !expected.connections_are_kept {
-        told.extend(connections(&mut admin));
+        used.extend(connections(&mut admin));
     }
     expect_outcome(expected.nested, "a nested acquire", 1, || {
         let taken = nested.try_acquire(Duration::ZERO, Lease::RENEWED)?;
@@ -198,7 +198,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     }
     renewed.check().expect("a renewal that fails is no loss");
     if !expected.connections_are_kept {
-        told.extend(connections(&mut admin));
+        used.extend(connections(&mut admin));
     }
 
     let failed = client.stats();
@@ -243,7 +243,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
         .expect("it is held");
     if !expected.connections_are_kept {
         let now = connections(&mut server.connection());
-        let again: Vec<_> = told.intersection(&now).collect();
+        let again: Vec<_> = used.intersection(&now).collect();
         assert!(again.is_empty(), "used again: {again:?}");
     }
     let stats = client.stats();

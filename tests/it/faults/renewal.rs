@@ -92,7 +92,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
         assert_eq!(guard.lost().recv_timeout(bound), Ok(*reason));
         let checked = guard.check();
         assert!(
-            matches!(checked, Err(Error::Lost { reason: told, .. }) if told == *reason),
+            matches!(checked, Err(Error::Lost { reason: found, .. }) if found == *reason),
             "{checked:?}"
         );
     }
@@ -117,7 +117,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     for (guard, name, reason) in lost {
         let unlocked = guard.unlock();
         assert!(
-            matches!(unlocked, Err(Error::Lost { reason: told, .. }) if told == reason),
+            matches!(unlocked, Err(Error::Lost { reason: found, .. }) if found == reason),
             "{unlocked:?}"
         );
         let left: bool = deployment.ask("EXISTS", &name);
@@ -237,7 +237,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
         eventually("all connections to be in use", || {
             held_up.load(Ordering::SeqCst) == u64::from(connections)
         });
-        let drained = scope.spawn(|| {
+        let exhausted = scope.spawn(|| {
             client
                 .reentrant_lock(&names[0])
                 .is_locked()
@@ -250,8 +250,11 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
             shortest_left(&mut redis, &names) > lease / 8
                 && guards.iter().all(|guard| guard.check().is_ok())
         });
-        let drained = drained.join().expect("its errors are above");
-        assert!(drained >= delay, "a connection was free after {drained:?}");
+        let exhausted = exhausted.join().expect("its errors are above");
+        assert!(
+            exhausted >= delay,
+            "a connection was free after {exhausted:?}"
+        );
     });
     let stats = client.stats();
     assert_eq!(stats.lost, 0, "{stats:?}");

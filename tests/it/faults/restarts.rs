@@ -59,8 +59,8 @@ impl Holder {
         let end = Instant::now() + LONG.get() * 2 / 3 + SLIP.get();
         let losses = u64::try_from(self.guards.len()).expect("a few");
         for guard in &self.guards {
-            let told = guard.lost().recv_deadline(end);
-            assert_eq!(told, Ok(reason), "{}", guard.name());
+            let loss = guard.lost().recv_deadline(end);
+            assert_eq!(loss, Ok(reason), "{}", guard.name());
             assert!(says(guard.check(), reason));
             assert_eq!(guard.remaining(), Duration::ZERO);
         }
@@ -68,8 +68,12 @@ impl Holder {
         let mut names = self.names();
         eventually("the events of the losses", || {
             for event in self.events.try_iter() {
-                if let LockEvent::Lost { lock, reason: told } = event {
-                    assert_eq!(told, reason);
+                if let LockEvent::Lost {
+                    lock,
+                    reason: found,
+                } = event
+                {
+                    assert_eq!(found, reason);
                     names.retain(|name| **name != *lock);
                 }
             }

@@ -38,9 +38,9 @@ pub fn share(arguments: &[&str]) {
             let (mut times, mut longest) = (0, Duration::ZERO);
             running.fetch_add(1, Ordering::SeqCst);
             while !ends.load(Ordering::SeqCst) {
-                let asked = Instant::now();
+                let started = Instant::now();
                 lock.lock().unwrap();
-                let waited = asked.elapsed();
+                let waited = started.elapsed();
                 lock.unlock().unwrap();
                 if counts.load(Ordering::SeqCst) {
                     times += 1;

@@ -31,10 +31,10 @@ fn try_lock_returns_in_time_and_works_again() {
         assert_eq!(child.read_line(), "ready");
         server.pause();
         child.send_line("go");
-        let told = child.read_line();
+        let line = child.read_line();
         server.resume();
         child.send_line("go");
-        assert_eq!(told, "back");
+        assert_eq!(line, "back");
         child.finish();
         eventually("nothing to be left of the attempts", || {
             server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
@@ -147,10 +147,10 @@ fn every_call_ends_in_time() {
     guard.check().expect("its lease still runs");
     within(timeout + slip, "a guard's drop", || drop(guard));
     let error = held.unlock().expect_err("the server hangs");
-    let told = error.to_string();
+    let text = error.to_string();
     assert!(
-        told.contains("held") && told.contains(&server.address()),
-        "{told}"
+        text.contains("held") && text.contains(&server.address()),
+        "{text}"
     );
     server.resume();
     eventually("nothing to be left", || {
@@ -228,8 +228,8 @@ fn late_requests_do_not_affect_the_next_hold() {
 /// An address that accepts connections and never replies.
 #[test]
 fn an_address_without_replies_is_reported_in_time() {
-    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let url = format!("redis://:secret@{}", silent.local_addr().unwrap());
+    let unanswering = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("redis://:secret@{}", unanswering.local_addr().unwrap());
     let client = crate::support::builder(&url)
         .connect_timeout(millis(200))
         .command_timeout(millis(200))
@@ -271,8 +271,8 @@ fn threads_in_the_queue_wait_for_one_missing_reply_together() {
 #[test]
 fn threads_behind_an_unlimited_call_give_up_at_their_own_deadlines() {
     let timeout = millis(100);
-    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let client = LockClient::builder(&format!("redis://{}", silent.local_addr().unwrap()))
+    let unanswering = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = LockClient::builder(&format!("redis://{}", unanswering.local_addr().unwrap()))
         .command_timeout(timeout)
         .build()
         .unwrap();
@@ -280,7 +280,7 @@ fn threads_behind_an_unlimited_call_give_up_at_their_own_deadlines() {
     thread::scope(|scope| {
         let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
         // It has sent a request.
-        drop(silent.accept().unwrap());
+        drop(unanswering.accept().unwrap());
         let behind: Vec<_> = (0..4).map(|_| scope.spawn(|| lock.lock())).collect();
         within(timeout * 12 + millis(300), "lock", || {
             for thread in behind {

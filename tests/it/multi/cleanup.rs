@@ -132,10 +132,10 @@ fn nothing_is_acquired_if_a_part_was_lost() {
     obstacle.server.ask::<()>(redis::cmd("DEL").arg("b"));
     let lock = obstacle.client.multi_lock(["a", "b"]);
     for _ in 0..2 {
-        let told = lock.lock();
+        let result = lock.lock();
         assert!(
-            matches!(&told, Err(Error::Lost { lock, .. }) if lock == "b"),
-            "{told:?}"
+            matches!(&result, Err(Error::Lost { lock, .. }) if lock == "b"),
+            "{result:?}"
         );
     }
     assert!(matches!(outer.unlock(), Err(Error::Lost { .. })));

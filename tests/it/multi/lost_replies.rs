@@ -132,7 +132,7 @@ fn acquires_that_are_never_answered_are_compensated() {
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        eventually("all to be taken back", || counts(&proxied) == [0; 5]);
+        eventually("all to be compensated", || counts(&proxied) == [0; 5]);
         proxied.proxy.calm();
         lock.lock().unwrap();
         assert_eq!(counts(&proxied), [1; 5]);
@@ -184,7 +184,7 @@ fn acquires_that_arrive_after_their_call_gave_up_are_compensated_at_once() {
     assert!(is_unavailable(&result), "{result:?}");
     gate.open();
     eventually("the requests to arrive", || gate.passed() >= NAMES.len());
-    within(SOON.get(), "all to be taken back", || {
+    within(SOON.get(), "all to be compensated", || {
         eventually("none to be left", || counts(&proxied) == [0; 5]);
     });
 }

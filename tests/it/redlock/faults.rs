@@ -88,7 +88,7 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
             }
         }
         for server in &servers.0[3..] {
-            eventually("it to be given back", || {
+            eventually("it to be released", || {
                 !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME))
             });
         }
@@ -108,7 +108,7 @@ fn nothing_is_left_when_servers_come_back() {
         "{failed:?}"
     );
     servers.0[..2].iter().for_each(Server::resume);
-    eventually("all of it to be taken back", || servers.held() == 0);
+    eventually("all of it to be compensated", || servers.held() == 0);
     eventually("the lock", || {
         lock.try_lock(A_WHILE.get(), Lease::RENEWED)
             .unwrap_or(false)

@@ -109,15 +109,15 @@ fn a_fixed_lease_ends_and_can_be_extended() {
 
     lock.lock_with(Lease::fixed(short)).unwrap();
     eventually("its end", || !lock.is_held_by_current_thread());
-    let told = lock.unlock();
+    let result = lock.unlock();
     let is_expired = matches!(
-        told,
+        result,
         Err(Error::Lost {
             reason: LostReason::Expired,
             ..
         })
     );
-    assert!(is_expired, "{told:?}");
+    assert!(is_expired, "{result:?}");
     let other = servers.lock();
     assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     other.unlock().unwrap();

@@ -61,8 +61,11 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
         throughout(A_WHILE.get() * 20, "it waits", || !waiting.is_finished());
         let calls = scripts(alive) - before;
         drop(raised);
-        let told = waiting.join().unwrap();
-        assert!(matches!(told, Err(Error::Interrupted { .. })), "{told:?}");
+        let result = waiting.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
         // Each attempt acquires and releases, and the pauses are 0.4 s long.
         let most = 2 * (A_WHILE.get() * 20).as_millis() / 400 + 6;
         assert!(u128::from(calls) <= most, "{calls} script calls");
@@ -102,7 +105,7 @@ fn a_lock_changes_hands_although_subscribers_are_killed() {
                         thread::sleep(millis(5));
                         inside.store(false, Ordering::SeqCst);
                         lock.unlock().unwrap();
-                        // The other process is next, and only a message tells it so.
+                        // The other process is next, and it knows that only by a message.
                         thread::sleep(millis(5));
                     }
                 })
@@ -161,10 +164,10 @@ fn a_majority_that_hangs_and_resumes_leaves_nothing_behind() {
         }
         throughout(A_WHILE.get(), "held", || guard.check().is_ok());
         servers.0[..3].iter().for_each(Server::pause);
-        let told = within(LEASE.get() + SLIP.get(), "the notification", || {
+        let loss = within(LEASE.get() + SLIP.get(), "the notification", || {
             guard.lost().recv_timeout(SOON.get())
         });
-        assert!(told.is_ok() && guard.check().is_err());
+        assert!(loss.is_ok() && guard.check().is_err());
         let before: Vec<usize> = taken.iter().map(|one| one.load(Ordering::SeqCst)).collect();
         throughout(LEASE.get(), "no holder", || {
             taken

@@ -25,10 +25,10 @@ fn a_minority_that_forgets_the_lock_does_not_release_it() {
         });
     }
     servers.0[2].restart_empty();
-    let told = within(LEASE.get() + SLIP.get(), "the notification", || {
+    let loss = within(LEASE.get() + SLIP.get(), "the notification", || {
         guard.lost().recv_timeout(SOON.get())
     });
-    assert!(told.is_ok() && guard.check().is_err());
+    assert!(loss.is_ok() && guard.check().is_err());
     drop(guard);
     eventually("what was left of it", || servers.held() == 0);
     assert!(rival.try_lock(LEASE.get(), Lease::RENEWED).unwrap());

@@ -72,7 +72,7 @@ fn an_unconfirmed_lock_is_released() {
         });
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         assert!(!lock.is_held_by_current_thread());
-        eventually("it is taken back", || !has(deployment.master(), "lock"));
+        eventually("it is released", || !has(deployment.master(), "lock"));
         proxy.calm();
         assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         assert_eq!(count(deployment.master()), [1], "{fault:?}");
@@ -95,7 +95,7 @@ fn without_permission_for_wait_the_call_fails_at_once() {
     });
     assert!(matches!(error, Error::Redis { .. }), "{error:?}");
     assert!(error.to_string().contains("wait"), "{error}");
-    eventually("it is taken back", || !has(&server, "lock"));
+    eventually("it is released", || !has(&server, "lock"));
     // The same thread, through another client.
     let other = client(&server.url()).reentrant_lock("lock");
     other.acquire().unwrap().unlock().unwrap();

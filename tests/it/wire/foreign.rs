@@ -163,8 +163,8 @@ fn a_process_that_is_stopped_through_its_lease_gets_an_error() {
     let held = client.inspect(&name).unwrap().owner;
     child.signal("CONT");
     child.send_line("end");
-    let told = child.read_line();
-    assert!(told.contains("was lost"), "{told}");
+    let line = child.read_line();
+    assert!(line.contains("was lost"), "{line}");
     assert_eq!(client.inspect(&name).unwrap().owner, held);
     lock.unlock().unwrap();
     child.finish();

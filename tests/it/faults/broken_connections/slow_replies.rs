@@ -206,8 +206,8 @@ fn the_loss_of_unconfirmed_locks_is_reported() {
         lock.acquire().unwrap().unlock().unwrap();
     });
     for guard in guards {
-        let told = within(LEASE.get(), "unlock", || guard.unlock());
-        assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+        let result = within(LEASE.get(), "unlock", || guard.unlock());
+        assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
     }
     eventually("every lock to be free", || {
         proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0

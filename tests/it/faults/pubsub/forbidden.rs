@@ -83,7 +83,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
 /// Such a user can acquire and unlock: the message of a release is not essential.
 fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
     let client = client_of_user(deployment, &MAY, &["resetchannels"]);
-    let lock = client.reentrant_lock(&unique("mute"));
+    let lock = client.reentrant_lock(&unique("forbidden"));
     lock.acquire()
         .expect("it is free")
         .unlock()
@@ -131,7 +131,7 @@ fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     logs::keep();
     let waiter = client_of_user(deployment, &MAY_NOT, &["allchannels"]);
     let holder = deployment.client();
-    let names: Vec<String> = (0..20).map(|_| unique("mute")).collect();
+    let names: Vec<String> = (0..20).map(|_| unique("forbidden")).collect();
     let start = Instant::now();
     take_by_polling(&holder, &waiter, &names);
     polls_seldom(deployment, &holder, &waiter);
@@ -141,9 +141,9 @@ fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     for (server, _) in deployment.by_server(&names) {
         let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
         assert!(!refused.is_empty(), "it has tried");
-        let told = logs::warnings_about(&server.address());
-        assert_eq!(told.len(), 1, "{told:#?}");
-        assert!(told[0].contains("poll"), "{told:?}");
+        let warnings = logs::warnings_about(&server.address());
+        assert_eq!(warnings.len(), 1, "{warnings:#?}");
+        assert!(warnings[0].contains("poll"), "{warnings:?}");
     }
 }
 
@@ -164,14 +164,14 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     eventually("a new connection", || waiter.stats().reconnects > 0);
     take_by_polling(&holder, &waiter, &names[..3]);
     polls_seldom(deployment, &holder, &waiter);
-    let told = logs::warnings_about(&prefix);
-    assert_eq!(told.len(), 1, "{told:#?}");
+    let warnings = logs::warnings_about(&prefix);
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
 }
 
 /// The user may listen to one of two locks.
 fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
-    let (heard, mute) = (unique("heard"), unique("mute"));
-    let allowed = format!("&redisson_lock__channel:{{{heard}}}");
+    let (permitted, forbidden) = (unique("permitted"), unique("forbidden"));
+    let allowed = format!("&redisson_lock__channel:{{{permitted}}}");
     let channels = [
         "resetchannels",
         "&redisson_lock__channel:{leasehold:*",
@@ -180,14 +180,14 @@ fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
     let waiter = client_of_user(deployment, &MAY, &channels);
     let holder = deployment.client();
     let held = Lease::fixed(SOON.get() * 6);
-    for name in [&mute, &heard] {
+    for name in [&forbidden, &permitted] {
         holder
             .reentrant_lock(name)
             .lock_with(held)
             .expect("it is free");
     }
     thread::scope(|scope| {
-        let [muted, hearing] = [&mute, &heard].map(|name| {
+        let [polling, listening] = [&forbidden, &permitted].map(|name| {
             scope.spawn(|| {
                 let lock = waiter.reentrant_lock(name);
                 assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
@@ -197,13 +197,19 @@ fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
         let polls = || waiter.stats().wakeups_by_timeout;
         eventually("one polls", || polls() > 5);
         within(millis(100) + SLIP.get(), "the message", || {
-            holder.reentrant_lock(&heard).unlock().expect("it is held");
-            hearing.join().expect("no panic").expect("the lock");
+            holder
+                .reentrant_lock(&permitted)
+                .unlock()
+                .expect("it is held");
+            listening.join().expect("no panic").expect("the lock");
         });
-        assert!(!muted.is_finished());
-        holder.reentrant_lock(&mute).unlock().expect("it is held");
+        assert!(!polling.is_finished());
+        holder
+            .reentrant_lock(&forbidden)
+            .unlock()
+            .expect("it is held");
         within(POLL + SLIP.get() * 2, "the poll", || {
-            muted.join().expect("no panic").expect("the lock");
+            polling.join().expect("no panic").expect("the lock");
         });
     });
 }

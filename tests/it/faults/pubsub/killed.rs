@@ -99,7 +99,7 @@ fn a_lock_changes_hands_although_subscribers_are_killed(deployment: &Deployment)
                         guard.unlock()?;
                         releases.fetch_add(1, Ordering::Relaxed);
                         turns += 1;
-                        // The other process is next, and only a message tells it so.
+                        // The other process is next, and it knows that only by a message.
                         thread::sleep(millis(3));
                     }
                     leasehold::Result::<u64>::Ok(turns)

@@ -13,7 +13,7 @@ use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
 use crate::support::{builder, client, unique};
 
 /// A client that receives no message, not even its own.
-fn deaf(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
+fn without_messages(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
     let dropped = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&dropped);
     proxy.on_message(move |_, _| {
@@ -30,7 +30,7 @@ fn deaf(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
 fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
-    let (waiter, dropped) = deaf(&proxy);
+    let (waiter, dropped) = without_messages(&proxy);
     // Without messages the subscriber thread, too, looks up only a second later.
     let long = LEASE.get() * 3;
     let holder = builder(&server.url()).watchdog_lease(long).build();
@@ -40,7 +40,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
         (Lease::fixed(long), true),
         (Lease::fixed(long), false),
     ] {
-        let name = unique("deaf");
+        let name = unique("without_messages");
         let guard = holder.reentrant_lock(&name);
         let guard = guard.try_acquire(Duration::ZERO, lease);
         let guard = guard.expect("an answer").expect("it is free");
@@ -73,8 +73,8 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
 fn a_lock_changes_hands_without_messages() {
     let server = Server::start();
     let proxies = [0, 1].map(|_| Proxy::before(&server.address()));
-    let clients = proxies.each_ref().map(|proxy| deaf(proxy).0);
-    let name = unique("deaf");
+    let clients = proxies.each_ref().map(|proxy| without_messages(proxy).0);
+    let name = unique("without_messages");
     let lease = Lease::fixed(LEASE.get() / 2);
     let busy = AtomicBool::new(false);
     thread::scope(|scope| {

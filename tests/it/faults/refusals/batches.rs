@@ -72,10 +72,11 @@ fn two_of_many_are_refused(rules: &[&str]) {
         }
         let left: Vec<i64> = pttl.query(&mut redis).expect("the server answers");
         std::thread::sleep(SLIP.get() / 10);
-        let told = refused.iter().all(|guard| {
+        let notified_in_time = refused.iter().all(|guard| {
             start.elapsed() < lease + SLIP.get() || guard.lost().is_empty() != guard.is_lost()
         });
-        told && left.iter().all(|left| *left > 0)
+        notified_in_time
+            && left.iter().all(|left| *left > 0)
             && guards
                 .iter()
                 .all(|guard| guard.remaining() > Duration::ZERO)

@@ -379,8 +379,8 @@ fn a_key_of_another_type_is_reported_to_each_of_many_threads() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    let told = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-                    assert!(matches!(told, Err(Error::WrongType { .. })), "{told:?}");
+                    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+                    assert!(matches!(result, Err(Error::WrongType { .. })), "{result:?}");
                 }
             });
         }

@@ -36,14 +36,14 @@ pub fn runs(pid: u32, directories: &[&Path]) {
         .iter()
         .map(|directory| format!("'{}'", directory.display()))
         .collect();
-    tell(&format!("runs {pid} {}", directories.join(" ")));
+    write(&format!("runs {pid} {}", directories.join(" ")));
 }
 
 pub fn ended(pid: u32) {
-    tell(&format!("ended {pid}"));
+    write(&format!("ended {pid}"));
 }
 
-fn tell(line: &str) {
+fn write(line: &str) {
     // One write for each line. Without a reaper the tests still work, so errors are ignored.
     let _ = REAPER.lock().write_all(format!("{line}\n").as_bytes());
 }

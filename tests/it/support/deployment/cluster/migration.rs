@@ -9,7 +9,7 @@ const BATCH: usize = 100;
 
 /// A move that has begun. The old primary serves the keys that it still has, and redirects requests
 /// for other keys with `ASK`. The new one serves requests after `ASKING`.
-#[must_use = "the slot moves when it is told to"]
+#[must_use = "the slot moves only by further calls"]
 pub struct Migration<'c> {
     cluster: &'c ClusterDeployment,
     slot: u16,
@@ -57,7 +57,7 @@ impl<'c> Migration<'c> {
         for primary in self.cluster.primaries() {
             primary.ask::<()>(&has_it);
         }
-        eventually("every node to know who has the slot", || {
+        eventually("every node to know the owner of the slot", || {
             let primary = self.cluster.agreed_primary(self.slot);
             primary.is_some_and(|primary| primary.port() == self.to.port())
         });

@@ -203,12 +203,12 @@ impl ClusterDeployment {
     /// the old one is its replica when this returns.
     pub fn fail_over(&self, slot: u16) -> &Server {
         let replica = self.replica_of(slot);
-        let mut asked: Option<Instant> = None;
+        let mut started: Option<Instant> = None;
         eventually("the replica to be the primary", || {
             // A node that won an election recently may not stand again for longer than Redis waits
             // for a manual failover.
-            if asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
-                asked = Some(Instant::now());
+            if started.is_none_or(|started| started.elapsed() > GIVEN_UP) {
+                started = Some(Instant::now());
                 let _: Option<()> = replica.try_ask(&cluster(&["FAILOVER"]));
             }
             let primary = self.agreed_primary(slot);
