@@ -1,16 +1,16 @@
 //! TLS: which servers and clients are accepted, and that every handshake ends in time.
 
+mod settings;
+pub mod system;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
-use rustls::crypto::CryptoProvider;
+use leasehold::{Error, Lease, LockClientBuilder};
 
 use crate::support::certificates::{Authority, Identity, TRUSTED};
-use crate::support::child::{Process, send_line};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
 use crate::support::{builder, unique};
@@ -255,68 +255,6 @@ fn many_locks_are_renewed_together() {
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
 }
 
-/// The setting that `build` rejects, and the error.
-#[track_caller]
-fn refused(builder: LockClientBuilder) -> (&'static str, String) {
-    let error = builder.build().expect_err("it is no good");
-    let text = error.to_string();
-    match error {
-        Error::Config { field, .. } => (field, text),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn invalid_certificates_and_keys_are_rejected_by_build() {
-    let Identity { chain, key } = TRUSTED.issue("client");
-    let (start, end) = chain.split_at(chain.len() / 2);
-    let cut = format!("{start}!!{end}");
-    for pem in ["", "rubbish", key.as_str(), start, cut.as_str()] {
-        let trust = trusting("127.0.0.1:1").ca_certificates(pem);
-        assert_eq!(refused(trust).0, "ca_certificates", "{pem}");
-        let show = trusting("127.0.0.1:1").client_certificate(pem, key.as_str());
-        assert_eq!(refused(show).0, "client_certificate", "{pem}");
-    }
-    // The second of two is invalid.
-    let both = format!("{}{cut}", TRUSTED.pem);
-    let trust = trusting("127.0.0.1:1").ca_certificates(both);
-    assert_eq!(refused(trust).0, "ca_certificates");
-    let others = TRUSTED.issue("client").key;
-    let secret = key.lines().nth(1).unwrap();
-    let (start, end) = key.split_at(key.len() / 2);
-    let cut = format!("{start}!!{end}");
-    let no_end_of_line = key.replacen("-----\n", "", 1);
-    for pem in [
-        "",
-        "rubbish",
-        chain.as_str(),
-        start,
-        &cut,
-        &no_end_of_line,
-        &others,
-    ] {
-        let show = trusting("127.0.0.1:1").client_certificate(chain.as_str(), pem);
-        let (field, text) = refused(show);
-        assert_eq!(field, "client_certificate", "{text}");
-        assert!(!text.contains(secret), "{text}");
-        // As a list of bytes, some formatting could print it.
-        assert!(!text.contains("45, 45, 45"), "{text}");
-    }
-}
-
-#[test]
-fn tls_settings_without_tls_are_refused() {
-    let Identity { chain, key } = TRUSTED.issue("client");
-    for url in ["redis://127.0.0.1:1", "redis+unix:///tmp/none"] {
-        let plain = || LockClient::builder(url);
-        let trust = refused(plain().ca_certificates(TRUSTED.pem.as_str()));
-        assert_eq!(trust.0, "ca_certificates");
-        assert!(trust.1.contains("rediss://"), "{}", trust.1);
-        let show = plain().client_certificate(chain.as_str(), key.as_str());
-        assert_eq!(refused(show).0, "client_certificate");
-    }
-}
-
 #[test]
 fn no_output_shows_the_key() {
     let server = server();
@@ -330,86 +268,4 @@ fn no_output_shows_the_key() {
     assert!(!shown.contains(secret));
     let bytes = format!("{:?}", &secret.as_bytes()[..8]);
     assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
-}
-
-/// In a child, because variables and provider belong to a whole process.
-pub fn trust_the_system(arguments: &[&str]) {
-    let [address, provider] = arguments else {
-        panic!("{arguments:?}")
-    };
-    let ring = rustls::crypto::ring::default_provider();
-    let (suites, chosen) = match *provider {
-        "none" => (Vec::new(), false),
-        "ring" => (ring.cipher_suites.clone(), true),
-        "useless" => (Vec::new(), true),
-        other => panic!("{other}"),
-    };
-    let provider = CryptoProvider {
-        cipher_suites: suites,
-        ..ring
-    };
-    if chosen {
-        provider.install_default().expect("the first");
-    }
-    let builder = builder(&format!("rediss://{address}"));
-    match builder.clone().build() {
-        Ok(_) => {
-            works(builder);
-            send_line("works");
-        }
-        Err(error) => send_line(error),
-    }
-}
-
-/// The result of a child whose system trusts the certificates in `file`.
-fn with_a_system_of(file: &Path, provider: &str, server: &Server) -> String {
-    let arguments = [&server.tls_address(), provider];
-    let file = file.to_str().expect("a path").to_owned();
-    let child = Process::start_in(
-        "trust_the_system",
-        &arguments,
-        vec![("SSL_CERT_FILE", file), ("SSL_CERT_DIR", String::new())],
-    );
-    child.finish().concat()
-}
-
-#[test]
-fn the_authorities_of_the_system_are_trusted() {
-    let server = server();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, &TRUSTED.pem).unwrap();
-    for provider in ["none", "ring"] {
-        let said = with_a_system_of(file.path(), provider, &server);
-        assert_eq!(said, "works", "provider: {provider}");
-    }
-    // On real machines one of many certificates may be unreadable.
-    let cut = TRUSTED.pem.replacen("MII", "", 1);
-    std::fs::write(&file, format!("{cut}{}", TRUSTED.pem)).unwrap();
-    assert_eq!(with_a_system_of(file.path(), "none", &server), "works");
-}
-
-#[test]
-fn a_system_without_authorities_is_rejected_by_build() {
-    let server = server();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    for text in ["", "rubbish"] {
-        std::fs::write(&file, text).unwrap();
-        let said = with_a_system_of(file.path(), "none", &server);
-        assert!(said.starts_with("ca_certificates is not set"), "{said}");
-    }
-    let said = with_a_system_of(Path::new("/nonexistent/ca.pem"), "none", &server);
-    assert!(said.starts_with("ca_certificates is not set"), "{said}");
-    assert!(said.contains("/nonexistent/ca.pem"), "{said}");
-}
-
-#[test]
-fn a_useless_provider_is_rejected_by_build() {
-    let server = server();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, &TRUSTED.pem).unwrap();
-    let said = with_a_system_of(file.path(), "useless", &server);
-    assert!(
-        said.starts_with("url is") && said.contains("crypto provider"),
-        "{said}"
-    );
 }

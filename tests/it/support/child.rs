@@ -59,7 +59,7 @@ const ROLES: &[(&str, Role)] = &[
         "without_descriptors",
         faults::failed_connects::without_descriptors,
     ),
-    ("trust_the_system", tls::trust_the_system),
+    ("trust_the_system", tls::system::trust_the_system),
     ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
     ("many_failovers", deployments::many_failovers),
