@@ -72,7 +72,7 @@ fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
 
 #[test]
 #[ignore = "soak"]
-fn a_turn_that_is_passed_on_without_a_wake_up_is_found_as_a_stuck_thread() {
+fn a_ticket_that_is_passed_on_without_a_wake_up_is_found_as_a_stuck_thread() {
     let bug = edit(
         "src/local/queue.rs",
         "        waker.wake();\n",

@@ -24,7 +24,7 @@ impl Shop {
     pub fn with_leases(lease: Millis) -> Self {
         let mut shop = Self::open();
         let builder = LockClient::builder(&shop.server.url()).watchdog_lease(lease.get());
-        shop.locks = builder.build().expect("the settings are good");
+        shop.locks = builder.build().expect("the settings are valid");
         shop
     }
 
@@ -67,7 +67,7 @@ impl Shop {
 }
 
 pub fn client(url: &str) -> LockClient {
-    LockClient::connect(url).expect("the settings are good")
+    LockClient::connect(url).expect("the settings are valid")
 }
 
 #[track_caller]

@@ -21,7 +21,7 @@ fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
 /// The error of a call of this client, which fails.
 fn failure(builder: LockClientBuilder) -> Error {
     let client = builder.command_timeout(millis(200)).build();
-    let client = client.expect("the settings are good");
+    let client = client.expect("the settings are valid");
     let lock = client.reentrant_lock("lock");
     lock.try_lock(Duration::ZERO, Lease::RENEWED)
         .expect_err("it fails")

@@ -124,7 +124,7 @@ fn no_server_replies(builder: LockClientBuilder, urls: &[String]) {
     ] as [(Duration, &dyn Fn() -> leasehold::Result<()>); 5]
     {
         let start = Instant::now();
-        let error = call().expect_err("no server answers");
+        let error = call().expect_err("no server replies");
         let took = start.elapsed();
         assert!(took >= budget, "{budget:?}, given up after {took:?}");
         assert!(took <= budget + SLIP.get() * 2, "{budget:?}: {took:?}");

@@ -99,7 +99,7 @@ pub fn without_an_interrupt_lock_interruptibly_is_lock(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-/// An interrupted thread that leaves the queue passes its turn on.
+/// An interrupted thread that leaves the queue passes its ticket on.
 pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
@@ -109,7 +109,7 @@ pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
         throughout(A_WHILE.get(), "it waits", || !first.is_finished());
         let second = scope.spawn(|| lock.acquire().and_then(leasehold::LockGuard::unlock));
         throughout(A_WHILE.get(), "it waits", || !second.is_finished());
-        // At the moment at which its turn comes.
+        // At the moment at which it gets the ticket.
         interrupt.interrupt();
         lock.unlock().unwrap();
         let interrupted = first.join().unwrap();

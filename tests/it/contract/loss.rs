@@ -117,7 +117,7 @@ pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
     std::thread::scope(|scope| {
         let next = scope.spawn(|| {
             started.send(()).unwrap();
-            // With a deadline, so that a turn that never comes is a failure and not a hang.
+            // With a deadline, so that a ticket that never comes is a failure and not a hang.
             assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
             assert_eq!(stage.count(), 1);
             lock.unlock().unwrap();

@@ -164,7 +164,7 @@ impl Stage {
 
     pub fn client_with(&self, set: fn(LockClientBuilder) -> LockClientBuilder) -> Clients {
         let builders = self.site.builders.iter().cloned().map(set);
-        let built = builders.map(|builder| builder.build().expect("the settings are good"));
+        let built = builders.map(|builder| builder.build().expect("the settings are valid"));
         Clients(built.collect())
     }
 

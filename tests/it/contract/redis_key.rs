@@ -78,7 +78,7 @@ impl KeyView<'_> {
         pipe.cmd("PEXPIRE").arg(self.key).arg(lease);
         for server in &self.servers {
             pipe.exec(&mut server.connection())
-                .expect("the server answers");
+                .expect("the server replies");
         }
     }
 }

@@ -20,14 +20,14 @@ const WAIT: Millis = Millis(1_500);
 /// The time that a worker holds the lock.
 const WORK: Duration = Duration::from_millis(2);
 
-/// How long a request under way may take after the end of a wait: `patience::GRACE`.
+/// How long a request under way may take after the end of a wait: `call_budget::GRACE`.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Settings for servers that are replaced within two or three seconds.
 pub fn client_for_failovers(builder: LockClientBuilder) -> LockClient {
     let builder = builder.watchdog_lease(LEASE.get());
     let builder = builder.command_timeout(COMMAND.get());
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// A sum that refuses writes with an older token than the newest that it has seen.

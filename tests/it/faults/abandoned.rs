@@ -20,7 +20,7 @@ fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
     let lock = client.reentrant_lock(&name);
     let start = Instant::now();
     let guard = lock.try_acquire(Duration::ZERO, Lease::renewed_at_most(renewals));
-    let guard = guard.expect("Redis answers").expect("it is free");
+    let guard = guard.expect("Redis replies").expect("it is free");
     let loss = guard.lost().recv_timeout(SOON.get());
     let took = start.elapsed();
     assert_eq!(loss, Ok(LostReason::RenewalLimit));
@@ -45,7 +45,7 @@ fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
     // No other client gets the lock before the lease ends, and any client gets it afterwards.
     let taken = on_another_thread(|| {
         let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
-        taken.expect("Redis answers").map(|guard| {
+        taken.expect("Redis replies").map(|guard| {
             let late = start.elapsed().saturating_sub(took);
             guard.unlock().map(|()| late)
         })
@@ -88,7 +88,7 @@ fn a_holder_without_renewals_is_notified_while_its_lease_runs() {
 /// With leases long enough for a busy machine.
 fn abandoned_client(url: &str) -> LockClient {
     let builder = builder(url).watchdog_lease(LEASE.get() * 3);
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// The role: abandons a lock in one of several ways, in a process in which no threads of other
@@ -145,7 +145,7 @@ fn wait_without_success(client: &LockClient, name: &str) {
             .reentrant_lock(name)
             .try_lock(A_WHILE.get(), Lease::RENEWED)
     });
-    assert!(!refused.expect("Redis answers"), "it is held");
+    assert!(!refused.expect("Redis replies"), "it is held");
 }
 
 /// Without a guard and without a handle, no thread can unlock the lock: its lease runs out.
@@ -278,11 +278,11 @@ fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
             SLIP.get() * 2,
             "from the forced unlock to both holds",
             || {
-                assert!(client.force_unlock(&name).expect("Redis answers"));
+                assert!(client.force_unlock(&name).expect("Redis replies"));
                 for waiter in waiters {
                     waiter
                         .join()
-                        .expect("its errors are above")
+                        .expect("the thread panicked, see above")
                         .expect("it has the lock");
                 }
             },
@@ -306,7 +306,7 @@ fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
         in_redis::holders(&server, &name) == owner && lock.is_held_by_current_thread()
     });
 
-    assert!(client.force_unlock(&name).expect("Redis answers"));
+    assert!(client.force_unlock(&name).expect("Redis replies"));
     let taken = others.reentrant_lock(&name).acquire();
     taken.and_then(LockGuard::unlock).expect("it is free");
     // Another thread of the client acquires the lock, too. This thread still has the lost hold of

@@ -102,11 +102,11 @@ fn play(scenario: &str) {
 fn connect(url: &str) -> Connection {
     redis::Client::open(url)
         .and_then(|client| client.get_connection())
-        .expect("the server answers")
+        .expect("the server replies")
 }
 
 fn delete(redis: &mut Connection, name: &str) {
-    redis::cmd("DEL").arg(name).exec(redis).expect("an answer");
+    redis::cmd("DEL").arg(name).exec(redis).expect("a reply");
 }
 
 fn cut_subscriptions(redis: &mut Connection) {
@@ -115,7 +115,7 @@ fn cut_subscriptions(redis: &mut Connection) {
         .arg("TYPE")
         .arg("pubsub")
         .exec(redis)
-        .expect("an answer");
+        .expect("a reply");
 }
 
 /// Deletes the lock, and waits until its holder is notified.
@@ -170,7 +170,7 @@ fn a_subscription_is_cut(url: &str) {
         .expect("it is free");
     thread::scope(|scope| {
         let waits = theirs.reentrant_lock(held.name());
-        let waiter = scope.spawn(move || waits.acquire().expect("Redis answers").unlock());
+        let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
         let mut listens = || in_redis::listening(&mut redis, held.name()) == 1;
         eventually("it to listen", &mut listens);
         cut_subscriptions(&mut connect(url));
@@ -179,7 +179,7 @@ fn a_subscription_is_cut(url: &str) {
         let woken = theirs.stats().wakeups_by_message;
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
-            let unlocked = waiter.join().expect("its errors are above");
+            let unlocked = waiter.join().expect("the thread panicked, see above");
             unlocked.expect("it is held");
         });
         assert!(theirs.stats().wakeups_by_message > woken);
@@ -240,7 +240,7 @@ fn a_cut_is_logged(url: &str) {
         let waits = client.reentrant_lock(&name);
         eventually("it to listen", || {
             let taken = waits.try_lock(millis(20), Lease::RENEWED);
-            assert!(!taken.expect("an answer"));
+            assert!(!taken.expect("a reply"));
             in_redis::listening(redis, &name) == 1
         });
         drop(waits);
@@ -260,7 +260,7 @@ fn the_log_drops_the_last_client(
         let list: String = redis::cmd("CLIENT")
             .arg("LIST")
             .query(redis)
-            .expect("an answer");
+            .expect("a reply");
         list.lines().count()
     };
     let (threads, before) = (process::threads(), connections(redis));

@@ -21,7 +21,7 @@ fn timeout() -> Duration {
 
 fn client(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(timeout()).watchdog_lease(SOON.get());
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// The requests that were still sent on broken connections.
@@ -94,7 +94,7 @@ fn step(lock: &ReentrantLock, place: usize) -> leasehold::Result<()> {
 /// The broken connection is noticed without a timeout, so the timeout can be long.
 fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SOON.get()).watchdog_lease(SOON.get());
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// Every step succeeds although its first attempt fails.

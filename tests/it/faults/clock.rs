@@ -55,26 +55,26 @@ pub fn stepped_clock(arguments: &[&str]) {
     let hours: i32 = hours.parse().expect("hours");
     let name = |what: &str| format!("{prefix}:{what}");
     let client = builder(url).watchdog_lease(lease());
-    let client = client.build().expect("the settings are good");
+    let client = client.build().expect("the settings are valid");
     let lock = |what: &str| client.reentrant_lock(&name(what));
     let renewed = lock("renewed").acquire().expect("it is free");
     let deleted = lock("deleted").acquire().expect("it is free");
     let jump = Jump::from_here();
     let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(lease() * 3));
-    let fixed = fixed.expect("Redis answers").expect("it is free");
+    let fixed = fixed.expect("Redis replies").expect("it is free");
     thread::scope(|scope| {
         let (awaited, refused) = (lock("awaited"), lock("refused"));
         scope.spawn(move || {
             awaited
                 .acquire()
-                .expect("Redis answers")
+                .expect("Redis replies")
                 .unlock()
                 .expect("it is held");
             child::send_line("awaited");
         });
         scope.spawn(move || {
             let taken = refused.try_lock(lease() * 3, Lease::RENEWED);
-            assert!(!taken.expect("Redis answers"), "its holder keeps it");
+            assert!(!taken.expect("Redis replies"), "its holder keeps it");
             child::send_line("refused");
         });
         child::send_line("ready");
@@ -220,7 +220,7 @@ fn a_slightly_fast_clock_of_the_server_ends_no_valid_hold() {
     for _ in 0..3 {
         let started = Instant::now();
         let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(lease()));
-        let guard = guard.expect("Redis answers").expect("it is free");
+        let guard = guard.expect("Redis replies").expect("it is free");
         eventually("its end in Redis", || in_redis::is_free(&server, "lock"));
         assert!(guard.is_lost(), "{:?} of {:?}", started.elapsed(), lease());
         drop(guard);
@@ -274,7 +274,7 @@ fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs:
         guard.unlock().expect("it is held");
         waiter
             .join()
-            .expect("its errors are above")
+            .expect("the thread panicked, see above")
             .expect("it has the lock");
     });
 }

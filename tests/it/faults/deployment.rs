@@ -93,7 +93,7 @@ impl Deployment {
     }
 
     pub fn client(&self) -> LockClient {
-        self.builder().build().expect("the settings are good")
+        self.builder().build().expect("the settings are valid")
     }
 
     /// All servers that can have locks.

@@ -39,13 +39,13 @@ fn with_long_timeouts(builder: LockClientBuilder) -> LockClientBuilder {
 }
 
 fn client(url: &str) -> LockClient {
-    settings(url).build().expect("the settings are good")
+    settings(url).build().expect("the settings are valid")
 }
 
 /// One line of `CLIENT LIST` for each connection of a caller, whose last command is a script.
 fn callers(admin: &mut Connection) -> Vec<String> {
     let mut list = redis::cmd("CLIENT");
-    let list: String = list.arg("LIST").query(admin).expect("the server answers");
+    let list: String = list.arg("LIST").query(admin).expect("the server replies");
     let lines = list.lines().filter(|line| line.contains(" cmd=eval"));
     lines.map(str::to_owned).collect()
 }
@@ -62,7 +62,7 @@ fn connections(admin: &mut Connection) -> BTreeSet<u64> {
 fn configure(admin: &mut Connection, parameter: &str, value: impl ToString) {
     let mut config = redis::cmd("CONFIG");
     let set = config.arg("SET").arg(parameter).arg(value.to_string());
-    set.exec(admin).expect("the server answers");
+    set.exec(admin).expect("the server replies");
 }
 
 /// In a cluster, all of these locks are on one server.
@@ -75,7 +75,7 @@ fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
 /// Runs one `CLIENT` command.
 fn client_command(admin: &mut Connection, words: &[&str]) {
     let command = redis::cmd("CLIENT").arg(words).exec(admin);
-    command.expect("the server answers");
+    command.expect("the server replies");
 }
 
 /// Scripts wait until `UNPAUSE`.
@@ -105,7 +105,7 @@ fn open_connections(client: &LockClient, admin: &mut Connection) {
     thread::scope(|scope| {
         for at in 0..OPEN {
             scope.spawn(move || {
-                take_and_release(client, &format!("warm:{at}")).expect("the server answers");
+                take_and_release(client, &format!("warm:{at}")).expect("the server replies");
             });
         }
         callers_wait(admin, OPEN);
@@ -199,9 +199,9 @@ pub fn without_descriptors(arguments: &[&str]) {
         "cluster" => LockClient::builder_cluster(urls),
         _ => LockClient::builder(server),
     });
-    let client = client.build().expect("the settings are good");
-    let redis = redis::Client::open(server).expect("the address is good");
-    let mut admin = redis.get_connection().expect("the server answers");
+    let client = client.build().expect("the settings are valid");
+    let redis = redis::Client::open(server).expect("the address is valid");
+    let mut admin = redis.get_connection().expect("the server replies");
     open_connections(&client, &mut admin);
     let before = connections(&mut admin);
     let open = || File::open("/dev/null").ok();
@@ -248,7 +248,7 @@ fn a_watchdog_that_cannot_connect_does_not_affect_the_connections_of_callers() {
     let admin = &mut server.connection();
     let lease = LEASE.get() * 2;
     let client = settings(&server.url()).watchdog_lease(lease).build();
-    let client = client.expect("the settings are good");
+    let client = client.expect("the settings are valid");
     let events = client.events();
     let guard = client.reentrant_lock("held").acquire().expect("it is free");
     let before = connections(admin);
@@ -273,7 +273,7 @@ fn a_redlock_that_cannot_connect_does_not_affect_open_connections() {
     let build = |url: &String| client(url);
     let clients: Vec<LockClient> = servers.urls().iter().map(build).collect();
     let redlock = RedLock::new(&clients, "red");
-    redlock.lock().expect("all servers answer");
+    redlock.lock().expect("all servers reply");
     redlock.unlock().expect("it is held");
     let admin = &mut servers.server(0).connection();
     let before = connections(admin);
@@ -282,7 +282,7 @@ fn a_redlock_that_cannot_connect_does_not_affect_open_connections() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| take_and_release(&clients[0], "plain"));
         callers_wait(admin, 1);
-        redlock.lock().expect("two servers answer");
+        redlock.lock().expect("two servers reply");
         client_command(admin, &["UNPAUSE"]);
         let result = waiting.join().expect("no panic");
         result.expect("its connection is open");

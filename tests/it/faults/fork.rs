@@ -84,7 +84,7 @@ struct Held {
 impl Held {
     fn take(url: &str, prefix: &str) -> Self {
         let client = builder(url).watchdog_lease(lease());
-        let client = client.build().expect("the settings are good");
+        let client = client.build().expect("the settings are valid");
         let lock = |what: &str| client.reentrant_lock(&format!("{prefix}:{what}"));
         let unguarded = lock("unguarded");
         unguarded.lock().expect("it is free");
@@ -165,7 +165,7 @@ impl Held {
 fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
-        .expect("the server answers");
+        .expect("the server replies");
     let held = other.reentrant_lock(name);
     held.lock_with(Lease::fixed(SOON.get() * 6))
         .expect("it is free");
@@ -178,7 +178,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
             held.unlock().expect("it is held");
             waiter
                 .join()
-                .expect("its errors are above")
+                .expect("the thread panicked, see above")
                 .expect("it has the lock");
         });
     });
@@ -336,7 +336,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
             let end = Arc::clone(&end);
             thread::spawn(move || {
                 while !end.load(Ordering::Relaxed) {
-                    let guard = lock.acquire().expect("Redis answers");
+                    let guard = lock.acquire().expect("Redis replies");
                     guard.check().expect("it is held");
                     guard.unlock().expect("it is held");
                 }
@@ -362,7 +362,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
     }
     end.store(true, Ordering::Relaxed);
     for thread in busy {
-        thread.join().expect("its errors are above");
+        thread.join().expect("the thread panicked, see above");
     }
     let stats = client.stats();
     assert_eq!(stats.lost, 0, "{stats:?}");

@@ -38,7 +38,7 @@ fn client(deployment: &Deployment, lease: Duration) -> LockClient {
         .connect_timeout(timeout(lease))
         .pool_timeout(timeout(lease))
         .build()
-        .expect("the settings are good")
+        .expect("the settings are valid")
 }
 
 /// The locks of one client when the server begins to hang.
@@ -57,11 +57,11 @@ impl Held {
             lock.acquire().expect("it is free")
         });
         let inner = client.reentrant_lock(outer.name());
-        let inner = inner.acquire().expect("it is ours");
+        let inner = inner.acquire().expect("this thread holds it");
         let fixed = client.reentrant_lock(&unique("fixed"));
         let fixed = fixed.try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
         Self {
-            fixed: fixed.expect("an answer").expect("it is free"),
+            fixed: fixed.expect("a reply").expect("it is free"),
             client,
             renewed,
             nested: [outer, inner],
@@ -198,7 +198,7 @@ fn long() -> Lease {
 fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
     let lock = client.reentrant_lock(&unique("call"));
     for _ in 0..call.levels {
-        lock.lock_with(long()).expect("the server answers still");
+        lock.lock_with(long()).expect("the server still replies");
     }
     for moment in hang {
         moment.wait();
@@ -207,7 +207,7 @@ fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barri
     let result = within(bound, call.name, || (call.make)(client, &lock));
     let is_expected = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
     assert!(is_expected, "{}: {result:?}", call.name);
-    eventually("an answer again", || client.inspect(lock.name()).is_ok());
+    eventually("a reply again", || client.inspect(lock.name()).is_ok());
     while lock.is_held_by_current_thread() {
         lock.unlock().expect("its lease still runs");
     }

@@ -43,7 +43,7 @@ pub fn listening(redis: &mut Connection, name: &str) -> u32 {
         .arg("NUMSUB")
         .arg(&channel)
         .query(redis);
-    let (_, of_all): (String, u32) = of_all.expect("the server answers");
+    let (_, of_all): (String, u32) = of_all.expect("the server replies");
     // A server that does not know shard channels has no subscribers of them.
     let of_shard = redis::cmd("PUBSUB")
         .arg("SHARDNUMSUB")

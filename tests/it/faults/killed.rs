@@ -33,7 +33,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
     let queue: usize = queue.parse().expect("a number of threads");
     let client = deployment::builder_of(target)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let lock = client.reentrant_lock(name);
     for _ in 0..levels {
         lock.lock().expect("it is free");
@@ -46,7 +46,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
             scope.spawn(|| {
                 child::send_line("queues");
                 lock.acquire()
-                    .expect("Redis answers")
+                    .expect("Redis replies")
                     .unlock()
                     .expect("it is held");
             });
@@ -88,7 +88,7 @@ fn a_killed_holder_releases_its_lock(deployment: &Deployment, levels: u32, queue
         let waiters = clients.each_ref().map(|client| {
             scope.spawn(|| {
                 let lock = client.reentrant_lock(&name);
-                let guard = lock.acquire().expect("Redis answers");
+                let guard = lock.acquire().expect("Redis replies");
                 let taken = Instant::now();
                 let seen = in_redis::holders(server, &name);
                 guard.unlock().expect("it is held");
@@ -174,7 +174,7 @@ fn a_killed_waiter_blocks_no_other(deployment: &Deployment, queue: usize) {
 fn takes(client: &LockClient, name: &str) -> Duration {
     let start = Instant::now();
     let guard = client.reentrant_lock(name).acquire();
-    let guard = guard.expect("Redis answers");
+    let guard = guard.expect("Redis replies");
     let took = start.elapsed();
     guard.unlock().expect("it is held");
     took

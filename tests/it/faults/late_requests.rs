@@ -16,7 +16,7 @@ fn lease() -> Duration {
 
 fn client(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SLIP.get()).watchdog_lease(lease());
-    let client = builder.build().expect("the settings are good");
+    let client = builder.build().expect("the settings are valid");
     // Opens a connection, so that the first attempt of a call is sent at once.
     let guard = client.reentrant_lock("first").acquire();
     guard.and_then(LockGuard::unlock).expect("it is free");

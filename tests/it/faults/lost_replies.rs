@@ -24,7 +24,7 @@ fn timeout() -> Duration {
 /// A client for which a lost reply costs `timeout`.
 fn client(proxied: &ProxiedServer, lease: Duration, timeout: Duration) -> LockClient {
     let builder = proxied.builder(timeout).watchdog_lease(lease);
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// Every request that runs `script` gets this fault.

@@ -102,23 +102,23 @@ fn a_lock_is_lost(url: &str) {
     let mut guards = hold_some(&client);
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
-        .expect("the server answers");
+        .expect("the server replies");
     // The thread must exist for the second loss, too.
     for at in [3, 11] {
         let lost = guards.remove(at);
         thread::scope(|scope| {
             let next = client.reentrant_lock(lost.name());
-            let next = scope.spawn(move || next.acquire().expect("Redis answers").unlock());
+            let next = scope.spawn(move || next.acquire().expect("Redis replies").unlock());
             redis::cmd("DEL")
                 .arg(lost.name())
                 .exec(&mut redis)
-                .expect("the server answers");
+                .expect("the server replies");
             let bound = LEASE.get() * 2 / 3 + SLIP.get();
             let loss = lost.lost().recv_timeout(bound);
             assert_eq!(loss, Ok(LostReason::Deleted));
             within(SLIP.get() * 2, "the next thread", || {
                 next.join()
-                    .expect("its errors are above")
+                    .expect("the thread panicked, see above")
                     .expect("it is held");
             });
         });
@@ -148,11 +148,11 @@ fn a_renewal_fails(url: &str) {
     let client = builder(url)
         .watchdog_lease(lease)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let guards = hold_some(&client);
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
-        .expect("the server answers");
+        .expect("the server replies");
     for _ in 0..2 {
         let before = client.stats();
         // The server hangs from before the renewal, which is due with a third of the lease left and
@@ -164,7 +164,7 @@ fn a_renewal_fails(url: &str) {
             .arg(hang)
             .arg("ALL")
             .exec(&mut redis)
-            .expect("the server answers");
+            .expect("the server replies");
         eventually("a renewal to fail", || {
             client.stats().renewals_unknown > before.renewals_unknown
         });
@@ -191,14 +191,14 @@ fn a_subscription_is_cut(url: &str) {
     let held = ours.reentrant_lock(&unique("held"));
     let mut redis = redis::Client::open(url)
         .and_then(|client| client.get_connection())
-        .expect("the server answers");
+        .expect("the server replies");
     for _ in 0..3 {
         // So long that the waiter does not get the lock by its end.
         held.lock_with(Lease::fixed(SOON.get() * 6))
             .expect("it is free");
         thread::scope(|scope| {
             let waits = theirs.reentrant_lock(held.name());
-            let waiter = scope.spawn(move || waits.acquire().expect("Redis answers").unlock());
+            let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
             eventually("it to listen", || {
                 in_redis::listening(&mut redis, held.name()) == 1
             });
@@ -208,7 +208,7 @@ fn a_subscription_is_cut(url: &str) {
                 .arg("TYPE")
                 .arg("pubsub")
                 .exec(&mut redis)
-                .expect("the server answers");
+                .expect("the server replies");
             eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
             eventually("it to listen again", || {
                 in_redis::listening(&mut redis, held.name()) == 1
@@ -219,7 +219,7 @@ fn a_subscription_is_cut(url: &str) {
                 held.unlock().expect("it is held");
                 waiter
                     .join()
-                    .expect("its errors are above")
+                    .expect("the thread panicked, see above")
                     .expect("it is held");
             });
             assert!(theirs.stats().wakeups_by_message > woken);

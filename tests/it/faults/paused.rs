@@ -130,7 +130,7 @@ pub fn pause_for_two_leases(arguments: &[&str]) {
         panic!("{arguments:?}")
     };
     let client = builder_of(target).watchdog_lease(lease());
-    let client = client.build().expect("the settings are good");
+    let client = client.build().expect("the settings are valid");
     thread::scope(|scope| {
         let client = &client;
         let threads: Vec<_> = THROUGHOUT_PAUSE
@@ -145,7 +145,7 @@ pub fn pause_for_two_leases(arguments: &[&str]) {
             .collect();
         threads
             .into_iter()
-            .for_each(|thread| thread.join().expect("its errors are above"));
+            .for_each(|thread| thread.join().expect("the thread panicked, see above"));
     });
     child::send_line("notified");
     assert_eq!(child::read_line(), "free again");
@@ -153,7 +153,7 @@ pub fn pause_for_two_leases(arguments: &[&str]) {
         let lock = client.reentrant_lock(&format!("{prefix}:{what}"));
         assert!(
             lock.try_lock(SOON.get(), Lease::RENEWED)
-                .expect("Redis answers")
+                .expect("Redis replies")
         );
     }
     child::send_line("acquired again");
@@ -200,7 +200,7 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
     // Nothing is left of the lost hold: the thread waits like any other client.
     let taken = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert!(!taken.expect("Redis answers"), "{name}: the rival has it");
+    assert!(!taken.expect("Redis replies"), "{name}: the rival has it");
 }
 
 fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deployment: &Deployment) {
@@ -227,7 +227,7 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
         .collect();
     for lock in &locks {
         let taken = lock.try_lock(lease() + SLIP.get(), Lease::fixed(SOON.get() * 6));
-        assert!(taken.expect("Redis answers"), "its lease is over");
+        assert!(taken.expect("Redis replies"), "its lease is over");
     }
     let rivals = || -> Vec<_> {
         let of_one = |(name, home): (&String, &Server)| {
@@ -273,7 +273,7 @@ pub fn pause_briefly(arguments: &[&str]) {
     let client = builder_of(target)
         .watchdog_lease(lease() * 2)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let lock = client.reentrant_lock(name);
     let guard = lock.acquire().expect("it is free");
     child::send_line("held");

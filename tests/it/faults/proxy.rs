@@ -18,7 +18,7 @@ impl Client {
     fn of(proxy: &Proxy) -> Self {
         let stream = TcpStream::connect(proxy.address()).expect("the proxy listens");
         let soon = Some(SOON.get());
-        stream.set_read_timeout(soon).expect("a time-out");
+        stream.set_read_timeout(soon).expect("a timeout");
         Self(stream)
     }
 
@@ -42,12 +42,12 @@ impl Client {
     #[track_caller]
     fn receive_nothing(&self) {
         let while_ = Some(A_WHILE.get());
-        self.0.set_read_timeout(while_).expect("a time-out");
+        self.0.set_read_timeout(while_).expect("a timeout");
         let error = (&self.0).read(&mut [0]).expect_err("nothing to come");
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
         self.0
             .set_read_timeout(Some(SOON.get()))
-            .expect("a time-out");
+            .expect("a timeout");
     }
 
     #[track_caller]

@@ -89,7 +89,7 @@ fn client(url: &str) -> LockClient {
         .watchdog_lease(LONG.get())
         .command_timeout(timeout())
         .build()
-        .expect("the settings are good")
+        .expect("the settings are valid")
 }
 
 /// Makes one call under the condition.
@@ -128,13 +128,13 @@ fn expect_outcome<T: std::fmt::Debug>(
 fn hold(client: &LockClient, what: &str, lease: Duration) -> LockGuard {
     let lock = client.reentrant_lock(&unique(what));
     let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease));
-    guard.expect("an answer").expect("it is free")
+    guard.expect("a reply").expect("it is free")
 }
 
 /// The ids of all connections but this one.
 fn connections(admin: &mut Connection) -> HashSet<u64> {
     let mut list = redis::cmd("CLIENT");
-    let list: String = list.arg("LIST").query(admin).expect("the server answers");
+    let list: String = list.arg("LIST").query(admin).expect("the server replies");
     let others = list
         .lines()
         .filter(|line| !line.contains("cmd=client|list"));
@@ -151,7 +151,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     let [outer, forced, late] = ["nested", "forced", "late"].map(|what| hold(&client, what, long));
     let nested = client.reentrant_lock(outer.name());
     let inner = nested.try_acquire(Duration::ZERO, Lease::fixed(long));
-    let inner = inner.expect("an answer").expect("it is ours");
+    let inner = inner.expect("a reply").expect("this thread holds it");
     let freed = hold(&client, "freed", freed_lease);
     let freed_by = Instant::now() + freed_lease;
     let freed_name = freed.name().to_owned();
@@ -231,7 +231,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
         !client
             .reentrant_lock(&freed_name)
             .is_locked()
-            .expect("an answer")
+            .expect("a reply")
     });
     assert!(
         Instant::now() < freed_by,

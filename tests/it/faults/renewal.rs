@@ -36,7 +36,7 @@ fn shortest_left(redis: &mut Connection, keys: &[String]) -> Duration {
     for key in keys {
         pipeline.cmd("PTTL").arg(key);
     }
-    let left: Vec<i64> = pipeline.query(redis).expect("the server answers");
+    let left: Vec<i64> = pipeline.query(redis).expect("the server replies");
     let shortest = left.into_iter().min().expect("there are keys");
     Duration::from_millis(u64::try_from(shortest).expect("all are there, and expire"))
 }
@@ -53,7 +53,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
         .builder()
         .watchdog_lease(lease)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let mut names = names("many", MANY);
     let mut guards = hold(&client, &names);
     throughout(lease, "all are held", || {
@@ -78,7 +78,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
         .arg(name)
         .arg(60_000)
         .exec(&mut deployment.server_of(name).connection())
-        .expect("the server answers");
+        .expect("the server replies");
     let expected = [
         (993, LostReason::Taken),
         (500, LostReason::Taken),
@@ -141,7 +141,7 @@ fn a_busy_pool_loses_no_lock(connections: u32) {
         .pool_size(connections)
         .pool_timeout(millis(1))
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let names = names("kept", 50);
     let guards = hold(&client, &names);
     let end = AtomicBool::new(false);
@@ -211,7 +211,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
         .pool_timeout(delay * 2)
         .command_timeout(delay * 2)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let names = names("kept", 50);
     let guards = hold(&client, &names);
     let held_up = Arc::new(AtomicU64::new(0));
@@ -230,7 +230,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
                 let lock = client.reentrant_lock(&unique("busy"));
                 // A lease that outlasts the delay.
                 let taken = lock.try_lock(delay * 2, Lease::fixed(delay * 2));
-                assert!(taken.expect("Redis answers"), "it is free");
+                assert!(taken.expect("Redis replies"), "it is free");
                 lock.unlock().expect("it is held");
             });
         }
@@ -241,7 +241,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
             client
                 .reentrant_lock(&names[0])
                 .is_locked()
-                .expect("Redis answers");
+                .expect("Redis replies");
             start.elapsed()
         });
         let mut redis = server.connection();
@@ -250,7 +250,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
             shortest_left(&mut redis, &names) > lease / 8
                 && guards.iter().all(|guard| guard.check().is_ok())
         });
-        let exhausted = exhausted.join().expect("its errors are above");
+        let exhausted = exhausted.join().expect("the thread panicked, see above");
         assert!(
             exhausted >= delay,
             "a connection was free after {exhausted:?}"
@@ -285,7 +285,7 @@ fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
         .watchdog_lease(LEASE.get() * 3)
         .command_timeout(LEASE.get())
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let slow = LEASE.get() / 4;
     proxy.on_request(move |request| match request.runs("renew") {
         true => Fault::Delay(slow),
@@ -297,7 +297,7 @@ fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
         let short = client.reentrant_lock(&unique("short"));
         let lease = Lease::RENEWED.lasting(LEASE.get());
         let short = short.try_acquire(SOON.get(), lease);
-        short.expect("an answer").expect("it is free")
+        short.expect("a reply").expect("it is free")
     };
     let mut short = next();
     eventually("the long one to be renewed", || {

@@ -33,11 +33,11 @@ impl Holder {
         let client = builder
             .watchdog_lease(LONG.get())
             .build()
-            .expect("the settings are good");
+            .expect("the settings are valid");
         let fixed = Lease::fixed(LONG.get());
         let guards = [Lease::RENEWED, fixed].map(|lease| {
             let lock = client.reentrant_lock(&unique("held"));
-            let guard = lock.try_acquire(Duration::ZERO, lease).expect("an answer");
+            let guard = lock.try_acquire(Duration::ZERO, lease).expect("a reply");
             guard.expect("no other client holds it")
         });
         Self {
@@ -152,7 +152,7 @@ fn a_key_of_another_owner_is_reported(deployment: &Deployment) {
             .del(name)
             .hset(name, OTHER_OWNER, 1)
             .exec(&mut deployment.server_of(name).connection())
-            .expect("the server answers");
+            .expect("the server replies");
     }
     holder.assert_told(LostReason::Taken);
     for name in &names {
@@ -197,7 +197,7 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
         for _ in 0..connections {
             scope.spawn(|| {
                 let lock = client.reentrant_lock(&unique("fill"));
-                lock.acquire().expect("an answer, later").unlock()
+                lock.acquire().expect("a reply, later").unlock()
             });
         }
         eventually("all connections to be in use", || {
@@ -229,12 +229,12 @@ fn a_restart_with_the_data_affects_no_call() {
         .command_timeout(timeout)
         .pool_size(POOL)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let lock = client.reentrant_lock(&unique("kept"));
     for _ in 0..3 {
         fill_pool(&server, &client, POOL);
         let outer = lock.acquire().expect("it is free");
-        let inner = lock.acquire().expect("it is ours");
+        let inner = lock.acquire().expect("this thread holds it");
         server.restart();
         let budget = timeout * 3 + SLIP.get();
         within(budget, "the inner unlock", || inner.unlock()).expect("nothing happened");
@@ -244,12 +244,12 @@ fn a_restart_with_the_data_affects_no_call() {
         outer.check().expect("it is held all the time");
         let other = crate::support::client(&server.url()).reentrant_lock(lock.name());
         let taken = on_another_thread(|| other.try_lock(Duration::ZERO, Lease::RENEWED));
-        assert!(!taken.expect("an answer"), "the lock is kept");
+        assert!(!taken.expect("a reply"), "the lock is kept");
 
         fill_pool(&server, &client, POOL);
         server.restart();
         within(budget, "the unlock", || outer.unlock()).expect("nothing happened");
-        assert!(!lock.is_locked().expect("an answer"), "and it is free");
+        assert!(!lock.is_locked().expect("a reply"), "and it is free");
     }
     assert_eq!(client.stats().lost, 0);
 }
@@ -261,7 +261,7 @@ fn a_waiter_survives_a_restart_with_the_data() {
     let name = unique("waited");
     let [holder, waiter] = [0, 1].map(|_| {
         let client = builder(&server.url()).watchdog_lease(LONG.get()).build();
-        client.expect("the settings are good")
+        client.expect("the settings are valid")
     });
     let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
     thread::scope(|scope| {
@@ -304,7 +304,7 @@ fn repeated_script_flushes_affect_no_call(deployment: &Deployment) {
     // Long enough that no lease ends on a machine that is busy with this test.
     let clients = [0, 1].map(|_| {
         let client = deployment.builder().watchdog_lease(LONG.get()).build();
-        client.expect("the settings are good")
+        client.expect("the settings are valid")
     });
     let kept = clients[0].reentrant_lock(&unique("kept"));
     let kept = kept.acquire().expect("it is free");
@@ -335,7 +335,7 @@ fn repeated_script_flushes_affect_no_call(deployment: &Deployment) {
         while Instant::now() < end {
             for redis in &mut servers {
                 let flushed = redis::cmd("SCRIPT").arg("FLUSH").exec(redis);
-                flushed.expect("the server answers");
+                flushed.expect("the server replies");
             }
         }
         stop.store(true, Ordering::Relaxed);

@@ -26,7 +26,7 @@ fn lease() -> Duration {
 
 fn client(proxied: &ProxiedServer, lease: Duration) -> LockClient {
     let builder = proxied.builder(SLIP.get()).watchdog_lease(lease);
-    let client = builder.build().expect("the settings are good");
+    let client = builder.build().expect("the settings are valid");
     // Opens a connection, so that the first attempt of a call is sent at once.
     let lock = client.reentrant_lock(&unique("first"));
     lock.lock().expect("it is free");
@@ -155,7 +155,7 @@ fn never_answered(fault: Fault) {
             .map(|(at, client)| scope.spawn(move || is_held_after(client, lease() * at / CLIENTS)))
             .collect();
         let lost = holders.into_iter().map(thread::ScopedJoinHandle::join);
-        lost.filter_map(|lost| lost.expect("its errors are above").err())
+        lost.filter_map(|lost| lost.expect("the thread panicked, see above").err())
             .collect()
     });
     assert!(

@@ -16,7 +16,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 fn client(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 60);
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// The counts in Redis, in the order of the names.

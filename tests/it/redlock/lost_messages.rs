@@ -78,7 +78,7 @@ fn kill_subscribers(server: &Server, killed: &AtomicUsize, stop: &AtomicBool) {
     while !stop.load(Ordering::SeqCst) {
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("TYPE").arg("pubsub");
-        let count: usize = kill.query(&mut redis).expect("the server answers");
+        let count: usize = kill.query(&mut redis).expect("the server replies");
         killed.fetch_add(count, Ordering::SeqCst);
         thread::sleep(millis(20));
     }

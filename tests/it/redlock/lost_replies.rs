@@ -82,7 +82,7 @@ impl Worker<'_> {
         if answered && count > 0 {
             let counts = self.servers.counts_of(self.lock.name());
             let agree = counts.iter().filter(|&&one| one == count).count();
-            assert!(agree >= 3, "{counts:?} after a clear answer of {count}");
+            assert!(agree >= 3, "{counts:?} after a clear reply of {count}");
         }
     }
 

@@ -23,7 +23,7 @@ pub fn builder(url: &str) -> LockClientBuilder {
 }
 
 pub fn client(url: &str) -> LockClient {
-    builder(url).build().expect("the settings are good")
+    builder(url).build().expect("the settings are valid")
 }
 
 /// Runs `work` on another thread, which is another owner of a lock.

@@ -16,14 +16,14 @@ pub struct Monitor<'a> {
 
 impl<'a> Monitor<'a> {
     pub fn of(server: &'a Server) -> Self {
-        let mut stream = TcpStream::connect(server.address()).expect("the server answers");
+        let mut stream = TcpStream::connect(server.address()).expect("the server replies");
         stream
             .set_read_timeout(Some(SOON.get()))
-            .expect("a time-out");
+            .expect("a timeout");
         stream.write_all(b"MONITOR\r\n").expect("the server reads");
         let mut lines = BufReader::new(stream);
         let mut ok = String::new();
-        lines.read_line(&mut ok).expect("the server answers");
+        lines.read_line(&mut ok).expect("the server replies");
         assert_eq!(ok, "+OK\r\n");
         Self { server, lines }
     }

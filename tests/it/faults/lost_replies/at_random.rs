@@ -54,7 +54,7 @@ fn seed() -> u64 {
 
 fn client(proxied: &ProxiedDeployment, lease: Duration, timeout: Duration) -> LockClient {
     let builder = proxied.builder(timeout).watchdog_lease(lease);
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 /// Loses one reply of three, of all scripts, and counts them.
@@ -127,7 +127,7 @@ impl Worker<'_> {
         assert_eq!(self.lock.hold_count(), count);
         let name = self.lock.name().to_owned();
         if count > 0 && answered {
-            assert_eq!(self.view.count(&name), count, "after a clear answer");
+            assert_eq!(self.view.count(&name), count, "after a clear reply");
         } else if count > 0 || self.alone {
             // After a call without a clear reply the count is corrected in the background. Also, a
             // late copy of a retried acquire may take a lock that no thread wants; its lease ends

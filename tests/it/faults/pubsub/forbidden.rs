@@ -41,7 +41,7 @@ fn client_of_user(deployment: &Deployment, subscribe: &[&str], channels: &[&str]
         server.ask::<()>(&acl);
     }
     let builder = deployment.builder().credentials(Some("worker"), "secret");
-    builder.build().expect("the settings are good")
+    builder.build().expect("the settings are valid")
 }
 
 fn kill_subscribers(deployment: &Deployment) {
@@ -61,7 +61,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
     for name in names {
         let lease = Lease::fixed(SOON.get() * 6);
         let guard = holder.reentrant_lock(name).try_acquire(SOON.get(), lease);
-        let guard = guard.expect("an answer").expect("it is free");
+        let guard = guard.expect("a reply").expect("it is free");
         let polls = waiter.stats().wakeups_by_timeout;
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
@@ -99,7 +99,7 @@ fn polls_seldom(deployment: &Deployment, holder: &LockClient, waiter: &LockClien
     let server = deployment.server_of(&name);
     let guard = holder.reentrant_lock(&name);
     let guard = guard.try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6));
-    let guard = guard.expect("an answer").expect("it is free");
+    let guard = guard.expect("a reply").expect("it is free");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let lock = waiter.reentrant_lock(&name);

@@ -30,7 +30,7 @@ fn kill_subscribers(deployment: &Deployment, every: Duration, stop: &AtomicBool)
             .arg("pubsub")
             .clone();
         for redis in &mut servers {
-            kill.exec(redis).expect("the server answers");
+            kill.exec(redis).expect("the server replies");
         }
         thread::sleep(every);
     }

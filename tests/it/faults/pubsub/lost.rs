@@ -34,7 +34,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
     // Without messages the subscriber thread, too, looks up only a second later.
     let long = LEASE.get() * 3;
     let holder = builder(&server.url()).watchdog_lease(long).build();
-    let holder = holder.expect("the settings are good");
+    let holder = holder.expect("the settings are valid");
     for (lease, given_back) in [
         (Lease::RENEWED, true),
         (Lease::fixed(long), true),
@@ -43,7 +43,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
         let name = unique("without_messages");
         let guard = holder.reentrant_lock(&name);
         let guard = guard.try_acquire(Duration::ZERO, lease);
-        let guard = guard.expect("an answer").expect("it is free");
+        let guard = guard.expect("a reply").expect("it is free");
         let tried = waiter.stats().wakeups_by_message;
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
@@ -84,7 +84,7 @@ fn a_lock_changes_hands_without_messages() {
             scope.spawn(move || {
                 for _ in 0..4 {
                     let taken = lock.try_acquire(SOON.get(), lease);
-                    let guard = taken.expect("an answer").expect("its turn");
+                    let guard = taken.expect("a reply").expect("it is free in time");
                     assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
                     thread::sleep(millis(5));
                     busy.store(false, Ordering::SeqCst);

@@ -24,7 +24,7 @@ fn allow(redis: &mut Connection, rules: &[&str]) {
         .arg(">secret")
         .arg("allchannels")
         .arg(rules);
-    acl.exec(redis).expect("the server answers");
+    acl.exec(redis).expect("the server replies");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn two_of_many_are_refused(rules: &[&str]) {
     let client = builder(&format!("redis://worker:secret@{}", server.address()))
         .watchdog_lease(lease)
         .build()
-        .expect("the settings are good");
+        .expect("the settings are valid");
     let events = client.events();
     let mut guards: Vec<LockGuard> = (0..MANY)
         .map(|at| {
@@ -70,7 +70,7 @@ fn two_of_many_are_refused(rules: &[&str]) {
         for guard in &guards {
             pttl.cmd("PTTL").arg(guard.name());
         }
-        let left: Vec<i64> = pttl.query(&mut redis).expect("the server answers");
+        let left: Vec<i64> = pttl.query(&mut redis).expect("the server replies");
         std::thread::sleep(SLIP.get() / 10);
         let notified_in_time = refused.iter().all(|guard| {
             start.elapsed() < lease + SLIP.get() || guard.lost().is_empty() != guard.is_lost()

@@ -107,7 +107,7 @@ fn a_server_that_is_loading() {
         fill.set(format!("data:{key}"), noise).ignore();
     }
     fill.exec(&mut server.connection())
-        .expect("the server answers");
+        .expect("the server replies");
     check_all_calls(
         &server,
         &mut Condition {
@@ -315,7 +315,7 @@ fn a_server_that_could_not_save() {
                 std::fs::create_dir(taken).expect("our own directory");
                 let mut save = redis::cmd("CONFIG");
                 let save = save.arg("SET").arg("save").arg("3600 1").exec(admin);
-                save.expect("the server answers");
+                save.expect("the server replies");
                 run(admin, "BGSAVE");
                 eventually("it to fail", || {
                     let info: String = server.ask(redis::cmd("INFO").arg("persistence"));

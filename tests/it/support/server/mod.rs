@@ -109,7 +109,7 @@ impl Server {
     /// The test's own connection, with timeouts. Sentinels cut all connections of a server,
     /// including new ones, when they change its role; so this retries.
     pub fn connection(&self) -> Connection {
-        eventually_some("the server to answer", || connect(&self.url()))
+        eventually_some("the server to reply", || connect(&self.url()))
     }
 
     /// Runs one command on the test's own connection. `None` if the server is busy or down.
@@ -226,7 +226,7 @@ fn url(password: Option<&str>, port: &Port) -> String {
 }
 
 fn connect(url: &str) -> Option<Connection> {
-    let client = redis::Client::open(url).expect("the address is good");
+    let client = redis::Client::open(url).expect("the address is valid");
     let connection = client.get_connection_with_timeout(SOON.get()).ok()?;
     connection.set_read_timeout(Some(SOON.get())).ok()?;
     connection.set_write_timeout(Some(SOON.get())).ok()?;

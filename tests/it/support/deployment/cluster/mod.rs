@@ -129,7 +129,7 @@ impl ClusterDeployment {
         }
         let mut up = self.nodes.iter().filter(|node| node.is_up());
         let mut node = up.next().expect("a node").connection();
-        let slots: Vec<u16> = slots.query(&mut node).expect("the node answers");
+        let slots: Vec<u16> = slots.query(&mut node).expect("the node replies");
         let shard = |slot| SLOTS.iter().position(|slots| slots.contains(&slot));
         let shards: Option<_> = slots.into_iter().map(shard).collect();
         shards.expect("every slot has a primary")
