@@ -113,7 +113,9 @@ fn a_recorder_that_blocks_loses_no_lock_no_wake_up_and_no_count() {
     held.lock_with(Lease::fixed(SOON * 2)).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| client.reentrant_lock("held").acquire()?.unlock());
-        until("it listens", || client.stats().wakeups_by_message > 0);
+        until("the waiter subscribes", || {
+            client.stats().wakeups_by_message > 0
+        });
         let (start, woken) = (Instant::now(), client.stats().wakeups_by_message);
         held.unlock().unwrap();
         waiter.join().unwrap().unwrap();

@@ -121,7 +121,9 @@ fn a_part_that_was_lost_during_the_wait_is_acquired_again() {
         eventually("the first to be taken", || is_held(&server, "a"));
         assert!(theirs.force_unlock("a").unwrap());
         first.lock_with(long()).unwrap();
-        throughout(A_WHILE.get() * 2, "it waits", || !waiter.is_finished());
+        throughout(A_WHILE.get() * 2, "the waiter waits", || {
+            !waiter.is_finished()
+        });
         last.unlock().unwrap();
         throughout(LEASE.get(), "the first is held again", || {
             first.is_held_by_current_thread() && !waiter.is_finished()

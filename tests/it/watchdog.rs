@@ -299,11 +299,11 @@ fn a_cut_subscription_loses_no_wake_up() {
         let waiter = scope.spawn(|| theirs.reentrant_lock("lock").acquire()?.unlock());
         for _ in 0..3 {
             let woken = theirs.stats().wakeups_by_message;
-            eventually("it listens", || {
+            eventually("the waiter subscribes", || {
                 theirs.stats().wakeups_by_message > woken || woken > 2
             });
             server.ask::<()>(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub"));
-            throughout(millis(200), "it waits", || !waiter.is_finished());
+            throughout(millis(200), "the waiter waits", || !waiter.is_finished());
         }
         let stats = theirs.stats();
         assert!(

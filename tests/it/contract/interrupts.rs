@@ -40,7 +40,7 @@ fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, t
             assert_eq!(waiter.hold_count(), 0);
             result
         });
-        throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !waiting.is_finished());
         let result = within(SLIP.get() * 4, "the interrupt", || {
             interrupt.clone().interrupt();
             waiting.join().unwrap()
@@ -106,9 +106,9 @@ pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
         let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        throughout(A_WHILE.get(), "it waits", || !first.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !first.is_finished());
         let second = scope.spawn(|| lock.acquire().and_then(leasehold::LockGuard::unlock));
-        throughout(A_WHILE.get(), "it waits", || !second.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !second.is_finished());
         // At the moment at which it gets the ticket.
         interrupt.interrupt();
         lock.unlock().unwrap();

@@ -36,7 +36,7 @@ pub fn force_unlock_releases_the_lock_and_wakes_waiters(stage: &Stage) {
             waiter.lock().unwrap();
             waiter.unlock().unwrap();
         });
-        throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !waiting.is_finished());
         for name in stage.names() {
             assert!(operator.force_unlock(name).unwrap());
         }

@@ -129,6 +129,6 @@ pub fn a_lease_of_its_own_length_is_renewed(stage: &Stage) {
     lock.unlock().unwrap();
     lock.lock_with(Lease::renewed_at_most(0).lasting(LEASE.get()))
         .unwrap();
-    eventually("its end", || !lock.is_held_by_current_thread());
+    eventually("the end of the hold", || !lock.is_held_by_current_thread());
     assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
 }

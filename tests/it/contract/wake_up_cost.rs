@@ -28,7 +28,7 @@ pub fn a_wake_up_is_fast_and_needs_few_commands(stage: &Stage) {
             tries += monitor.commands().len();
             tries > stage.parts() as usize
         });
-        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !waiter.is_finished());
         let released = Instant::now();
         ours.unlock().unwrap();
         let late = waiter.join().unwrap().saturating_duration_since(released);

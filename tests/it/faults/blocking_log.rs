@@ -172,10 +172,10 @@ fn a_subscription_is_cut(url: &str) {
         let waits = theirs.reentrant_lock(held.name());
         let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
         let mut listens = || in_redis::listening(&mut redis, held.name()) == 1;
-        eventually("it to listen", &mut listens);
+        eventually("the waiter to subscribe", &mut listens);
         cut_subscriptions(&mut connect(url));
         eventually("the log to block", || calls() > 0);
-        eventually("it to listen again", &mut listens);
+        eventually("the waiter to subscribe again", &mut listens);
         let woken = theirs.stats().wakeups_by_message;
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
@@ -238,7 +238,7 @@ fn a_cut_is_logged(url: &str) {
     let held = ours.reentrant_lock(&name).acquire().expect("it is free");
     the_log_drops_the_last_client(url, &mut redis, |client, redis| {
         let waits = client.reentrant_lock(&name);
-        eventually("it to listen", || {
+        eventually("the waiter to subscribe", || {
             let taken = waits.try_lock(millis(20), Lease::RENEWED);
             assert!(!taken.expect("a reply"));
             in_redis::listening(redis, &name) == 1

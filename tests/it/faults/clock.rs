@@ -118,7 +118,7 @@ fn a_clock_jump_changes_nothing(hours: i32) {
     );
     assert_eq!(process.read_line(), "ready");
     let start = Instant::now();
-    eventually("it to wait", || {
+    eventually("the waiter to wait", || {
         in_redis::listeners(&server, &name("awaited")) == 1
             && in_redis::listeners(&server, &name("refused")) == 1
     });
@@ -268,7 +268,7 @@ fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs:
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
     thread::scope(|scope| {
         let waiter = scope.spawn(|| theirs.reentrant_lock("after").acquire()?.unlock());
-        eventually_some("it to listen", || {
+        eventually_some("the waiter to subscribe", || {
             (in_redis::listeners(server, "after") == 1).then_some(())
         });
         guard.unlock().expect("it is held");

@@ -171,7 +171,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
         .expect("it is free");
     thread::scope(|scope| {
         let waiter = scope.spawn(|| client.reentrant_lock(name).acquire()?.unlock());
-        eventually("it to listen", || {
+        eventually("the waiter to subscribe", || {
             in_redis::listening(&mut redis, name) == 1
         });
         within(SLIP.get() * 2, "from release to hold", || {

@@ -77,7 +77,7 @@ impl Held {
     }
 
     /// Waits until both renewed locks have just been renewed: their leases begin now.
-    fn are_renewed(&self) {
+    fn await_renewals(&self) {
         let renewals = self.client.stats().renewals;
         eventually("the renewals", || {
             self.client.stats().renewals >= renewals + 2
@@ -253,7 +253,7 @@ fn is_notified_before_another_client_has_the_lock(
             scope.spawn(move || get(rivals, guard.name(), || guard.check().is_err()))
         });
         hang[0].wait();
-        held.are_renewed();
+        held.await_renewals();
         deployment.pause();
         hang[1].wait();
         thread::sleep(time);
@@ -313,7 +313,7 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
             scope.spawn(move || get(rivals, name, || ()))
         });
         hang[0].wait();
-        held.are_renewed();
+        held.await_renewals();
         // The next renewal is due during the hang.
         thread::sleep(lease * 3 / 10);
         let before = client.stats();

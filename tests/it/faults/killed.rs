@@ -152,7 +152,9 @@ fn a_killed_waiter_blocks_no_other(deployment: &Deployment, queue: usize) {
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
     let mut killed = start(deployment, &name, 0, queue);
-    eventually("it to listen", || in_redis::listeners(server, &name) == 1);
+    eventually("the waiter to subscribe", || {
+        in_redis::listeners(server, &name) == 1
+    });
     let others = deployment.client();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| takes(&others, &name));
@@ -200,7 +202,9 @@ fn a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease(deploy
         let held = ours.reentrant_lock(&name);
         held.lock().expect("it is free");
         let mut killed = start(deployment, &name, 0, QUEUE);
-        eventually("it to listen", || in_redis::listeners(server, &name) == 1);
+        eventually("the waiter to subscribe", || {
+            in_redis::listeners(server, &name) == 1
+        });
         held.unlock().expect("it is held");
         thread::sleep(Duration::from_micros(random.u64(0..3_000)));
         killed.kill();

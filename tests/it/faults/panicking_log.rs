@@ -199,7 +199,7 @@ fn a_subscription_is_cut(url: &str) {
         thread::scope(|scope| {
             let waits = theirs.reentrant_lock(held.name());
             let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
-            eventually("it to listen", || {
+            eventually("the waiter to subscribe", || {
                 in_redis::listening(&mut redis, held.name()) == 1
             });
             let cuts = theirs.stats().reconnects;
@@ -210,10 +210,10 @@ fn a_subscription_is_cut(url: &str) {
                 .exec(&mut redis)
                 .expect("the server replies");
             eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
-            eventually("it to listen again", || {
+            eventually("the waiter to subscribe again", || {
                 in_redis::listening(&mut redis, held.name()) == 1
             });
-            throughout(millis(50), "it waits", || !waiter.is_finished());
+            throughout(millis(50), "the waiter waits", || !waiter.is_finished());
             let woken = theirs.stats().wakeups_by_message;
             within(SLIP.get() * 2, "from release to hold", || {
                 held.unlock().expect("it is held");

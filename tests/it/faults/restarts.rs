@@ -271,9 +271,9 @@ fn a_waiter_survives_a_restart_with_the_data() {
             let got = Instant::now();
             lock.unlock().map(|()| got)
         });
-        eventually("it waits", || waiter.stats().wakeups_by_message > 0);
+        eventually("the waiter waits", || waiter.stats().wakeups_by_message > 0);
         server.restart();
-        throughout(LEASE.get(), "it waits", || !waiting.is_finished());
+        throughout(LEASE.get(), "the waiter waits", || !waiting.is_finished());
         let released = Instant::now();
         guard.unlock().expect("it is still held");
         let got = waiting.join().expect("no panic").expect("the lock");

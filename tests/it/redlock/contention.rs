@@ -134,7 +134,7 @@ fn the_rest_of_a_lost_majority_is_not_renewed() {
     let guard = take_all(&clients, Lease::RENEWED);
     servers.delete(0..2);
     within(LEASE.get() * 2 + SLIP.get(), "what is left", || {
-        eventually("its end", || servers.held() == 0);
+        eventually("the end of the hold", || servers.held() == 0);
     });
     assert!(guard.is_lost());
     let other = servers.lock();

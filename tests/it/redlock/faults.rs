@@ -88,7 +88,7 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
             }
         }
         for server in &servers.0[3..] {
-            eventually("it to be released", || {
+            eventually("the lock to be released", || {
                 !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME))
             });
         }
@@ -155,7 +155,7 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     nested.unlock().unwrap();
     eventually("the count everywhere", || servers.counts() == [1, 1, 1]);
     outer.unlock().unwrap();
-    eventually("it to be free", || servers.held() == 0);
+    eventually("the lock to be free", || servers.held() == 0);
 }
 
 /// Idle connections that were cut do not make a call fail.
@@ -179,7 +179,7 @@ fn a_restart_of_all_servers_fails_no_call() {
         );
     }
     lock.unlock().unwrap();
-    eventually("it to be free", || servers.held() == 0);
+    eventually("the lock to be free", || servers.held() == 0);
 }
 
 #[test]

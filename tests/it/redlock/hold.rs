@@ -32,7 +32,7 @@ fn levels_come_and_go_on_all_servers_together() {
     assert!(!other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     lock.unlock().unwrap();
     assert_eq!(lock.hold_count(), 0);
-    eventually("it to be free everywhere", || servers.held() == 0);
+    eventually("the lock to be free everywhere", || servers.held() == 0);
     assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
     other.unlock().unwrap();
 }
@@ -81,7 +81,7 @@ fn the_lock_is_renewed_while_a_majority_is_up() {
     });
     servers.0[1].resume();
     guard.unlock().unwrap();
-    eventually("it to be free", || {
+    eventually("the lock to be free", || {
         servers.0[1..]
             .iter()
             .all(|server| !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME)))
@@ -108,7 +108,7 @@ fn a_fixed_lease_ends_and_can_be_extended() {
     guard.unlock().unwrap();
 
     lock.lock_with(Lease::fixed(short)).unwrap();
-    eventually("its end", || !lock.is_held_by_current_thread());
+    eventually("the end of the hold", || !lock.is_held_by_current_thread());
     let result = lock.unlock();
     let is_expired = matches!(
         result,

@@ -45,7 +45,7 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
         let [alive, dead @ ..] = &servers.0[..] else {
             unreachable!("there are three");
         };
-        eventually("it to listen", || {
+        eventually("the waiter to subscribe", || {
             let channels = redis::cmd("PUBSUB").arg("CHANNELS").arg("*lock*").clone();
             servers.0.iter().all(|server| {
                 let channels: Vec<String> = server.ask(&channels);
@@ -58,7 +58,9 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
         // After its first pauses, which are short.
         eventually("some failed attempts", || scripts(alive) > before + 14);
         let before = scripts(alive);
-        throughout(A_WHILE.get() * 20, "it waits", || !waiting.is_finished());
+        throughout(A_WHILE.get() * 20, "the waiter waits", || {
+            !waiting.is_finished()
+        });
         let calls = scripts(alive) - before;
         drop(raised);
         let result = waiting.join().unwrap();
@@ -119,7 +121,7 @@ fn a_lock_changes_hands_although_subscribers_are_killed() {
         });
     });
     assert!(killed.load(Ordering::SeqCst) > TURNS, "{killed:?}");
-    eventually("it to be free", || servers.held() == 0);
+    eventually("the lock to be free", || servers.held() == 0);
 }
 
 /// Acquires and releases the lock, or returns false in time.
@@ -183,7 +185,7 @@ fn a_majority_that_hangs_and_resumes_leaves_nothing_behind() {
         });
     });
     drop(guard);
-    eventually("it to be free", || servers.held() == 0);
+    eventually("the lock to be free", || servers.held() == 0);
     let again = RedLock::new(&clients, NAME);
     assert!(again.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
     again.unlock().unwrap();

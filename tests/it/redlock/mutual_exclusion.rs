@@ -36,7 +36,7 @@ fn increment_together(meanwhile: impl Fn(&Servers)) {
     });
     let counted: usize = counter.ask(redis::cmd("GET").arg("counter"));
     assert_eq!(counted, PROCESSES * THREADS * TIMES);
-    eventually("it to be free", || servers.held() == 0);
+    eventually("the lock to be free", || servers.held() == 0);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_waiter_is_woken_by_the_release() {
                 assert!(theirs.try_lock(SOON.get(), Lease::RENEWED).unwrap());
                 theirs.unlock().unwrap();
             });
-            throughout(millis(300), "it waits", || !waiter.is_finished());
+            throughout(millis(300), "the waiter waits", || !waiter.is_finished());
             ours.unlock().unwrap();
             within(SOON.get() / 2, "the wake-up", || waiter.join().unwrap());
         });

@@ -179,7 +179,7 @@ fn a_release_by_another_process_wakes_a_waiter() {
     let client = client(&server.url());
     thread::scope(|scope| {
         let waiter = scope.spawn(|| waits(&client, &name));
-        eventually("it waits", || client.stats().wakeups_by_message > 0);
+        eventually("the waiter waits", || client.stats().wakeups_by_message > 0);
         child.send_line("end");
         assert_eq!(child.read_line(), "released");
         within(millis(500), "the wake-up", || waiter.join().unwrap());

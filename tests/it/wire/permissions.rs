@@ -68,7 +68,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     let woken = clients[1].stats().wakeups_by_message;
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| other.acquire()?.unlock());
-        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        throughout(A_WHILE.get(), "the waiter waits", || !waiter.is_finished());
         clients[0].force_unlock("lock")?;
         waiter.join().expect("no panic")
     })?;
@@ -190,7 +190,9 @@ fn without_permission_to_subscribe_waiting_still_works() {
     let guard = ours.acquire().unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| theirs.try_lock(SOON.get(), Lease::RENEWED));
-        eventually("it polls", || clients[1].stats().wakeups_by_timeout > 1);
+        eventually("the waiter polls", || {
+            clients[1].stats().wakeups_by_timeout > 1
+        });
         guard.unlock().unwrap();
         assert!(waiter.join().unwrap().unwrap());
     });

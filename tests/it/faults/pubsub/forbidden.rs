@@ -70,7 +70,9 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
                 let got = Instant::now();
                 lock.unlock().map(|()| got)
             });
-            eventually("it polls", || waiter.stats().wakeups_by_timeout > polls + 1);
+            eventually("the waiter polls", || {
+                waiter.stats().wakeups_by_timeout > polls + 1
+            });
             let released = Instant::now();
             guard.unlock().expect("it is held");
             let got = waiting.join().expect("no panic").expect("the lock");
@@ -108,7 +110,7 @@ fn polls_seldom(deployment: &Deployment, holder: &LockClient, waiter: &LockClien
         });
         let polls = waiter.stats().wakeups_by_timeout;
         // After the first polls, which follow each other quickly.
-        eventually("it polls", || {
+        eventually("the waiter polls", || {
             waiter.stats().wakeups_by_timeout >= polls + 6
         });
         traffic::reset(server);
@@ -195,7 +197,7 @@ fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
             })
         });
         let polls = || waiter.stats().wakeups_by_timeout;
-        eventually("one polls", || polls() > 5);
+        eventually("one waiter polls", || polls() > 5);
         within(millis(100) + SLIP.get(), "the message", || {
             holder
                 .reentrant_lock(&permitted)
@@ -227,11 +229,15 @@ fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment
             assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
             lock.unlock()
         });
-        eventually("it listens", || waiter.stats().wakeups_by_message > 0);
+        eventually("the waiter subscribes", || {
+            waiter.stats().wakeups_by_message > 0
+        });
         let polls = waiter.stats().wakeups_by_timeout;
         client_of_user(deployment, &MAY_NOT, &["allchannels"]);
         kill_subscribers(deployment);
-        eventually("it polls", || waiter.stats().wakeups_by_timeout > polls + 2);
+        eventually("the waiter polls", || {
+            waiter.stats().wakeups_by_timeout > polls + 2
+        });
         lock.unlock().expect("it is held");
         within(POLL + SLIP.get() * 2, "the poll", || {
             waiting.join().expect("no panic").expect("the lock");

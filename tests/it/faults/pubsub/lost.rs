@@ -52,7 +52,9 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
                 let got = Instant::now();
                 lock.unlock().map(|()| got)
             });
-            eventually("it listens", || waiter.stats().wakeups_by_message > tried);
+            eventually("the waiter subscribes", || {
+                waiter.stats().wakeups_by_message > tried
+            });
             let before = dropped.load(Ordering::Relaxed);
             let last = Instant::now();
             if given_back {

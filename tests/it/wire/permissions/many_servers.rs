@@ -123,7 +123,7 @@ fn the_rules_for_a_cluster_are_needed() {
                     assert!(other.try_lock(SOON.get(), Lease::RENEWED)?, "{spared}");
                     other.unlock()
                 });
-                eventually("it waits", || {
+                eventually("the waiter waits", || {
                     let stats = theirs.stats();
                     stats.wakeups_by_message + stats.wakeups_by_timeout > 0
                 });
