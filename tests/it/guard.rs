@@ -1,4 +1,4 @@
-//! What a guard asks of Redis, for each kind of lock.
+//! The requests of a guard, for each kind of lock: `confirm` and `unlock_after`.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
 
-const OTHER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
+const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
 const SECOND: &str = "too";
 
-/// What one command may take.
+/// The command timeout.
 const COMMAND: u64 = 500;
 
-/// Lasts for the whole test, so that the watchdog does not ask about it.
+/// Longer than the test, so that the watchdog sends nothing.
 fn long() -> Lease {
     Lease::fixed(SOON.get() * 12)
 }
@@ -29,7 +29,7 @@ fn servers(count: usize) -> Vec<Server> {
     Server::start_all((0..count).map(|_| Server::options()).collect())
 }
 
-/// One of each kind, by clients of its own. All use the name on the first server.
+/// A lock of each kind, for new clients. All use the same name on the first server.
 fn locks(servers: &[Server]) -> Vec<Box<dyn Lock>> {
     let clients: Vec<LockClient> = servers.iter().map(client).collect();
     vec![
@@ -44,13 +44,13 @@ fn acquire(lock: &dyn Lock) -> LockGuard {
     guard.expect("a free lock")
 }
 
-fn ask(server: &Server, command: &str) {
+fn run_command(server: &Server, command: &str) {
     let mut words = command.split(' ');
-    let mut asked = redis::cmd(words.next().unwrap());
+    let mut request = redis::cmd(words.next().unwrap());
     for word in words {
-        asked.arg(word);
+        request.arg(word);
     }
-    server.ask::<()>(&asked);
+    server.ask::<()>(&request);
 }
 
 fn is_lost(result: Result<()>, expected: LostReason) -> bool {
@@ -58,7 +58,7 @@ fn is_lost(result: Result<()>, expected: LostReason) -> bool {
 }
 
 #[test]
-fn a_lock_that_stands_is_confirmed_by_a_majority_of_its_servers() {
+fn a_held_lock_is_confirmed_by_a_majority_of_its_servers() {
     let servers = servers(3);
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
@@ -66,7 +66,7 @@ fn a_lock_that_stands_is_confirmed_by_a_majority_of_its_servers() {
         guard.confirm().unwrap();
         assert!(guard.remaining() <= left, "the lease does not change");
         if lock.name() == NAME {
-            ask(&servers[2], &format!("DEL {NAME}"));
+            run_command(&servers[2], &format!("DEL {NAME}"));
             guard.confirm().unwrap();
         }
         guard.unlock().unwrap();
@@ -76,12 +76,12 @@ fn a_lock_that_stands_is_confirmed_by_a_majority_of_its_servers() {
 }
 
 #[test]
-fn a_lock_that_is_gone_is_reported_before_the_watchdog_finds_out() {
+fn a_deleted_lock_is_reported_before_the_watchdog_detects_it() {
     let servers = servers(3);
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
         for server in &servers[..2] {
-            ask(server, &format!("DEL {NAME}"));
+            run_command(server, &format!("DEL {NAME}"));
         }
         guard.check().unwrap();
         let result = guard.confirm();
@@ -98,17 +98,19 @@ fn a_lock_that_another_client_has_is_reported() {
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
         for server in &servers[..2] {
-            ask(server, &format!("DEL {NAME}"));
-            ask(server, &format!("HSET {NAME} {OTHER} 1"));
+            run_command(server, &format!("DEL {NAME}"));
+            run_command(server, &format!("HSET {NAME} {OTHER_OWNER} 1"));
         }
         assert!(is_lost(guard.confirm(), LostReason::Taken), "{lock:?}");
         drop(guard);
-        servers.iter().for_each(|server| ask(server, "FLUSHALL"));
+        servers
+            .iter()
+            .for_each(|server| run_command(server, "FLUSHALL"));
     }
 }
 
 #[test]
-fn without_a_reply_nothing_is_known_and_the_hold_stands() {
+fn without_a_reply_the_hold_remains_valid() {
     let servers = servers(3);
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
@@ -147,7 +149,7 @@ fn a_lock_that_is_unlocked_after_a_time_is_kept_in_redis_until_then() {
         let start = Instant::now();
         guard.unlock_after(time).unwrap();
         assert_eq!(lock.hold_count(), 0);
-        // Its thread is no owner any more.
+        // The thread no longer owns it.
         assert!(lock.try_acquire_now().unwrap().is_none(), "{lock:?}");
         assert!(other.is_locked().unwrap(), "{lock:?}");
         let left = other.remaining_lease().unwrap().unwrap();
@@ -192,7 +194,7 @@ fn a_lock_that_was_lost_is_not_kept() {
     let servers = servers(1);
     let lock = client(&servers[0]).reentrant_lock(NAME);
     let guard = lock.acquire().unwrap();
-    ask(&servers[0], &format!("DEL {NAME}"));
+    run_command(&servers[0], &format!("DEL {NAME}"));
     assert!(is_lost(guard.unlock_after(SOON.get()), LostReason::Deleted));
     assert!(!lock.is_locked().unwrap());
 }
