@@ -142,7 +142,7 @@ fn a_deletion_does_not_excuse_a_hold_that_was_granted_after_it() {
 #[test]
 fn a_holder_that_is_not_notified_within_a_lease_is_found() {
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 322 1 1 vouches 1");
-    assert_found(&log, &["holder untold"]);
+    assert_found(&log, &["holder not notified"]);
 }
 
 #[test]

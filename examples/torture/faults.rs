@@ -1,151 +1,124 @@
-//! The conductor: storms and calms, drawn from the seed.
+//! What is done to processes, connections and keys in a storm.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use redis::cmd;
 
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
-use crate::crew::Crew;
-use crate::log::{Event, Log};
-use crate::server::Server;
-
-pub struct Conductor {
-    pub args: Args,
-    pub random: fastrand::Rng,
-    pub server: Server,
-    pub crew: Crew,
-    pub log: Arc<Log>,
-    pub undo: Vec<(Instant, Undo)>,
-    pub server_paused: bool,
-}
-
-/// What ends a disturbance.
-#[derive(Clone, Copy, Debug)]
-pub enum Undo {
-    ResumeWorker(usize),
-    ResumeServer,
-    Accept(usize),
-    Deliver(usize),
-    Reconnect(usize),
-}
+use crate::conductor::{Conductor, Undo};
+use crate::log::Event;
 
 impl Conductor {
-    /// Storms and calms in turn.
-    pub fn run(&mut self, interrupted: &AtomicBool) -> Result<()> {
-        let over = Instant::now() + Duration::from_secs(self.args.seconds);
-        while Instant::now() < over && !interrupted.load(Ordering::Relaxed) {
-            let storm = self.between(self.args.lease() * 3, self.args.lease() * 10);
-            self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
-            self.calm()?;
-            // Long enough, one time in eight, that a lock which is stuck is seen to be.
-            let calm = match self.random.u8(0..8) {
-                0 => self.args.bounds().idle * 3 / 2,
-                _ => self.between(Duration::from_millis(20), self.args.lease()),
-            };
-            thread::sleep(calm.min(over.saturating_duration_since(Instant::now())));
-            self.crew.miss()?;
-        }
-        Ok(())
-    }
-
-    /// Waits for everybody to come to rest, has them end, and looks what they left.
-    pub fn finish(&mut self) -> Result<()> {
-        let idle = self.args.bounds().idle;
-        thread::sleep(idle * 3 / 2);
-        // A last stint, and who waits behind it.
-        self.crew.finish(idle * 2 + self.args.lease() * 2)?;
-        let start = Instant::now();
-        while start.elapsed() < self.args.bounds().longest_lease && !self.remains()?.is_empty() {
-            thread::sleep(Duration::from_millis(20));
-        }
-        for (lock, what) in self.remains()? {
-            self.write(Event::Left { lock, what });
-        }
-        Ok(())
-    }
-
-    fn remains(&mut self) -> Result<Vec<(u32, String)>> {
-        let mut found = Vec::new();
-        for lock in 0..self.args.locks {
-            let remains = self.server.remains(&Args::key(lock))?;
-            found.extend(remains.map(|what| (lock, what)));
-        }
-        Ok(found)
-    }
-
-    fn storm(&mut self, time: Duration) -> Result<()> {
-        let end = Instant::now() + time;
-        self.write(Event::Storm);
-        for place in &self.crew.places {
-            place.network.storm(&mut self.random);
-        }
-        let mut next = Instant::now();
-        loop {
-            let now = Instant::now();
-            if now >= end {
-                return Ok(());
+    /// One of them.
+    pub fn inject_fault(&mut self) -> Result<()> {
+        let slot = self.random.usize(0..self.workers.slots.len());
+        match self.random.u8(0..28) {
+            0..9 => self.pause_worker(slot),
+            9 => self.pause_server(),
+            10 => {
+                self.workers.resume(slot)?;
+                self.workers.replace(slot)
             }
-            self.undo_until(now)?;
-            if now >= next {
-                self.act()?;
-                next = Instant::now()
-                    + self.between(Duration::from_millis(5), Duration::from_millis(80));
+            11..15 => self.isolate(slot),
+            15 => self.refuse(slot),
+            16 => {
+                self.workers.slots[slot].network.cut();
+                Ok(())
             }
-            let due = self.undo.iter().map(|(at, _)| *at);
-            let wake = due.chain([next, end]).min().unwrap_or(end);
-            thread::sleep(wake.saturating_duration_since(Instant::now()));
-        }
-    }
-
-    /// Ends everything that disturbs. From its end on there is nothing that does.
-    fn calm(&mut self) -> Result<()> {
-        let undo = std::mem::take(&mut self.undo);
-        for (_, undo) in undo {
-            self.undo(undo)?;
-        }
-        for place in &mut self.crew.places {
-            place.network.calm();
-        }
-        self.write(Event::Calm);
-        Ok(())
-    }
-
-    fn undo_until(&mut self, now: Instant) -> Result<()> {
-        let due = |(at, _): &mut (Instant, Undo)| *at <= now;
-        let due: Vec<_> = self.undo.extract_if(.., due).collect();
-        for (_, undo) in due {
-            self.undo(undo)?;
-        }
-        Ok(())
-    }
-
-    fn undo(&mut self, undo: Undo) -> Result<()> {
-        match undo {
-            Undo::ResumeWorker(place) => self.crew.resume(place)?,
-            Undo::ResumeServer => {
-                self.server.resume()?;
-                self.server_paused = false;
-                self.note("the server goes on");
+            17 => {
+                self.workers.slots[slot].network.reset();
+                Ok(())
             }
-            Undo::Accept(place) => self.crew.places[place].network.refuse(false),
-            Undo::Deliver(place) => self.crew.places[place].network.deliver(),
-            Undo::Reconnect(place) => self.crew.places[place].network.storm(&mut self.random),
+            18..22 => {
+                let soon = self.between(Duration::ZERO, self.args.lease() * 2);
+                self.later(soon, Undo::Deliver(slot));
+                Ok(())
+            }
+            // The server would not answer, and nobody would be there to let it go on.
+            _ if self.server_paused => Ok(()),
+            22 => self.delete(),
+            23 => self.kill_clients(),
+            24 => {
+                let lock = self.random.u32(0..self.args.locks);
+                self.note(&format!("the token of {lock} is deleted"));
+                self.server.ask(cmd("DEL").arg(Args::token_key(lock)))
+            }
+            25 => {
+                self.note("SCRIPT FLUSH");
+                self.server.ask(cmd("SCRIPT").arg("FLUSH"))
+            }
+            _ => {
+                let hz = self.random.u32(5..50);
+                self.note("CONFIG SET");
+                self.server.ask(cmd("CONFIG").arg("SET").arg("hz").arg(hz))
+            }
+        }
+    }
+
+    /// For shorter and for longer than a lease.
+    fn pause_worker(&mut self, slot: usize) -> Result<()> {
+        let time = self.between(Duration::from_millis(10), self.args.lease() * 5 / 2);
+        self.workers.pause(slot)?;
+        self.later(time, Undo::ResumeWorker(slot));
+        Ok(())
+    }
+
+    fn pause_server(&mut self) -> Result<()> {
+        if !self.server_paused {
+            self.note("the server is stopped");
+            self.server.pause()?;
+            self.server_paused = true;
+            let time = self.between(Duration::from_millis(10), self.args.lease() * 3 / 2);
+            self.later(time, Undo::ResumeServer);
         }
         Ok(())
     }
 
-    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
-        least + (most - least).mul_f64(self.random.f64())
+    fn isolate(&mut self, slot: usize) -> Result<()> {
+        self.workers.slots[slot].network.isolate();
+        let time = self.between(self.args.lease() / 2, self.args.lease() * 2);
+        self.later(time, Undo::Reconnect(slot));
+        Ok(())
     }
 
-    pub fn note(&self, text: &str) {
-        self.write(Event::Note(text.to_owned()));
+    fn refuse(&mut self, slot: usize) -> Result<()> {
+        let network = &self.workers.slots[slot].network;
+        network.refuse(true);
+        network.cut();
+        let time = self.between(Duration::from_millis(10), self.args.lease());
+        self.later(time, Undo::Accept(slot));
+        Ok(())
     }
 
-    pub fn write(&self, event: Event) {
-        self.log.write(clock::now(), 0, event);
+    /// As an operator does who thinks that a lock is stuck.
+    fn delete(&mut self) -> Result<()> {
+        let lock = self.random.u32(0..self.args.locks);
+        let from = clock::now();
+        let script = "return { redis.call('del', KEYS[1]), redis.call('get', KEYS[2]) }";
+        let mut delete = cmd("EVAL");
+        delete.arg(script).arg(2);
+        delete.arg(Args::key(lock)).arg(Args::token_key(lock));
+        let (deleted, token): (u32, Option<u64>) = self.server.ask(&delete)?;
+        if deleted > 0 {
+            self.write(Event::Deleted { lock, from, token });
+        }
+        Ok(())
+    }
+
+    fn kill_clients(&mut self) -> Result<()> {
+        let kind = if self.random.bool() {
+            "normal"
+        } else {
+            "pubsub"
+        };
+        self.note(&format!("CLIENT KILL TYPE {kind}"));
+        self.server
+            .ask(cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind))
+    }
+
+    fn later(&mut self, time: Duration, undo: Undo) {
+        self.undo.push((Instant::now() + time, undo));
     }
 }

@@ -5,24 +5,24 @@
 //! what the lock says: a holder notes the time, then asks `check`, and what it may conclude is that
 //! the lock was its own from the return of its acquire until then.
 
-mod acts;
 mod args;
 mod checker;
 mod clock;
-mod crew;
-mod diary;
+mod conductor;
+mod event_log;
 mod faults;
-mod grip;
+mod hold_style;
 mod log;
 mod network;
-mod player;
 mod process;
 #[path = "../../tests/it/support/proxy/mod.rs"]
 mod proxy;
-mod pulse;
 mod report;
 mod server;
+mod stall_monitor;
 mod worker;
+mod worker_thread;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,10 +34,10 @@ use clap::Parser;
 use tempfile::TempDir;
 
 use crate::args::Args;
-use crate::crew::Crew;
-use crate::faults::Conductor;
+use crate::conductor::Conductor;
 use crate::log::{CONDUCTOR, Log};
 use crate::server::Server;
+use crate::workers::Workers;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -75,7 +75,7 @@ fn torture(mut args: Args) -> Result<ExitCode> {
         log.keep();
     }
     report::print(&records, &violations, log.path())?;
-    if !report::is_telling(&records) {
+    if !report::has_enough_holds(&records) {
         return Err("hardly anybody held a lock, so this says nothing".into());
     }
     Ok(ExitCode::from(u8::from(!violations.is_empty())))
@@ -87,15 +87,15 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     let raised = Arc::clone(&interrupted);
     ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
     let log = Arc::new(Log::open(directory, CONDUCTOR)?);
-    let pulse = Arc::clone(&log);
-    thread::spawn(move || pulse::beat(&pulse));
+    let monitored = Arc::clone(&log);
+    thread::spawn(move || stall_monitor::run(&monitored));
     let server = Server::start()?;
-    let crew = Crew::hire(args, &server.address(), directory.to_owned(), &log)?;
+    let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;
     let mut conductor = Conductor {
         args: args.clone(),
         random: fastrand::Rng::with_seed(args.seed.unwrap_or(0)),
         server,
-        crew,
+        workers,
         log,
         undo: Vec::new(),
         server_paused: false,

@@ -16,13 +16,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A proxy, and what is held back there.
 pub struct Network {
     proxy: Proxy,
-    place: u32,
+    slot: u32,
     log: Arc<Log>,
     gate: Gate,
 }
 
 /// What a network does in one storm.
-struct Weather {
+struct FaultPlan {
     random: fastrand::Rng,
     /// Of so many requests one is disturbed.
     one_of: u32,
@@ -31,15 +31,15 @@ struct Weather {
     /// Only in this way.
     kind: Option<u8>,
     gate: Gate,
-    place: u32,
+    slot: u32,
     log: Arc<Log>,
 }
 
 impl Network {
-    pub fn before(server: &str, place: u32, log: &Arc<Log>) -> Self {
+    pub fn before(server: &str, slot: u32, log: &Arc<Log>) -> Self {
         Self {
             proxy: Proxy::before(server),
-            place,
+            slot,
             log: Arc::clone(log),
             gate: Gate::new(),
         }
@@ -71,7 +71,7 @@ impl Network {
         self.note(&format!(
             "storm: 1 of {one_of}, {script:?}, {kind:?}, {lost_messages} % of messages lost"
         ));
-        let mut weather = Weather {
+        let mut plan = FaultPlan {
             random: random.fork(),
             // Nothing would ever get through.
             one_of: if script.is_none() {
@@ -82,10 +82,11 @@ impl Network {
             script,
             kind,
             gate: self.gate.clone(),
-            place: self.place,
+            slot: self.slot,
             log: Arc::clone(&self.log),
         };
-        self.proxy.on_request(move |request| weather.meets(request));
+        self.proxy
+            .on_request(move |request| plan.fault_for(request));
         let mut messages = random.fork();
         self.proxy
             .on_message(move |_, _| messages.u32(0..100) >= lost_messages);
@@ -114,19 +115,19 @@ impl Network {
     }
 
     fn note(&self, text: &str) {
-        note(&self.log, self.place, text);
+        note(&self.log, self.slot, text);
     }
 }
 
-fn note(log: &Log, place: u32, text: &str) {
-    let text = format!("network {place}: {text}");
-    log.write(clock::now(), place, Event::Note(text));
+fn note(log: &Log, slot: u32, text: &str) {
+    let text = format!("network {slot}: {text}");
+    log.write(clock::now(), slot, Event::Note(text));
 }
 
 const KINDS: u8 = 10;
 
-impl Weather {
-    fn meets(&mut self, request: &Request) -> Fault {
+impl FaultPlan {
+    fn fault_for(&mut self, request: &Request) -> Fault {
         let script = SCRIPTS.into_iter().find(|script| request.runs(script));
         if self.script.is_some() && script != self.script || self.random.u32(0..self.one_of) > 0 {
             return Fault::Pass;
@@ -136,7 +137,7 @@ impl Weather {
         let connection = request.connection;
         note(
             &self.log,
-            self.place,
+            self.slot,
             &format!("{name} {command} on {connection}"),
         );
         fault

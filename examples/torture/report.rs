@@ -81,7 +81,7 @@ fn name(event: &Event) -> &'static str {
 }
 
 /// A run in which nobody held a lock says nothing.
-pub fn is_telling(records: &[Record]) -> bool {
+pub fn has_enough_holds(records: &[Record]) -> bool {
     let held = |record: &&Record| {
         record.process != CONDUCTOR && matches!(record.event, Event::Vouches { .. })
     };

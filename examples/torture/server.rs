@@ -11,7 +11,7 @@ use crate::Result;
 use crate::process::signal;
 
 const HOST: &str = "127.0.0.1";
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ended with its value.
 pub struct Server {
@@ -45,7 +45,7 @@ impl Server {
         };
         let start = Instant::now();
         while let Err(error) = server.ask::<()>(&redis::cmd("PING")) {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(error);
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -87,8 +87,8 @@ impl Server {
     fn operator(&mut self) -> Result<&mut Connection> {
         if self.operator.is_none() {
             let client = redis::Client::open(format!("redis://{}", self.address()))?;
-            let connection = client.get_connection_with_timeout(PATIENCE)?;
-            connection.set_read_timeout(Some(PATIENCE))?;
+            let connection = client.get_connection_with_timeout(TIMEOUT)?;
+            connection.set_read_timeout(Some(TIMEOUT))?;
             self.operator = Some(connection);
         }
         Ok(self.operator.as_mut().expect("it was opened"))

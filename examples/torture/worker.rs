@@ -11,15 +11,15 @@ use leasehold::LockClient;
 use crate::Result;
 use crate::args::Args;
 use crate::log::Log;
-use crate::player::Player;
-use crate::pulse;
+use crate::stall_monitor;
+use crate::worker_thread::WorkerThread;
 
 pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let url = args.url.as_deref().ok_or("a worker needs a server")?;
     let directory = args.log.as_deref().ok_or("a worker needs a log")?;
     let log = Arc::new(Log::open(directory, number)?);
-    let pulse = Arc::clone(&log);
-    thread::spawn(move || pulse::beat(&pulse));
+    let monitored = Arc::clone(&log);
+    thread::spawn(move || stall_monitor::run(&monitored));
     let client = LockClient::builder(url)
         .watchdog_lease(args.lease())
         .command_timeout(args.command_timeout())
@@ -28,18 +28,18 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
         .build()?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
-    thread::spawn(move || obey(&stopped));
+    thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
         for thread in 1..=args.threads {
-            let player = Player::new(args, &client, &log, number, thread, &stop);
-            scope.spawn(move || player.play());
+            let user = WorkerThread::new(args, &client, &log, number, thread, &stop);
+            scope.spawn(move || user.run());
         }
     });
     Ok(ExitCode::SUCCESS)
 }
 
 /// A line is the word to stop; the end of the input means that nobody is there any more.
-fn obey(stop: &AtomicBool) {
+fn stop_when_asked(stop: &AtomicBool) {
     let mut input = io::stdin().lock();
     while input
         .read_line(&mut String::new())

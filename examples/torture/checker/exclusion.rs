@@ -14,8 +14,8 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
     }
     let mut violations: Vec<Violation> = by_lock.into_values().flat_map(overlaps).collect();
-    let untold = history.holds.values();
-    violations.extend(untold.filter_map(|hold| untold_for(history, hold, bounds)));
+    let holds = history.holds.values();
+    violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
     violations
 }
 
@@ -47,12 +47,12 @@ fn overlaps(mut holds: Vec<(Span, &Hold)>) -> Vec<Violation> {
 }
 
 /// A holder that saw its lock stand before its key was deleted, and again after its lease.
-fn untold_for(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
+fn not_notified(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
     let deletion = history.deleted(hold)?;
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
     // Whoever got the lock while the key was deleted may hold the next one.
     let was_its_own = hold.since < deletion.from;
-    (was_its_own && after > bounds.longest_lease).then_some(Violation::Untold {
+    (was_its_own && after > bounds.longest_lease).then_some(Violation::NotNotified {
         lock: hold.lock,
         hold: hold.id,
         after,

@@ -7,7 +7,7 @@ use super::history::Span;
 use crate::log::{CONDUCTOR, Event, Record};
 
 /// The turns of threads and processes that an exchange with the server takes.
-const TURNS: u32 = 10;
+const THREAD_SWITCHES: u32 = 10;
 
 #[derive(Debug, Default)]
 pub struct Machine {
@@ -51,7 +51,7 @@ impl Machine {
     pub fn slip(&self, process: u32, span: Span) -> Duration {
         let own = self.worst(process, span);
         // The proxy lives with the conductor.
-        own.max(self.worst(CONDUCTOR, span)) * TURNS
+        own.max(self.worst(CONDUCTOR, span)) * THREAD_SWITCHES
     }
 
     fn worst(&self, process: u32, span: Span) -> Duration {

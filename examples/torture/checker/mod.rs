@@ -31,13 +31,13 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     let mut violations = exclusion::check(&history, bounds);
     violations.extend(tokens::check(&history));
     violations.extend(progress::check(&history, bounds));
-    violations.extend(records.iter().filter_map(told));
+    violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);
     violations
 }
 
 /// What needs no other record to be seen wrong.
-fn told(record: &Record) -> Option<Violation> {
+fn single_record(record: &Record) -> Option<Violation> {
     match &record.event {
         Event::Wrong { call, answer } => Some(Violation::WrongAnswer {
             call: HoldId::of(record, *call),

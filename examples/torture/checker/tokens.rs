@@ -14,7 +14,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     }
     let mut violations = Vec::new();
     for holds in by_lock.values_mut() {
-        violations.extend(falls_among_the_vouched(history, holds));
+        violations.extend(falls_among_confirmed(history, holds));
         violations.extend(falls_between_calls(holds));
     }
     violations.extend(changes(history));
@@ -22,7 +22,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 }
 
 /// Holds that are known to have stood one after another were granted in that order.
-fn falls_among_the_vouched(history: &History, holds: &[(&Hold, u64)]) -> Vec<Violation> {
+fn falls_among_confirmed(history: &History, holds: &[(&Hold, u64)]) -> Vec<Violation> {
     let mut vouched: Vec<_> = holds
         .iter()
         .filter(|(hold, _)| history.vouched(hold).is_some())

@@ -16,7 +16,7 @@ pub enum Violation {
         at: u64,
     },
     /// A holder whose key was deleted still believed after its lease.
-    Untold {
+    NotNotified {
         lock: u32,
         hold: HoldId,
         after: Duration,
@@ -75,7 +75,7 @@ impl Violation {
     pub fn at(&self) -> u64 {
         match self {
             Self::TwoHolders { at, .. }
-            | Self::Untold { at, .. }
+            | Self::NotNotified { at, .. }
             | Self::TokenDidNotRise { at, .. }
             | Self::TokenChanged { at, .. }
             | Self::LockStuck { at, .. }
@@ -91,7 +91,7 @@ impl Violation {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TwoHolders { .. } => "two holders",
-            Self::Untold { .. } => "holder untold",
+            Self::NotNotified { .. } => "holder not notified",
             Self::TokenDidNotRise { .. } => "token fell",
             Self::TokenChanged { .. } => "token changed",
             Self::LockStuck { .. } => "lock stuck",
@@ -118,7 +118,7 @@ impl fmt::Display for Violation {
                 f,
                 "lock {lock} was held by {first} and by {second}, for {overlap:?} together"
             ),
-            Self::Untold {
+            Self::NotNotified {
                 lock, hold, after, ..
             } => write!(
                 f,

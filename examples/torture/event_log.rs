@@ -12,7 +12,7 @@ use crate::log::{Event, Log};
 const UNNOTICED: u64 = 5_000_000;
 
 /// The lines of one thread.
-pub struct Diary<'a> {
+pub struct EventLog<'a> {
     log: &'a Log,
     thread: u32,
     calls: u64,
@@ -20,7 +20,7 @@ pub struct Diary<'a> {
     starved: u64,
 }
 
-impl<'a> Diary<'a> {
+impl<'a> EventLog<'a> {
     pub fn new(log: &'a Log, thread: u32) -> Self {
         Self {
             log,

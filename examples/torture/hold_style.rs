@@ -2,17 +2,17 @@
 
 use leasehold::{FencedGuard, FencedLock};
 
-pub enum Grip {
+pub enum HoldStyle {
     Guard(FencedGuard),
-    Hand,
+    Manual,
 }
 
-impl Grip {
+impl HoldStyle {
     /// Whether this process knows of no reason why the lock should not be held.
     pub fn stands(&self, lock: &FencedLock) -> bool {
         match self {
             Self::Guard(guard) => guard.check().is_ok(),
-            Self::Hand => lock.is_held_by_current_thread(),
+            Self::Manual => lock.is_held_by_current_thread(),
         }
     }
 
@@ -20,7 +20,7 @@ impl Grip {
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Guard(guard) => Some(guard.fencing_token()),
-            Self::Hand => None,
+            Self::Manual => None,
         }
     }
 }

@@ -8,8 +8,8 @@ use leasehold::{Error, FencedLock, Interrupt, Lease, LockClient};
 
 use crate::args::Args;
 use crate::clock;
-use crate::diary::Diary;
-use crate::grip::Grip;
+use crate::event_log::EventLog;
+use crate::hold_style::HoldStyle;
 use crate::log::Log;
 
 /// A reply that is on its way when a wait ends is waited for so much longer, as the library says.
@@ -17,10 +17,10 @@ const GRACE: Duration = Duration::from_millis(250);
 
 const DEEPEST: u32 = 3;
 
-pub struct Player<'a> {
+pub struct WorkerThread<'a> {
     args: &'a Args,
     locks: Vec<FencedLock>,
-    diary: Diary<'a>,
+    event_log: EventLog<'a>,
     random: fastrand::Rng,
     stop: &'a AtomicBool,
 }
@@ -33,7 +33,7 @@ struct Hold {
     depth: u32,
 }
 
-impl<'a> Player<'a> {
+impl<'a> WorkerThread<'a> {
     pub fn new(
         args: &'a Args,
         client: &LockClient,
@@ -48,25 +48,25 @@ impl<'a> Player<'a> {
         Self {
             args,
             locks: locks.collect(),
-            diary: Diary::new(log, thread),
+            event_log: EventLog::new(log, thread),
             random: fastrand::Rng::with_seed(seed.wrapping_add(own)),
             stop,
         }
     }
 
-    pub fn play(mut self) {
+    pub fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             let lock = self.random.u32(0..self.args.locks);
-            if let Some((call, grip)) = self.take(lock, None) {
+            if let Some((call, style)) = self.take(lock, None) {
                 let hold = Hold {
                     lock,
                     call,
                     depth: 1,
                 };
-                self.work(hold, &grip);
-                self.give_back(hold, grip);
+                self.work(hold, &style);
+                self.release(hold, style);
                 if self.random.u8(..) < 8 {
-                    self.give_back_in_vain(lock);
+                    self.unlock_not_held(lock);
                 }
             }
             self.idle(Duration::from_millis(4));
@@ -74,7 +74,7 @@ impl<'a> Player<'a> {
     }
 
     /// Some way to a lock, or, in `hold`, to a further level of it.
-    fn take(&mut self, lock: u32, hold: Option<u64>) -> Option<(u64, Grip)> {
+    fn take(&mut self, lock: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
             0..2 => self.lock(lock, hold),
             2..4 => self.acquire(lock, hold),
@@ -85,46 +85,52 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, Grip)> {
+    fn lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let budget = self.budget_to_lock(hold);
-        let call = self.diary.asks(at, budget, format!("lock_with {lease:?}"));
+        let call = self
+            .event_log
+            .asks(at, budget, format!("lock_with {lease:?}"));
         let result = self.locks[at as usize].lock_with(lease);
-        self.taken(call, hold, result.map(|()| Some(Grip::Hand)), false)
+        self.taken(call, hold, result.map(|()| Some(HoldStyle::Manual)), false)
     }
 
-    fn acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, Grip)> {
+    fn acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let budget = self.budget_to_lock(hold);
-        let call = self.diary.asks(at, budget, "acquire".into());
+        let call = self.event_log.asks(at, budget, "acquire".into());
         let result = self.locks[at as usize].acquire();
         self.taken(
             call,
             hold,
-            result.map(|guard| Some(Grip::Guard(guard))),
+            result.map(|guard| Some(HoldStyle::Guard(guard))),
             false,
         )
     }
 
-    fn try_lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, Grip)> {
+    fn try_lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let (wait, lease) = (self.wait(), self.lease());
         let what = format!("try_lock {wait:?} {lease:?}");
-        let call = self.diary.asks(at, Some(self.budget_to_try(wait)), what);
+        let call = self
+            .event_log
+            .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_lock(wait, lease);
-        let result = result.map(|taken| taken.then_some(Grip::Hand));
+        let result = result.map(|taken| taken.then_some(HoldStyle::Manual));
         self.taken(call, hold, result, false)
     }
 
-    fn try_acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, Grip)> {
+    fn try_acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let (wait, lease) = (self.wait(), self.lease());
         let what = format!("try_acquire {wait:?} {lease:?}");
-        let call = self.diary.asks(at, Some(self.budget_to_try(wait)), what);
+        let call = self
+            .event_log
+            .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_acquire(wait, lease);
-        let result = result.map(|guard| guard.map(Grip::Guard));
+        let result = result.map(|guard| guard.map(HoldStyle::Guard));
         self.taken(call, hold, result, false)
     }
 
     /// Half of the interrupts come, and half never do.
-    fn lock_interruptibly(&mut self, at: u32) -> Option<(u64, Grip)> {
+    fn lock_interruptibly(&mut self, at: u32) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let interrupt = Interrupt::new();
         let (args, after) = (self.args, self.wait());
@@ -132,7 +138,9 @@ impl<'a> Player<'a> {
         // The attempt under way is awaited.
         let attempt = args.pool_timeout() + args.connect_timeout() + args.command_timeout();
         let what = format!("lock_interruptibly {after:?} {comes} {lease:?}");
-        let call = self.diary.asks(at, comes.then_some(after + attempt), what);
+        let call = self
+            .event_log
+            .asks(at, comes.then_some(after + attempt), what);
         if comes {
             let interrupt = interrupt.clone();
             thread::spawn(move || {
@@ -141,117 +149,123 @@ impl<'a> Player<'a> {
             });
         }
         let result = self.locks[at as usize].lock_interruptibly(lease, &interrupt);
-        self.taken(call, None, result.map(|()| Some(Grip::Hand)), comes)
+        self.taken(call, None, result.map(|()| Some(HoldStyle::Manual)), comes)
     }
 
     fn taken(
         &self,
         call: u64,
         hold: Option<u64>,
-        result: leasehold::Result<Option<Grip>>,
+        result: leasehold::Result<Option<HoldStyle>>,
         interrupts: bool,
-    ) -> Option<(u64, Grip)> {
+    ) -> Option<(u64, HoldStyle)> {
         match result {
-            Ok(Some(grip)) => {
-                self.diary.has(call, hold, grip.token());
-                return Some((call, grip));
+            Ok(Some(style)) => {
+                self.event_log.has(call, hold, style.token());
+                return Some((call, style));
             }
-            Ok(None) if hold.is_none() => self.diary.answered(call, "held by another"),
+            Ok(None) if hold.is_none() => self.event_log.answered(call, "held by another"),
             // A thread is never another to itself.
-            Ok(None) => self.diary.wrong(call, "held by another"),
+            Ok(None) => self.event_log.wrong(call, "held by another"),
             Err(error) => {
                 let allowed = match error {
                     Error::Lost { .. } => hold.is_some(),
                     Error::Interrupted { .. } => interrupts,
                     _ => false,
                 };
-                self.diary.failed(call, &error, allowed);
+                self.event_log.failed(call, &error, allowed);
             }
         }
         None
     }
 
     /// Looks again and again whether the hold stands, and does now and then what holders do.
-    fn work(&mut self, hold: Hold, grip: &Grip) {
-        let until = clock::now() + nanos(self.stint(hold.depth));
+    fn work(&mut self, hold: Hold, style: &HoldStyle) {
+        let until = clock::now() + nanos(self.hold_time(hold.depth));
         loop {
             let now = clock::now();
-            if !grip.stands(&self.locks[hold.lock as usize]) {
+            if !style.stands(&self.locks[hold.lock as usize]) {
                 return;
             }
-            self.diary.vouches(hold.call, now);
+            self.event_log.vouches(hold.call, now);
             if now >= until {
                 return;
             }
             match self.random.u8(..) {
                 0..16 if hold.depth < DEEPEST => self.nest(hold),
-                16..20 => self.extend(hold, grip),
+                16..20 => self.extend(hold, style),
                 _ => self.idle(Duration::from_millis(3)),
             }
         }
     }
 
     fn nest(&mut self, hold: Hold) {
-        if let Some((_, grip)) = self.take(hold.lock, Some(hold.call)) {
+        if let Some((_, style)) = self.take(hold.lock, Some(hold.call)) {
             let inner = Hold {
                 depth: hold.depth + 1,
                 ..hold
             };
-            self.work(inner, &grip);
-            self.give_back(inner, grip);
+            self.work(inner, &style);
+            self.release(inner, style);
         }
     }
 
-    fn extend(&mut self, hold: Hold, grip: &Grip) {
-        let Grip::Guard(guard) = grip else { return };
+    fn extend(&mut self, hold: Hold, style: &HoldStyle) {
+        let HoldStyle::Guard(guard) = style else {
+            return;
+        };
         let (by, budget) = (self.args.longest_lease(), self.budget_for_an_answer());
-        let call = self.diary.asks(hold.lock, Some(budget), "extend".into());
+        let call = self
+            .event_log
+            .asks(hold.lock, Some(budget), "extend".into());
         match guard.extend(by) {
-            Ok(()) => self.diary.answered(call, "extended"),
+            Ok(()) => self.event_log.answered(call, "extended"),
             Err(error) => {
                 let lost = matches!(error, Error::Lost { .. });
-                self.diary.failed(call, &error, lost);
+                self.event_log.failed(call, &error, lost);
             }
         }
     }
 
-    fn give_back(&mut self, hold: Hold, grip: Grip) {
+    fn release(&mut self, hold: Hold, style: HoldStyle) {
         let timeout = self.args.command_timeout();
-        let drops = matches!(grip, Grip::Guard(_)) && self.random.u8(..) < 64;
+        let drops = matches!(style, HoldStyle::Guard(_)) && self.random.u8(..) < 64;
         let (budget, what) = if drops {
             (self.budget_for_an_answer(), "drop")
         } else {
             (timeout * 3 + GRACE.min(timeout), "unlock")
         };
-        let call = self.diary.asks(hold.lock, Some(budget), what.into());
+        let call = self.event_log.asks(hold.lock, Some(budget), what.into());
         let before = clock::now();
-        let result = match grip {
-            Grip::Guard(guard) if drops => {
+        let result = match style {
+            HoldStyle::Guard(guard) if drops => {
                 drop(guard);
-                return self.diary.answered(call, "dropped");
+                return self.event_log.answered(call, "dropped");
             }
-            Grip::Guard(guard) => guard.unlock(),
-            Grip::Hand => self.locks[hold.lock as usize].unlock(),
+            HoldStyle::Guard(guard) => guard.unlock(),
+            HoldStyle::Manual => self.locks[hold.lock as usize].unlock(),
         };
         match result {
             Ok(()) => {
                 // It was not lost before.
-                self.diary.vouches(hold.call, before);
-                self.diary.answered(call, "unlocked");
+                self.event_log.vouches(hold.call, before);
+                self.event_log.answered(call, "unlocked");
             }
             Err(error) => {
                 let lost = matches!(error, Error::Lost { .. });
-                self.diary.failed(call, &error, lost);
+                self.event_log.failed(call, &error, lost);
             }
         }
     }
 
     /// A lock that this thread does not hold.
-    fn give_back_in_vain(&mut self, at: u32) {
-        let call = self.diary.asks(at, Some(GRACE), "unlock in vain".into());
+    fn unlock_not_held(&mut self, at: u32) {
+        let call = self
+            .event_log
+            .asks(at, Some(GRACE), "unlock while not held".into());
         match self.locks[at as usize].unlock() {
-            Err(error @ Error::NotHeld { .. }) => self.diary.answered(call, &error.to_string()),
-            other => self.diary.wrong(call, &format!("{other:?}")),
+            Err(error @ Error::NotHeld { .. }) => self.event_log.answered(call, &error.to_string()),
+            other => self.event_log.wrong(call, &format!("{other:?}")),
         }
     }
 
@@ -287,7 +301,7 @@ impl<'a> Player<'a> {
     }
 
     /// How long to hold. Mostly not for long, but often enough for longer than a lease.
-    fn stint(&mut self, depth: u32) -> Duration {
+    fn hold_time(&mut self, depth: u32) -> Duration {
         let part = self.random.f64();
         let whole = match self.random.u8(0..100) {
             0..8 if depth == 1 => self.args.lease() * 2,

@@ -19,16 +19,16 @@ use crate::process::signal;
 /// How long a process may take to notice that it is to end, beside its calls.
 const MOMENT: Duration = Duration::from_millis(20);
 
-pub struct Crew {
+pub struct Workers {
     args: Args,
     directory: PathBuf,
     log: Arc<Log>,
-    hired: u32,
-    pub places: Vec<Place>,
+    started: u32,
+    pub slots: Vec<Slot>,
 }
 
 /// Where one worker is at a time.
-pub struct Place {
+pub struct Slot {
     pub network: Network,
     worker: Worker,
 }
@@ -42,26 +42,26 @@ struct Worker {
     paused: bool,
 }
 
-impl Crew {
-    pub fn hire(args: &Args, server: &str, directory: PathBuf, log: &Arc<Log>) -> Result<Self> {
-        let mut crew = Self {
+impl Workers {
+    pub fn start(args: &Args, server: &str, directory: PathBuf, log: &Arc<Log>) -> Result<Self> {
+        let mut workers = Self {
             args: args.clone(),
             directory,
             log: Arc::clone(log),
-            hired: 0,
-            places: Vec::new(),
+            started: 0,
+            slots: Vec::new(),
         };
-        for place in 0..args.processes {
-            let network = Network::before(server, place + 1, log);
-            let worker = crew.worker(&network.url())?;
-            crew.places.push(Place { network, worker });
+        for slot in 0..args.processes {
+            let network = Network::before(server, slot + 1, log);
+            let worker = workers.start_worker(&network.url())?;
+            workers.slots.push(Slot { network, worker });
         }
-        Ok(crew)
+        Ok(workers)
     }
 
-    fn worker(&mut self, url: &str) -> Result<Worker> {
-        self.hired += 1;
-        let number = self.hired;
+    fn start_worker(&mut self, url: &str) -> Result<Worker> {
+        self.started += 1;
+        let number = self.started;
         let args = &self.args;
         let mut command = Command::new(env::current_exe()?);
         for (name, value) in [
@@ -89,8 +89,8 @@ impl Crew {
         })
     }
 
-    pub fn pause(&mut self, place: usize) -> Result<()> {
-        let worker = &mut self.places[place].worker;
+    pub fn pause(&mut self, slot: usize) -> Result<()> {
+        let worker = &mut self.slots[slot].worker;
         if !worker.paused {
             let process = worker.number;
             self.log.write(clock::now(), 0, Event::Pauses { process });
@@ -100,8 +100,8 @@ impl Crew {
         Ok(())
     }
 
-    pub fn resume(&mut self, place: usize) -> Result<()> {
-        let worker = &mut self.places[place].worker;
+    pub fn resume(&mut self, slot: usize) -> Result<()> {
+        let worker = &mut self.slots[slot].worker;
         if worker.paused {
             signal(worker.process.id(), "CONT")?;
             worker.paused = false;
@@ -113,24 +113,24 @@ impl Crew {
     }
 
     /// Kills a worker, as a crash would, and hires another.
-    pub fn replace(&mut self, place: usize) -> Result<()> {
-        let url = self.places[place].network.url();
-        let process = self.places[place].worker.number;
-        self.places[place].worker.kill();
+    pub fn replace(&mut self, slot: usize) -> Result<()> {
+        let url = self.slots[slot].network.url();
+        let process = self.slots[slot].worker.number;
+        self.slots[slot].worker.kill();
         self.log.write(clock::now(), 0, Event::Killed { process });
-        self.places[place].worker = self.worker(&url)?;
+        self.slots[slot].worker = self.start_worker(&url)?;
         Ok(())
     }
 
-    /// Writes down who ended though nobody asked for it, and puts another in its place.
-    pub fn miss(&mut self) -> Result<()> {
-        for place in 0..self.places.len() {
-            let worker = &mut self.places[place].worker;
+    /// Writes down who ended though nobody asked for it, and puts another in its slot.
+    pub fn replace_dead(&mut self) -> Result<()> {
+        for slot in 0..self.slots.len() {
+            let worker = &mut self.slots[slot].worker;
             if worker.process.try_wait()?.is_some() {
                 let process = worker.number;
                 self.log.write(clock::now(), 0, Event::Died { process });
-                let url = self.places[place].network.url();
-                self.places[place].worker = self.worker(&url)?;
+                let url = self.slots[slot].network.url();
+                self.slots[slot].worker = self.start_worker(&url)?;
             }
         }
         Ok(())
@@ -139,15 +139,15 @@ impl Crew {
     /// Has all of them end, and waits for it no longer than `time`. Who is still there then is stuck.
     pub fn finish(&mut self, time: Duration) -> Result<()> {
         self.log.write(clock::now(), 0, Event::Stopping);
-        for place in &mut self.places {
+        for slot in &mut self.slots {
             // Whoever is gone is missed below.
-            let _ = writeln!(place.worker.input);
+            let _ = writeln!(slot.worker.input);
         }
         let start = Instant::now();
         loop {
             let mut left = 0;
-            for place in &mut self.places {
-                left += usize::from(place.worker.process.try_wait()?.is_none());
+            for slot in &mut self.slots {
+                left += usize::from(slot.worker.process.try_wait()?.is_none());
             }
             if left == 0 || start.elapsed() > time {
                 break;
@@ -155,7 +155,7 @@ impl Crew {
             thread::sleep(MOMENT);
         }
         self.log.write(clock::now(), 0, Event::End);
-        for Place { worker, .. } in &mut self.places {
+        for Slot { worker, .. } in &mut self.slots {
             let process = worker.number;
             let event = match worker.process.try_wait()? {
                 Some(status) if status.success() => continue,

@@ -1,0 +1,151 @@
+//! The conductor: storms and calms, drawn from the seed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::args::Args;
+use crate::clock;
+use crate::log::{Event, Log};
+use crate::server::Server;
+use crate::workers::Workers;
+
+pub struct Conductor {
+    pub args: Args,
+    pub random: fastrand::Rng,
+    pub server: Server,
+    pub workers: Workers,
+    pub log: Arc<Log>,
+    pub undo: Vec<(Instant, Undo)>,
+    pub server_paused: bool,
+}
+
+/// What ends a disturbance.
+#[derive(Clone, Copy, Debug)]
+pub enum Undo {
+    ResumeWorker(usize),
+    ResumeServer,
+    Accept(usize),
+    Deliver(usize),
+    Reconnect(usize),
+}
+
+impl Conductor {
+    /// Storms and calms in turn.
+    pub fn run(&mut self, interrupted: &AtomicBool) -> Result<()> {
+        let over = Instant::now() + Duration::from_secs(self.args.seconds);
+        while Instant::now() < over && !interrupted.load(Ordering::Relaxed) {
+            let storm = self.between(self.args.lease() * 3, self.args.lease() * 10);
+            self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
+            self.calm()?;
+            // Long enough, one time in eight, that a lock which is stuck is seen to be.
+            let calm = match self.random.u8(0..8) {
+                0 => self.args.bounds().idle * 3 / 2,
+                _ => self.between(Duration::from_millis(20), self.args.lease()),
+            };
+            thread::sleep(calm.min(over.saturating_duration_since(Instant::now())));
+            self.workers.replace_dead()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for everybody to come to rest, has them end, and looks what they left.
+    pub fn finish(&mut self) -> Result<()> {
+        let idle = self.args.bounds().idle;
+        thread::sleep(idle * 3 / 2);
+        // A last hold_time, and who waits behind it.
+        self.workers.finish(idle * 2 + self.args.lease() * 2)?;
+        let start = Instant::now();
+        while start.elapsed() < self.args.bounds().longest_lease && !self.remains()?.is_empty() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        for (lock, what) in self.remains()? {
+            self.write(Event::Left { lock, what });
+        }
+        Ok(())
+    }
+
+    fn remains(&mut self) -> Result<Vec<(u32, String)>> {
+        let mut found = Vec::new();
+        for lock in 0..self.args.locks {
+            let remains = self.server.remains(&Args::key(lock))?;
+            found.extend(remains.map(|what| (lock, what)));
+        }
+        Ok(found)
+    }
+
+    fn storm(&mut self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        self.write(Event::Storm);
+        for slot in &self.workers.slots {
+            slot.network.storm(&mut self.random);
+        }
+        let mut next = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= end {
+                return Ok(());
+            }
+            self.undo_until(now)?;
+            if now >= next {
+                self.inject_fault()?;
+                next = Instant::now()
+                    + self.between(Duration::from_millis(5), Duration::from_millis(80));
+            }
+            let due = self.undo.iter().map(|(at, _)| *at);
+            let wake = due.chain([next, end]).min().unwrap_or(end);
+            thread::sleep(wake.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Ends everything that disturbs. From its end on there is nothing that does.
+    fn calm(&mut self) -> Result<()> {
+        let undo = std::mem::take(&mut self.undo);
+        for (_, undo) in undo {
+            self.undo(undo)?;
+        }
+        for slot in &mut self.workers.slots {
+            slot.network.calm();
+        }
+        self.write(Event::Calm);
+        Ok(())
+    }
+
+    fn undo_until(&mut self, now: Instant) -> Result<()> {
+        let due = |(at, _): &mut (Instant, Undo)| *at <= now;
+        let due: Vec<_> = self.undo.extract_if(.., due).collect();
+        for (_, undo) in due {
+            self.undo(undo)?;
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, undo: Undo) -> Result<()> {
+        match undo {
+            Undo::ResumeWorker(slot) => self.workers.resume(slot)?,
+            Undo::ResumeServer => {
+                self.server.resume()?;
+                self.server_paused = false;
+                self.note("the server goes on");
+            }
+            Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
+            Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),
+            Undo::Reconnect(slot) => self.workers.slots[slot].network.storm(&mut self.random),
+        }
+        Ok(())
+    }
+
+    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        least + (most - least).mul_f64(self.random.f64())
+    }
+
+    pub fn note(&self, text: &str) {
+        self.write(Event::Note(text.to_owned()));
+    }
+
+    pub fn write(&self, event: Event) {
+        self.log.write(clock::now(), 0, event);
+    }
+}
