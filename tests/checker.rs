@@ -272,7 +272,7 @@ fn a_call_that_never_ends_is_found() {
 
 #[test]
 fn a_wrong_answer_and_an_early_end_are_found() {
-    assert_found("10 1 1 wrong 1 it is not held", &["wrong answer"]);
+    assert_found("10 1 1 wrong 1 it is not held", &["wrong result"]);
     assert_found("10 0 0 died 1", &["worker died"]);
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked for, and the times that follow from it.
+//! The command line, and the durations derived from it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,52 +7,54 @@ use clap::Parser;
 
 use crate::checker::Bounds;
 
-/// Many processes and threads take a few locks while everything that can go wrong does: replies are
-/// lost, connections cut, processes stopped and killed, keys deleted, the server hangs. A checker
-/// then reads what everybody wrote down. Exit status 1 if the locks broke a promise.
+/// Tests the locks under random faults.
 ///
-/// It has a Redis server of its own. The seed decides which faults come, and when; what they meet
-/// is up to the scheduler, so that the same seed is a similar run and not the same one.
+/// Several processes with several threads take a few locks. Meanwhile replies are lost, connections
+/// are cut, processes are paused and killed, keys are deleted, and the server hangs. Afterwards a
+/// checker reads the event logs of all processes. Exit status 1 if a lock broke a promise.
+///
+/// The program starts its own redis-server. The seed decides which faults occur and when. The
+/// scheduler decides which calls they hit, so two runs with one seed are similar, not identical.
 ///
 /// A longer run: torture --seconds 3600 --log some/directory
 #[derive(Clone, Debug, Parser)]
 pub struct Args {
-    /// How many processes take the locks
+    /// Number of worker processes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub processes: u32,
-    /// How many threads do so in each process
+    /// Number of threads in each process
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: u32,
-    /// How many locks there are
+    /// Number of locks
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub locks: u32,
-    /// How long there are faults, in seconds
+    /// How long to inject faults, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
-    /// What decides the faults [default: a new one, which is printed]
+    /// Seed of the faults [default: random, printed]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The lease of locks that are renewed, in milliseconds
+    /// Lease of the renewed locks, in milliseconds
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub lease: u64,
-    /// How late a call may be seen to return, in milliseconds
+    /// How late a call may return on a busy machine, in milliseconds
     #[arg(long, default_value_t = 500)]
     pub slip: u64,
-    /// Where the log goes and stays [default: a directory that is kept only if something is found]
+    /// Directory for the event logs [default: temporary, kept only after a violation]
     #[arg(long)]
     pub log: Option<PathBuf>,
-    /// Only read the log that is there
+    /// Only check the existing logs in --log
     #[arg(long, requires = "log")]
     pub check_only: bool,
-    /// Be the worker of this number
+    /// Run as the worker process with this number
     #[arg(long, hide = true, requires = "url")]
     pub worker: Option<u32>,
-    /// Where the worker finds its server
+    /// URL of the worker's server
     #[arg(long, hide = true)]
     pub url: Option<String>,
 }
 
-/// Between tries without a subscription, as the library documents it.
+/// The longest pause between two attempts of a waiter without a subscription, as documented.
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 impl Args {
@@ -60,7 +62,7 @@ impl Args {
         Duration::from_millis(self.lease)
     }
 
-    /// The longest lease that anybody asks for.
+    /// The longest lease that a worker requests.
     pub fn longest_lease(&self) -> Duration {
         self.lease() * 3 / 2
     }
@@ -81,7 +83,7 @@ impl Args {
         let slip = Duration::from_millis(self.slip);
         Bounds {
             longest_lease: self.longest_lease(),
-            // A dead holder's lease, the poll that follows, and the time of that try.
+            // The lease of a dead holder, the pause before the next attempt, and that attempt.
             idle: self.longest_lease() + LONGEST_POLL + self.command_timeout() * 2 + slip,
             slip,
         }
@@ -91,7 +93,7 @@ impl Args {
         format!("torture:{lock}")
     }
 
-    /// Where the last token of a lock is.
+    /// The key of a lock's last fencing token.
     pub fn token_key(lock: u32) -> String {
         format!("redisson_lock_token:{{torture:{lock}}}")
     }

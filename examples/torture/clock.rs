@@ -1,6 +1,6 @@
-//! The time that all processes of this machine share.
+//! A clock that all processes of this machine share.
 //!
-//! `std::time::Instant` has no value that another process could compare with its own.
+//! Values of `std::time::Instant` cannot be compared across processes.
 
 use rustix::time::{ClockId, clock_gettime};
 

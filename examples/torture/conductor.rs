@@ -1,4 +1,5 @@
-//! The conductor: storms and calms, drawn from the seed.
+//! The conductor: alternates storms (periods with faults) and calms (periods without), drawn from
+//! the seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ pub struct Conductor {
     pub server_paused: bool,
 }
 
-/// What ends a disturbance.
+/// The action that ends a fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo {
     ResumeWorker(usize),
@@ -33,14 +34,14 @@ pub enum Undo {
 }
 
 impl Conductor {
-    /// Storms and calms in turn.
+    /// Alternates storms and calms until the time is over or the user interrupts.
     pub fn run(&mut self, interrupted: &AtomicBool) -> Result<()> {
         let over = Instant::now() + Duration::from_secs(self.args.seconds);
         while Instant::now() < over && !interrupted.load(Ordering::Relaxed) {
             let storm = self.between(self.args.lease() * 3, self.args.lease() * 10);
             self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
             self.calm()?;
-            // Long enough, one time in eight, that a lock which is stuck is seen to be.
+            // One calm in eight is long enough to detect a stuck lock.
             let calm = match self.random.u8(0..8) {
                 0 => self.args.bounds().idle * 3 / 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
@@ -51,11 +52,11 @@ impl Conductor {
         Ok(())
     }
 
-    /// Waits for everybody to come to rest, has them end, and looks what they left.
+    /// Stops the workers and logs the locks that are still in Redis afterwards.
     pub fn finish(&mut self) -> Result<()> {
         let idle = self.args.bounds().idle;
         thread::sleep(idle * 3 / 2);
-        // A last hold_time, and who waits behind it.
+        // The time of a last hold and of the threads that wait for that lock.
         self.workers.finish(idle * 2 + self.args.lease() * 2)?;
         let start = Instant::now();
         while start.elapsed() < self.args.bounds().longest_lease && !self.remains()?.is_empty() {
@@ -100,7 +101,7 @@ impl Conductor {
         }
     }
 
-    /// Ends everything that disturbs. From its end on there is nothing that does.
+    /// Ends all faults.
     fn calm(&mut self) -> Result<()> {
         let undo = std::mem::take(&mut self.undo);
         for (_, undo) in undo {
@@ -128,7 +129,7 @@ impl Conductor {
             Undo::ResumeServer => {
                 self.server.resume()?;
                 self.server_paused = false;
-                self.note("the server goes on");
+                self.note("the server is resumed");
             }
             Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
             Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),

@@ -1,4 +1,4 @@
-//! How one thread writes down what it does.
+//! The event log of one thread.
 
 use std::fs;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use leasehold::Error;
 use crate::clock;
 use crate::log::{Event, Log};
 
-/// Starvation that is not worth a line, in nanoseconds.
-const UNNOTICED: u64 = 5_000_000;
+/// Starvation up to this is not logged, in nanoseconds.
+const TOLERATED: u64 = 5_000_000;
 
-/// The lines of one thread.
+/// Logs the calls of one thread.
 pub struct EventLog<'a> {
     log: &'a Log,
     thread: u32,
     calls: u64,
-    /// What [`starved`] said before the call under way.
+    /// The result of [`starved`] before the current call.
     starved: u64,
 }
 
@@ -30,7 +30,8 @@ impl<'a> EventLog<'a> {
         }
     }
 
-    /// Before a call; its number. No budget: as long as others hold the lock.
+    /// Logs the start of a call and returns its number. Without a budget the call may take as long
+    /// as other threads hold the lock.
     pub fn asks(&mut self, lock: u32, budget: Option<Duration>, what: String) -> u64 {
         self.calls += 1;
         let budget = budget.map_or(0, whole_millis);
@@ -45,7 +46,7 @@ impl<'a> EventLog<'a> {
         call
     }
 
-    /// After a call that took the lock, for the first time or, in `hold`, once more.
+    /// Logs a successful acquire: a first one, or a nested one inside `hold`.
     pub fn has(&self, call: u64, hold: Option<u64>, token: Option<u64>) {
         self.ends(
             call,
@@ -56,25 +57,32 @@ impl<'a> EventLog<'a> {
         );
     }
 
-    /// The hold stood at this time, or later.
+    /// Logs that the hold was still valid at `at`.
     pub fn vouches(&self, hold: u64, at: u64) {
         self.log.write(at, self.thread, Event::Vouches { hold });
     }
 
+    /// Logs any other allowed result of a call.
     pub fn answered(&self, call: u64, answer: &str) {
         let answer = answer.to_owned();
         self.ends(call, Event::Answered { call, answer });
     }
 
+    /// Logs a result that breaks the documentation of the call.
     pub fn wrong(&self, call: u64, answer: &str) {
         let answer = answer.to_owned();
         self.ends(call, Event::Wrong { call, answer });
     }
 
-    /// After a call that failed, which is wrong unless `allowed`.
+    /// Logs an error. It is wrong unless `allowed` or [`Error::Unavailable`].
     pub fn failed(&self, call: u64, error: &Error, allowed: bool) {
-        let answer = error.to_string();
-        if allowed || matches!(error, Error::Unavailable { .. }) {
+        let kind = match error {
+            Error::Lost { .. } => "lost",
+            Error::Unavailable { .. } => "unavailable",
+            _ => "error",
+        };
+        let answer = format!("{kind}: {error}");
+        if allowed || kind == "unavailable" {
             self.answered(call, &answer);
         } else {
             self.wrong(call, &answer);
@@ -84,7 +92,7 @@ impl<'a> EventLog<'a> {
     fn ends(&self, call: u64, event: Event) {
         let at = clock::now();
         let nanos = starved().saturating_sub(self.starved);
-        if nanos > UNNOTICED {
+        if nanos > TOLERATED {
             let starved = Event::Starved { call, nanos };
             self.log.write(at, self.thread, starved);
         }
@@ -96,8 +104,8 @@ impl<'a> EventLog<'a> {
     }
 }
 
-/// How long this thread has been ready to run while the machine ran others, in nanoseconds, as the
-/// system counts it; 0 where it does not.
+/// How long this thread has been runnable without a CPU, in nanoseconds; 0 on systems without
+/// `schedstat`.
 fn starved() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let number = text.split_whitespace().nth(1);

@@ -1,4 +1,4 @@
-//! What is done to processes, connections and keys in a storm.
+//! The faults that the conductor injects into processes, connections and keys.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::conductor::{Conductor, Undo};
 use crate::log::Event;
 
 impl Conductor {
-    /// One of them.
+    /// Injects one random fault.
     pub fn inject_fault(&mut self) -> Result<()> {
         let slot = self.random.usize(0..self.workers.slots.len());
         match self.random.u8(0..28) {
@@ -36,28 +36,29 @@ impl Conductor {
                 self.later(soon, Undo::Deliver(slot));
                 Ok(())
             }
-            // The server would not answer, and nobody would be there to let it go on.
+            // The rest are commands: a paused server does not reply, and this thread must resume it.
             _ if self.server_paused => Ok(()),
             22 => self.delete(),
             23 => self.kill_clients(),
             24 => {
                 let lock = self.random.u32(0..self.args.locks);
-                self.note(&format!("the token of {lock} is deleted"));
-                self.server.ask(cmd("DEL").arg(Args::token_key(lock)))
+                self.note(&format!("DEL of the token of lock {lock}"));
+                self.server.query(cmd("DEL").arg(Args::token_key(lock)))
             }
             25 => {
                 self.note("SCRIPT FLUSH");
-                self.server.ask(cmd("SCRIPT").arg("FLUSH"))
+                self.server.query(cmd("SCRIPT").arg("FLUSH"))
             }
             _ => {
                 let hz = self.random.u32(5..50);
                 self.note("CONFIG SET");
-                self.server.ask(cmd("CONFIG").arg("SET").arg("hz").arg(hz))
+                self.server
+                    .query(cmd("CONFIG").arg("SET").arg("hz").arg(hz))
             }
         }
     }
 
-    /// For shorter and for longer than a lease.
+    /// Pauses the worker for less or for more than a lease.
     fn pause_worker(&mut self, slot: usize) -> Result<()> {
         let time = self.between(Duration::from_millis(10), self.args.lease() * 5 / 2);
         self.workers.pause(slot)?;
@@ -67,7 +68,7 @@ impl Conductor {
 
     fn pause_server(&mut self) -> Result<()> {
         if !self.server_paused {
-            self.note("the server is stopped");
+            self.note("the server is paused");
             self.server.pause()?;
             self.server_paused = true;
             let time = self.between(Duration::from_millis(10), self.args.lease() * 3 / 2);
@@ -92,7 +93,7 @@ impl Conductor {
         Ok(())
     }
 
-    /// As an operator does who thinks that a lock is stuck.
+    /// Deletes the key of a lock, as an operator might who believes that the lock is stuck.
     fn delete(&mut self) -> Result<()> {
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
@@ -100,7 +101,7 @@ impl Conductor {
         let mut delete = cmd("EVAL");
         delete.arg(script).arg(2);
         delete.arg(Args::key(lock)).arg(Args::token_key(lock));
-        let (deleted, token): (u32, Option<u64>) = self.server.ask(&delete)?;
+        let (deleted, token): (u32, Option<u64>) = self.server.query(&delete)?;
         if deleted > 0 {
             self.write(Event::Deleted { lock, from, token });
         }
@@ -115,7 +116,7 @@ impl Conductor {
         };
         self.note(&format!("CLIENT KILL TYPE {kind}"));
         self.server
-            .ask(cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind))
+            .query(cmd("CLIENT").arg("KILL").arg("TYPE").arg(kind))
     }
 
     fn later(&mut self, time: Duration, undo: Undo) {

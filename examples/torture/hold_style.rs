@@ -1,4 +1,4 @@
-//! How a thread holds its lock: with a guard, or by hand.
+//! How a thread holds its lock: with a guard, or with manual `lock` and `unlock` calls.
 
 use leasehold::{FencedGuard, FencedLock};
 
@@ -8,15 +8,15 @@ pub enum HoldStyle {
 }
 
 impl HoldStyle {
-    /// Whether this process knows of no reason why the lock should not be held.
-    pub fn stands(&self, lock: &FencedLock) -> bool {
+    /// Returns false if this process knows that the lock is lost.
+    pub fn is_valid(&self, lock: &FencedLock) -> bool {
         match self {
             Self::Guard(guard) => guard.check().is_ok(),
             Self::Manual => lock.is_held_by_current_thread(),
         }
     }
 
-    /// Whoever holds a lock by hand has none to show.
+    /// The fencing token; manual calls return none.
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Guard(guard) => Some(guard.fencing_token()),

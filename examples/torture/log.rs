@@ -1,109 +1,84 @@
-//! What everybody writes down, a line each: `<nanoseconds> <process> <thread> <word> <arguments>`.
+//! The log files: one line for each event, `<nanoseconds> <process> <thread> <word> <arguments>`.
 //!
-//! A line is one `write` to a file that is open for appending, so it survives a kill, and nobody
-//! waits for another process.
+//! Each process appends to its own file, one `write` for each line. So a line survives a kill, and
+//! no process waits for another one.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The process that runs the others.
+/// The number of the conductor's process.
 pub const CONDUCTOR: u32 = 0;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// By the clock that all processes share.
+    /// Nanoseconds of [`clock::now`](crate::clock::now).
     pub at: u64,
     pub process: u32,
     pub thread: u32,
     pub event: Event,
 }
 
-/// What happened. `call` is the number of a call of its thread, and of the hold that it gave.
+/// What happened. `call` counts the calls of a thread; a hold has the number of the call that
+/// acquired it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Before a call that has `budget` milliseconds; 0: as long as others hold the lock.
+    /// Before a call. It must return within `budget` milliseconds; 0: no bound while other threads
+    /// hold the lock.
     Asks {
         call: u64,
         lock: u32,
         budget: u64,
         what: String,
     },
-    /// After a call that gave a hold.
-    Has {
-        call: u64,
-        token: Option<u64>,
-    },
-    /// After a call that took a held lock once more.
+    /// After a call that acquired a free lock.
+    Has { call: u64, token: Option<u64> },
+    /// After a nested acquire inside `hold`.
     HasAgain {
         call: u64,
         hold: u64,
         token: Option<u64>,
     },
-    /// After any other call.
-    Answered {
-        call: u64,
-        answer: String,
-    },
-    /// Before a look that found the hold standing, so that it stood at this time.
-    Vouches {
-        hold: u64,
-    },
-    /// A call's answer breaks its documentation.
-    Wrong {
-        call: u64,
-        answer: String,
-    },
-    /// So long in this call its thread was ready to run, and the machine ran others.
-    Starved {
-        call: u64,
-        nanos: u64,
-    },
-    /// A thread that only sleeps was woken so much too late.
-    Late {
-        nanos: u64,
-    },
-    /// Before a process is stopped, and after it is continued.
-    Pauses {
-        process: u32,
-    },
-    Continued {
-        process: u32,
-    },
-    /// After a process was killed on purpose.
-    Killed {
-        process: u32,
-    },
-    /// After a process ended that nobody killed, and not as it should.
-    Died {
-        process: u32,
-    },
-    /// A process is still there at the end.
-    Lingers {
-        process: u32,
-    },
-    /// After the key of a lock, which was there, was deleted by a command sent at `from`. No token
-    /// that was given before is greater than `token`.
+    /// After a call with any other allowed result.
+    Answered { call: u64, answer: String },
+    /// The holder noted this time, and a check after it confirmed the hold.
+    Vouches { hold: u64 },
+    /// The result of a call breaks its documentation.
+    Wrong { call: u64, answer: String },
+    /// The thread was runnable without a CPU for this long during the call.
+    Starved { call: u64, nanos: u64 },
+    /// The stall monitor was woken this late.
+    Late { nanos: u64 },
+    /// Before a process is paused.
+    Pauses { process: u32 },
+    /// After a paused process was resumed.
+    Continued { process: u32 },
+    /// After the conductor killed a process.
+    Killed { process: u32 },
+    /// After a process ended unexpectedly.
+    Died { process: u32 },
+    /// A process still runs after [`Event::End`].
+    Lingers { process: u32 },
+    /// After an existing key of a lock was deleted by a command sent at `from`. All tokens granted
+    /// before are at most `token`.
     Deleted {
         lock: u32,
         from: u64,
         token: Option<u64>,
     },
-    /// From here on there are faults, or none.
+    /// Faults are injected from now on.
     Storm,
+    /// No faults are injected from now on.
     Calm,
-    /// Nobody begins anything new.
+    /// The workers are asked to stop.
     Stopping,
-    /// Whoever has not ended by now never will.
+    /// The conductor waits no longer for workers. A call without a result by now is stuck.
     End,
-    /// In the end something of a lock is still in Redis.
-    Left {
-        lock: u32,
-        what: String,
-    },
-    /// For the reader alone.
+    /// The key of a lock is still in Redis after the run.
+    Left { lock: u32, what: String },
+    /// Text for readers; the checker ignores it.
     Note(String),
 }
 
@@ -145,7 +120,7 @@ impl fmt::Display for Record {
 }
 
 impl Record {
-    /// `None` for a line that no `Display` wrote.
+    /// Parses what `Display` writes; `None` for any other line.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = Words(line);
         Some(Self {
@@ -238,7 +213,7 @@ impl<'a> Words<'a> {
         self.next()?.parse().ok()
     }
 
-    /// 0 is no token.
+    /// 0 means no token.
     fn token(&mut self) -> Option<Option<u64>> {
         Some(Some(self.number()?).filter(|token| *token != 0))
     }
@@ -248,7 +223,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Where one process writes.
+/// The log file of one process.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -269,20 +244,20 @@ impl Log {
             thread,
             event,
         };
-        // One call of the system each: nothing waits in a buffer of a process that is killed.
+        // One system call for each line, without a buffer that a kill would lose.
         (&self.file)
             .write_all(format!("{record}\n").as_bytes())
-            .expect("there is room for the log");
+            .expect("the log file is writable");
     }
 }
 
-/// All records of a directory, in the order of their times.
+/// Reads all records of a directory, in the order of their times.
 pub fn read_all(directory: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let text = fs::read_to_string(&path)?;
-        // A kill can cut the last line of its process, and no other.
+        // Only the last line can be incomplete: the process may have been killed while it wrote.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in whole.lines() {
             let record = Record::parse(line).ok_or_else(|| {

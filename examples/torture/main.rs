@@ -1,9 +1,9 @@
-//! Many processes and threads take a few locks while everything that can go wrong does, and a
-//! checker reads what everybody wrote down.
+//! Worker processes take a few locks while the conductor injects faults. Every process writes an
+//! event log; afterwards a checker reads the logs and reports violations of the locks' promises.
 //!
-//! A lock with a lease cannot keep a process that was paused from believing. So what is checked is
-//! what the lock says: a holder notes the time, then asks `check`, and what it may conclude is that
-//! the lock was its own from the return of its acquire until then.
+//! A worker that was paused cannot notice that its lease expired meanwhile. So the checker uses only
+//! what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the lock
+//! was held from the return of the acquire until the noted time.
 
 mod args;
 mod checker;
@@ -76,12 +76,12 @@ fn torture(mut args: Args) -> Result<ExitCode> {
     }
     report::print(&records, &violations, log.path())?;
     if !report::has_enough_holds(&records) {
-        return Err("hardly anybody held a lock, so this says nothing".into());
+        return Err("too few holds: the run proves nothing".into());
     }
     Ok(ExitCode::from(u8::from(!violations.is_empty())))
 }
 
-/// Runs the others, from the first to the last.
+/// Starts the server and the workers, injects the faults, and stops everything.
 fn conduct(args: &Args, directory: &Path) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&interrupted);
@@ -104,7 +104,7 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     conductor.finish()
 }
 
-/// Where the log is.
+/// The directory of the event logs.
 enum LogDirectory {
     Given(PathBuf),
     Temporary(TempDir),

@@ -1,4 +1,4 @@
-//! What happens between one worker and the server.
+//! The network between one worker and the server: a fault proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SCRIPTS: [&str; 4] = ["acquire", "release", "recount", "renew"];
 const DELAY: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A proxy, and what is held back there.
+/// A proxy and the gate that holds requests back.
 pub struct Network {
     proxy: Proxy,
     slot: u32,
@@ -21,14 +21,14 @@ pub struct Network {
     gate: Gate,
 }
 
-/// What a network does in one storm.
+/// The faults of a network in one storm.
 struct FaultPlan {
     random: fastrand::Rng,
-    /// Of so many requests one is disturbed.
+    /// One request in this many meets a fault.
     one_of: u32,
-    /// Only these.
+    /// If set, only calls of this script.
     script: Option<&'static str>,
-    /// Only in this way.
+    /// If set, only this kind of fault.
     kind: Option<u8>,
     gate: Gate,
     slot: u32,
@@ -55,25 +55,25 @@ impl Network {
         self.deliver();
     }
 
-    /// Lets go what was held back.
+    /// Delivers the requests that were held back.
     pub fn deliver(&mut self) {
         std::mem::take(&mut self.gate).open();
     }
 
-    /// Draws what is to become of requests and messages from here on.
+    /// Draws a new fault plan for requests and messages.
     pub fn storm(&self, random: &mut fastrand::Rng) {
-        let one_of = *random.choice(&[1, 2, 3, 10, 30]).expect("there are some");
+        let one_of = *random.choice(&[1, 2, 3, 10, 30]).expect("not empty");
         let script = random
             .bool()
-            .then(|| *random.choice(&SCRIPTS).expect("some"));
+            .then(|| *random.choice(&SCRIPTS).expect("not empty"));
         let kind = random.bool().then(|| random.u8(0..KINDS));
-        let lost_messages = *random.choice(&[0, 0, 50, 100]).expect("there are some");
+        let lost_messages = *random.choice(&[0, 0, 50, 100]).expect("not empty");
         self.note(&format!(
             "storm: 1 of {one_of}, {script:?}, {kind:?}, {lost_messages} % of messages lost"
         ));
         let mut plan = FaultPlan {
             random: random.fork(),
-            // Nothing would ever get through.
+            // Faults in all requests of all scripts would let nothing pass.
             one_of: if script.is_none() {
                 one_of.max(2)
             } else {
@@ -92,7 +92,7 @@ impl Network {
             .on_message(move |_, _| messages.u32(0..100) >= lost_messages);
     }
 
-    /// Nothing arrives any more, and nobody is told.
+    /// Drops all requests and messages; connections stay open.
     pub fn isolate(&self) {
         self.note("isolated");
         self.proxy.on_request(|_| Fault::SwallowRequest);
@@ -110,7 +110,11 @@ impl Network {
     }
 
     pub fn refuse(&self, refuse: bool) {
-        self.note(if refuse { "refuses" } else { "refuses no more" });
+        self.note(if refuse {
+            "refuses connections"
+        } else {
+            "accepts connections"
+        });
         self.proxy.refuse(refuse);
     }
 

@@ -1,10 +1,10 @@
-//! What the conductor does to processes.
+//! Signals to processes.
 
 use std::process::Command;
 
 use crate::Result;
 
-/// Sends a signal by its name to a process that this one has started.
+/// Sends a signal, such as `STOP`, to a child process.
 pub fn signal(process: u32, name: &str) -> Result<()> {
     let status = Command::new("kill")
         .args([format!("-{name}"), process.to_string()])

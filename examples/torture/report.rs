@@ -1,4 +1,4 @@
-//! What the run was, and what was found.
+//! The report: counts of events, and the violations.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use crate::Result;
 use crate::checker::Violation;
 use crate::log::{CONDUCTOR, Event, Record};
 
-/// No more of them are shown.
+/// The most violations to print.
 const SHOWN: usize = 20;
 
-/// Before and after a violation, what all wrote down but for their vouching.
+/// Records this close to the first violation are printed, except confirmations.
 const AROUND: Duration = Duration::from_millis(20);
 
 pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result<()> {
@@ -39,13 +39,13 @@ pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result
     for (kind, count) in kinds {
         writeln!(out, "{count} x {kind}")?;
     }
-    writeln!(out, "the log is in {}", log.display())?;
+    writeln!(out, "the logs are in {}", log.display())?;
     print_around(&mut out, records, violations[0].at())
 }
 
 fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()> {
     let around = u64::try_from(AROUND.as_nanos())?;
-    writeln!(out, "around the first:")?;
+    writeln!(out, "records around the first violation:")?;
     for record in records {
         let is_near = record.at.abs_diff(at) <= around;
         if is_near && !matches!(record.event, Event::Vouches { .. }) {
@@ -60,11 +60,11 @@ fn name(event: &Event) -> &'static str {
         Event::Asks { .. } => "calls",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
-        Event::Answered { answer, .. } if answer.contains("no clear answer") => "unavailable",
-        Event::Answered { answer, .. } if answer.contains("was lost") => "lost",
-        Event::Answered { .. } => "other answers",
-        Event::Vouches { .. } => "vouches",
-        Event::Wrong { .. } => "wrong answers",
+        Event::Answered { answer, .. } if answer.starts_with("unavailable: ") => "unavailable",
+        Event::Answered { answer, .. } if answer.starts_with("lost: ") => "lost",
+        Event::Answered { .. } => "other results",
+        Event::Vouches { .. } => "confirmations",
+        Event::Wrong { .. } => "wrong results",
         Event::Starved { .. } => "starved calls",
         Event::Late { .. } => "late threads",
         Event::Pauses { .. } => "pauses",
@@ -74,13 +74,13 @@ fn name(event: &Event) -> &'static str {
         Event::Deleted { .. } => "deletions",
         Event::Storm => "storms",
         Event::Calm => "calms",
-        Event::Left { .. } => "remains",
+        Event::Left { .. } => "left over",
         Event::Stopping | Event::End => "ends",
         Event::Note(_) => "notes",
     }
 }
 
-/// A run in which nobody held a lock says nothing.
+/// False if the workers held the locks too rarely for the run to prove anything.
 pub fn has_enough_holds(records: &[Record]) -> bool {
     let held = |record: &&Record| {
         record.process != CONDUCTOR && matches!(record.event, Event::Vouches { .. })

@@ -1,4 +1,4 @@
-//! The Redis server of the run, and the operator who does things to it.
+//! The Redis server of the run, and a connection for administrative commands.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -13,11 +13,11 @@ use crate::process::signal;
 const HOST: &str = "127.0.0.1";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ended with its value.
+/// A private redis-server. Dropping this value ends it.
 pub struct Server {
     redis: RedisServer,
     port: u16,
-    operator: Option<Connection>,
+    admin: Option<Connection>,
 }
 
 impl Server {
@@ -30,21 +30,21 @@ impl Server {
             false,
             None,
             &[],
-            // Ctrl-C is for the conductor, who ends everybody in order.
+            // A group of its own: Ctrl-C must reach only the conductor, which stops all processes.
             |command| {
                 command
                     .process_group(0)
                     .spawn()
-                    .expect("there is a redis-server")
+                    .expect("redis-server is installed")
             },
         );
         let mut server = Self {
             redis,
             port,
-            operator: None,
+            admin: None,
         };
         let start = Instant::now();
-        while let Err(error) = server.ask::<()>(&redis::cmd("PING")) {
+        while let Err(error) = server.query::<()>(&redis::cmd("PING")) {
             if start.elapsed() > TIMEOUT {
                 return Err(error);
             }
@@ -66,38 +66,38 @@ impl Server {
         signal(self.redis.process.id(), "CONT")
     }
 
-    /// One command of the operator, who is nobody's client. Not while the server is paused.
-    pub fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
-        let connection = self.operator()?;
+    /// Runs one command. A paused server does not reply.
+    pub fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
+        let connection = self.admin()?;
         let answer = command.query(connection);
         if answer.is_err() {
-            self.operator = None;
+            self.admin = None;
         }
         Ok(answer?)
     }
 
-    /// What is left of a lock: its time to live and its holds, if it is there.
+    /// Describes the key of a lock, its time to live and its fields, if it exists.
     pub fn remains(&mut self, key: &str) -> Result<Option<String>> {
         let script = "local fields = redis.call('hgetall', KEYS[1])
             if #fields == 0 then return nil end
             return 'for ' .. redis.call('pttl', KEYS[1]) .. ' ms: ' .. table.concat(fields, ' ')";
-        self.ask(redis::cmd("EVAL").arg(script).arg(1).arg(key))
+        self.query(redis::cmd("EVAL").arg(script).arg(1).arg(key))
     }
 
-    fn operator(&mut self) -> Result<&mut Connection> {
-        if self.operator.is_none() {
+    fn admin(&mut self) -> Result<&mut Connection> {
+        if self.admin.is_none() {
             let client = redis::Client::open(format!("redis://{}", self.address()))?;
             let connection = client.get_connection_with_timeout(TIMEOUT)?;
             connection.set_read_timeout(Some(TIMEOUT))?;
-            self.operator = Some(connection);
+            self.admin = Some(connection);
         }
-        Ok(self.operator.as_mut().expect("it was opened"))
+        Ok(self.admin.as_mut().expect("it was opened"))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A stopped process does not hear that it is to end.
+        // A paused process does not handle the signal that ends it.
         let _ = self.resume();
     }
 }

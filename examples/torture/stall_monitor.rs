@@ -1,4 +1,4 @@
-//! A thread that only sleeps, so that the log tells how busy the machine is.
+//! Measures how late the machine wakes a thread that only sleeps.
 
 use std::thread;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::log::{Event, Log};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Lateness that is not worth a line.
+/// Delays up to this are not logged, in nanoseconds.
 const TOLERATED: u64 = 10_000_000;
 
-/// Writes down whenever it is woken late, for ever.
+/// Logs each late wake-up. Never returns.
 pub fn run(log: &Log) {
     let interval = u64::try_from(INTERVAL.as_nanos()).expect("it is short");
     loop {

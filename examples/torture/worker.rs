@@ -1,4 +1,4 @@
-//! A worker process: a client and its threads, until it is told to stop.
+//! A worker process: one client and its threads, until the conductor asks it to stop.
 
 use std::io::{self, BufRead};
 use std::process::{self, ExitCode};
@@ -31,14 +31,15 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
         for thread in 1..=args.threads {
-            let user = WorkerThread::new(args, &client, &log, number, thread, &stop);
-            scope.spawn(move || user.run());
+            let thread = WorkerThread::new(args, &client, &log, number, thread, &stop);
+            scope.spawn(move || thread.run());
         }
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line is the word to stop; the end of the input means that nobody is there any more.
+/// A line on standard input asks the threads to stop. The end of the input means that the conductor
+/// has died, so the process exits at once.
 fn stop_when_asked(stop: &AtomicBool) {
     let mut input = io::stdin().lock();
     while input

@@ -1,4 +1,5 @@
-//! One thread of a worker: takes a lock in some way, holds it, gives it back, again and again.
+//! One thread of a worker. In a loop it acquires a random lock by a random method, holds it, and
+//! releases it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,10 +13,10 @@ use crate::event_log::EventLog;
 use crate::hold_style::HoldStyle;
 use crate::log::Log;
 
-/// A reply that is on its way when a wait ends is waited for so much longer, as the library says.
+/// After its deadline a waiter still waits this long for a reply that is under way, as documented.
 const GRACE: Duration = Duration::from_millis(250);
 
-const DEEPEST: u32 = 3;
+const MAX_DEPTH: u32 = 3;
 
 pub struct WorkerThread<'a> {
     args: &'a Args,
@@ -25,7 +26,7 @@ pub struct WorkerThread<'a> {
     stop: &'a AtomicBool,
 }
 
-/// A hold of this thread: the number of the call that took it, and its lock.
+/// A hold of this thread: its lock and the number of the call that acquired it.
 #[derive(Clone, Copy)]
 struct Hold {
     lock: u32,
@@ -73,7 +74,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    /// Some way to a lock, or, in `hold`, to a further level of it.
+    /// Acquires the lock by a random method; inside `hold`, a nested level of it.
     fn take(&mut self, lock: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
             0..2 => self.lock(lock, hold),
@@ -92,14 +93,14 @@ impl<'a> WorkerThread<'a> {
             .event_log
             .asks(at, budget, format!("lock_with {lease:?}"));
         let result = self.locks[at as usize].lock_with(lease);
-        self.taken(call, hold, result.map(|()| Some(HoldStyle::Manual)), false)
+        self.log_result(call, hold, result.map(|()| Some(HoldStyle::Manual)), false)
     }
 
     fn acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let budget = self.budget_to_lock(hold);
         let call = self.event_log.asks(at, budget, "acquire".into());
         let result = self.locks[at as usize].acquire();
-        self.taken(
+        self.log_result(
             call,
             hold,
             result.map(|guard| Some(HoldStyle::Guard(guard))),
@@ -115,7 +116,7 @@ impl<'a> WorkerThread<'a> {
             .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_lock(wait, lease);
         let result = result.map(|taken| taken.then_some(HoldStyle::Manual));
-        self.taken(call, hold, result, false)
+        self.log_result(call, hold, result, false)
     }
 
     fn try_acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
@@ -126,16 +127,16 @@ impl<'a> WorkerThread<'a> {
             .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_acquire(wait, lease);
         let result = result.map(|guard| guard.map(HoldStyle::Guard));
-        self.taken(call, hold, result, false)
+        self.log_result(call, hold, result, false)
     }
 
-    /// Half of the interrupts come, and half never do.
+    /// Interrupts half of the calls.
     fn lock_interruptibly(&mut self, at: u32) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let interrupt = Interrupt::new();
         let (args, after) = (self.args, self.wait());
         let comes = self.random.bool();
-        // The attempt under way is awaited.
+        // An interrupted call returns after the attempt under way.
         let attempt = args.pool_timeout() + args.connect_timeout() + args.command_timeout();
         let what = format!("lock_interruptibly {after:?} {comes} {lease:?}");
         let call = self
@@ -149,10 +150,10 @@ impl<'a> WorkerThread<'a> {
             });
         }
         let result = self.locks[at as usize].lock_interruptibly(lease, &interrupt);
-        self.taken(call, None, result.map(|()| Some(HoldStyle::Manual)), comes)
+        self.log_result(call, None, result.map(|()| Some(HoldStyle::Manual)), comes)
     }
 
-    fn taken(
+    fn log_result(
         &self,
         call: u64,
         hold: Option<u64>,
@@ -165,7 +166,7 @@ impl<'a> WorkerThread<'a> {
                 return Some((call, style));
             }
             Ok(None) if hold.is_none() => self.event_log.answered(call, "held by another"),
-            // A thread is never another to itself.
+            // This thread holds the lock already, so a nested try cannot find another holder.
             Ok(None) => self.event_log.wrong(call, "held by another"),
             Err(error) => {
                 let allowed = match error {
@@ -179,12 +180,12 @@ impl<'a> WorkerThread<'a> {
         None
     }
 
-    /// Looks again and again whether the hold stands, and does now and then what holders do.
+    /// Checks the hold repeatedly, and sometimes nests or extends it.
     fn work(&mut self, hold: Hold, style: &HoldStyle) {
         let until = clock::now() + nanos(self.hold_time(hold.depth));
         loop {
             let now = clock::now();
-            if !style.stands(&self.locks[hold.lock as usize]) {
+            if !style.is_valid(&self.locks[hold.lock as usize]) {
                 return;
             }
             self.event_log.vouches(hold.call, now);
@@ -192,7 +193,7 @@ impl<'a> WorkerThread<'a> {
                 return;
             }
             match self.random.u8(..) {
-                0..16 if hold.depth < DEEPEST => self.nest(hold),
+                0..16 if hold.depth < MAX_DEPTH => self.nest(hold),
                 16..20 => self.extend(hold, style),
                 _ => self.idle(Duration::from_millis(3)),
             }
@@ -214,7 +215,7 @@ impl<'a> WorkerThread<'a> {
         let HoldStyle::Guard(guard) = style else {
             return;
         };
-        let (by, budget) = (self.args.longest_lease(), self.budget_for_an_answer());
+        let (by, budget) = (self.args.longest_lease(), self.budget_for_a_reply());
         let call = self
             .event_log
             .asks(hold.lock, Some(budget), "extend".into());
@@ -231,7 +232,7 @@ impl<'a> WorkerThread<'a> {
         let timeout = self.args.command_timeout();
         let drops = matches!(style, HoldStyle::Guard(_)) && self.random.u8(..) < 64;
         let (budget, what) = if drops {
-            (self.budget_for_an_answer(), "drop")
+            (self.budget_for_a_reply(), "drop")
         } else {
             (timeout * 3 + GRACE.min(timeout), "unlock")
         };
@@ -247,7 +248,7 @@ impl<'a> WorkerThread<'a> {
         };
         match result {
             Ok(()) => {
-                // It was not lost before.
+                // A successful unlock confirms the hold until then.
                 self.event_log.vouches(hold.call, before);
                 self.event_log.answered(call, "unlocked");
             }
@@ -258,7 +259,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    /// A lock that this thread does not hold.
+    /// Unlocks a lock that this thread does not hold, which must fail.
     fn unlock_not_held(&mut self, at: u32) {
         let call = self
             .event_log
@@ -269,7 +270,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    /// A first level waits for other holders without end; a further one only for answers.
+    /// A first acquire waits for other holders without a bound; a nested one only for replies.
     fn budget_to_lock(&self, hold: Option<u64>) -> Option<Duration> {
         hold.map(|_| self.args.command_timeout() * 10)
     }
@@ -278,7 +279,7 @@ impl<'a> WorkerThread<'a> {
         wait.max(self.args.command_timeout()) + GRACE
     }
 
-    fn budget_for_an_answer(&self) -> Duration {
+    fn budget_for_a_reply(&self) -> Duration {
         self.args.command_timeout() + GRACE
     }
 
@@ -300,7 +301,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    /// How long to hold. Mostly not for long, but often enough for longer than a lease.
+    /// How long to hold the lock: mostly briefly, sometimes longer than a lease.
     fn hold_time(&mut self, depth: u32) -> Duration {
         let part = self.random.f64();
         let whole = match self.random.u8(0..100) {

@@ -1,4 +1,4 @@
-//! The worker processes, each behind a proxy of its own, as the conductor sees them.
+//! The conductor's side of the worker processes. Each worker connects through its own proxy.
 
 use std::env;
 use std::io::Write;
@@ -16,8 +16,8 @@ use crate::log::{Event, Log};
 use crate::network::Network;
 use crate::process::signal;
 
-/// How long a process may take to notice that it is to end, beside its calls.
-const MOMENT: Duration = Duration::from_millis(20);
+/// The pause between two checks whether the workers have ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub struct Workers {
     args: Args,
@@ -27,7 +27,7 @@ pub struct Workers {
     pub slots: Vec<Slot>,
 }
 
-/// Where one worker is at a time.
+/// A network and the worker that uses it now. A replaced worker keeps the network.
 pub struct Slot {
     pub network: Network,
     worker: Worker,
@@ -37,7 +37,7 @@ pub struct Slot {
 struct Worker {
     number: u32,
     process: Child,
-    /// Kept open as long as the process is to live.
+    /// The process exits when this pipe is closed.
     input: ChildStdin,
     paused: bool,
 }
@@ -112,7 +112,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Kills a worker, as a crash would, and hires another.
+    /// Kills a worker, as a crash would, and starts another one.
     pub fn replace(&mut self, slot: usize) -> Result<()> {
         let url = self.slots[slot].network.url();
         let process = self.slots[slot].worker.number;
@@ -122,7 +122,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Writes down who ended though nobody asked for it, and puts another in its slot.
+    /// Logs each worker that ended unexpectedly, and starts another one.
     pub fn replace_dead(&mut self) -> Result<()> {
         for slot in 0..self.slots.len() {
             let worker = &mut self.slots[slot].worker;
@@ -136,11 +136,11 @@ impl Workers {
         Ok(())
     }
 
-    /// Has all of them end, and waits for it no longer than `time`. Who is still there then is stuck.
+    /// Asks all workers to stop and waits up to `time`. A worker that still runs then is stuck.
     pub fn finish(&mut self, time: Duration) -> Result<()> {
         self.log.write(clock::now(), 0, Event::Stopping);
         for slot in &mut self.slots {
-            // Whoever is gone is missed below.
+            // A worker that has already ended is logged below.
             let _ = writeln!(slot.worker.input);
         }
         let start = Instant::now();
@@ -152,7 +152,7 @@ impl Workers {
             if left == 0 || start.elapsed() > time {
                 break;
             }
-            thread::sleep(MOMENT);
+            thread::sleep(POLL_INTERVAL);
         }
         self.log.write(clock::now(), 0, Event::End);
         for Slot { worker, .. } in &mut self.slots {

@@ -1,4 +1,4 @@
-//! Never two holders at once, and no holder that is not told.
+//! Checks that a lock never has two holders, and that a holder notices the deletion of its key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,15 +19,15 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// Each hold that begins before the one that lasts longest of those before it is over.
+/// Finds each hold that begins before all earlier holds have ended.
 fn overlaps(mut holds: Vec<(Span, &Hold)>) -> Vec<Violation> {
     holds.sort_by_key(|(span, _)| span.from);
     let mut violations = Vec::new();
     let mut longest: Option<(Span, &Hold)> = None;
     for (span, hold) in holds {
         if let Some((before, other)) = longest {
-            // A holder was told at `before.to`, or later, what another knew at `span.from`, or
-            // earlier. So one point of time in common is one too many.
+            // The lock confirmed the first hold at `before.to` or later, and had granted the second
+            // one by `span.from`. So the holds overlap even if both times are equal.
             if span.from <= before.to {
                 violations.push(Violation::TwoHolders {
                     lock: hold.lock,
@@ -46,13 +46,13 @@ fn overlaps(mut holds: Vec<(Span, &Hold)>) -> Vec<Violation> {
     violations
 }
 
-/// A holder that saw its lock stand before its key was deleted, and again after its lease.
+/// Finds a holder whose lock was still confirmed more than a lease after its key was deleted.
 fn not_notified(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
     let deletion = history.deleted(hold)?;
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
-    // Whoever got the lock while the key was deleted may hold the next one.
-    let was_its_own = hold.since < deletion.from;
-    (was_its_own && after > bounds.longest_lease).then_some(Violation::NotNotified {
+    // A grant during the deletion may be a grant of the next key.
+    let was_deleted = hold.since < deletion.from;
+    (was_deleted && after > bounds.longest_lease).then_some(Violation::NotNotified {
         lock: hold.lock,
         hold: hold.id,
         after,

@@ -1,4 +1,4 @@
-//! From lines to calls, holds and disturbances.
+//! Turns records into calls, holds, deletions and calms.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::machine::Machine;
 use crate::log::{Event, Record};
 
-/// A call, and the hold that it gave: process, thread, and the number of the call there.
+/// Identifies a call, and the hold that it acquired: process, thread, and number of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId {
     pub process: u32,
@@ -39,11 +39,11 @@ impl fmt::Display for HoldId {
 pub struct Call {
     pub lock: u32,
     pub asked: u64,
-    /// Milliseconds; 0: as long as others hold the lock.
+    /// Milliseconds; 0: no bound while other threads hold the lock.
     pub budget: u64,
     pub what: String,
     pub answered: Option<u64>,
-    /// Of this time the machine gave it nothing, in nanoseconds.
+    /// How long its thread was runnable without a CPU, in nanoseconds.
     pub starved: u64,
 }
 
@@ -52,31 +52,31 @@ pub struct Hold {
     pub id: HoldId,
     pub lock: u32,
     pub asked: u64,
-    /// When the call that took it had returned.
+    /// When the call that acquired it had returned.
     pub since: u64,
-    /// The last time at which the lock is known to have said that it was held; at least `since`.
+    /// The last time for which the lock confirmed the hold; at least `since`.
     pub vouched: Option<u64>,
     pub token: Option<u64>,
 }
 
-/// A key that was deleted, at some time between the two.
+/// The deletion of a key, at some time from `from` to `to`.
 #[derive(Clone, Copy, Debug)]
 pub struct Deletion {
     pub from: u64,
     pub to: u64,
-    /// No token that was given before is greater.
+    /// All tokens granted before are at most this one.
     pub token: Option<u64>,
 }
 
 impl Deletion {
-    /// Whether it can have met the key of this hold: that was there before, as far as is known.
+    /// True if it may have deleted the key of this hold. A greater token proves a later grant.
     fn may_end(self, hold: &Hold) -> bool {
         let is_later = |(token, last)| token > last;
         self.to >= hold.asked && !hold.token.zip(self.token).is_some_and(is_later)
     }
 }
 
-/// A stretch of time; open to the end if it has none.
+/// A period; `to` is `u64::MAX` if it has not ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub from: u64,
@@ -84,7 +84,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// What both have in common, in nanoseconds.
+    /// The length of the overlap, in nanoseconds.
     pub fn shared(self, other: Self) -> u64 {
         self.to
             .min(other.to)
@@ -92,18 +92,18 @@ impl Span {
     }
 }
 
-/// All that the checks look at.
+/// The input of the checks.
 #[derive(Debug, Default)]
 pub struct History {
     pub calls: BTreeMap<HoldId, Call>,
     pub holds: BTreeMap<HoldId, Hold>,
-    /// The same token must come again when a hold is taken once more.
+    /// Nested acquires: call, outer hold, token, time.
     pub again: Vec<(HoldId, HoldId, Option<u64>, u64)>,
-    /// By lock, in the order of their times.
+    /// By lock number, in the order of their times.
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
     pub machine: Machine,
-    /// By process, when it was killed, or died.
+    /// By process number: when it was killed or died.
     pub gone: HashMap<u32, u64>,
     pub end: Option<u64>,
 }
@@ -211,7 +211,7 @@ impl History {
         self.holds.insert(id, hold);
     }
 
-    /// The first deletion of its key that can have ended the hold.
+    /// The first deletion that may have ended the hold.
     pub fn deleted(&self, hold: &Hold) -> Option<Deletion> {
         let deletions = self.deletions.get(&hold.lock)?;
         deletions
@@ -220,8 +220,8 @@ impl History {
             .find(|deletion| deletion.may_end(hold))
     }
 
-    /// When the hold is known to have stood: from the return of its acquire to the last time that it
-    /// said so, and no longer than its key may have been there.
+    /// When the hold is known to be valid: from the return of its acquire to its last confirmation,
+    /// but no longer than until its key may have been deleted.
     pub fn vouched(&self, hold: &Hold) -> Option<Span> {
         let deleted = self
             .deleted(hold)

@@ -1,4 +1,4 @@
-//! What the machine kept the processes from doing.
+//! How much the machine delayed the processes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::history::Span;
 use crate::log::{CONDUCTOR, Event, Record};
 
-/// The turns of threads and processes that an exchange with the server takes.
+/// How many switches between threads and processes one request to the server takes.
 const THREAD_SWITCHES: u32 = 10;
 
 #[derive(Debug, Default)]
 pub struct Machine {
-    /// By process, when it was stopped.
+    /// By process number: when it was paused.
     pauses: HashMap<u32, Vec<Span>>,
-    /// By process, when a thread that only sleeps was not woken in time.
+    /// By process number: when its stall monitor was woken late.
     late: HashMap<u32, Vec<Span>>,
 }
 
@@ -40,24 +40,24 @@ impl Machine {
         }
     }
 
-    /// How long in `span` the process was stopped.
+    /// How long the process was paused within `span`.
     pub fn paused(&self, process: u32, span: Span) -> Duration {
         let pauses = self.pauses.get(&process).into_iter().flatten();
         Duration::from_nanos(pauses.map(|pause| pause.shared(span)).sum())
     }
 
-    /// By how much a call in `span` may be late because the machine is busy: as often as it needs
-    /// another's turn, by the worst that befell a thread which wanted nothing but to be woken.
+    /// How late a call in `span` may be because the machine is busy: the worst delay of a stall
+    /// monitor, once for each switch between threads.
     pub fn slip(&self, process: u32, span: Span) -> Duration {
         let own = self.worst(process, span);
-        // The proxy lives with the conductor.
+        // The proxy runs in the conductor's process.
         own.max(self.worst(CONDUCTOR, span)) * THREAD_SWITCHES
     }
 
     fn worst(&self, process: u32, span: Span) -> Duration {
         let late = self.late.get(&process).into_iter().flatten();
         let late = late.filter(|late| late.shared(span) > 0);
-        // A stopped process is late on purpose.
+        // A pause is not a delay by the machine.
         let late = late.map(|late| {
             Duration::from_nanos(late.to - late.from).saturating_sub(self.paused(process, *late))
         });

@@ -1,4 +1,4 @@
-//! What the log must not say. A pure function of its records.
+//! Finds violations of the locks' promises in the event logs. A pure function of the records.
 
 mod exclusion;
 mod history;
@@ -14,18 +14,18 @@ pub use violation::Violation;
 
 use crate::log::{Event, Record};
 
-/// What the checker takes for too long.
+/// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// No lease of the run is longer.
+    /// The longest lease that a worker requests.
     pub longest_lease: Duration,
-    /// So long a lock may be with nobody though somebody waits for it and nothing is disturbed.
+    /// How long a lock may stay free in a calm while a thread waits for it.
     pub idle: Duration,
-    /// How late a call may be seen to return: the scheduling of a busy machine.
+    /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }
 
-/// Everything in `records`, which are in the order of their times, that no lock should do.
+/// Finds all violations in `records`, which are in the order of their times.
 pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     let history = History::of(records);
     let mut violations = exclusion::check(&history, bounds);
@@ -36,10 +36,10 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// What needs no other record to be seen wrong.
+/// The violation that one record shows by itself.
 fn single_record(record: &Record) -> Option<Violation> {
     match &record.event {
-        Event::Wrong { call, answer } => Some(Violation::WrongAnswer {
+        Event::Wrong { call, answer } => Some(Violation::WrongResult {
             call: HoldId::of(record, *call),
             answer: answer.clone(),
             at: record.at,

@@ -1,4 +1,4 @@
-//! No lock stuck, no thread stuck.
+//! Checks that no thread and no lock is stuck.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// A call that took longer than its budget while its process was not stopped, or that had not ended
-/// when the run had.
+/// Finds a call that exceeded its budget, not counting pauses of its process, or that had not
+/// returned at the end of the run.
 fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> Option<Violation> {
     let to = match call.answered {
         Some(answered) => answered,
@@ -44,7 +44,7 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
     })
 }
 
-/// Locks that nobody has in a calm while somebody waits for them.
+/// Finds locks that stay free in a calm while a thread waits for them.
 fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut taken: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     for hold in history.holds.values() {
@@ -64,7 +64,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let taken = taken.get(&call.lock).map_or(&[][..], Vec::as_slice);
         for calm in &history.calms {
             let (from, to) = (call.asked.max(calm.from), to.min(calm.to));
-            // Most waits are short, and need no longer look.
+            // A shortcut: most waits are short.
             if Duration::from_nanos(to.saturating_sub(from)) <= bounds.idle {
                 continue;
             }
@@ -83,7 +83,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// Where in `span` nobody has the lock for longest. `taken` is in the order of its beginnings.
+/// The longest time within `span` in which the lock is free. `taken` is sorted by `from`.
 fn longest_gap(span: Span, taken: &[Span]) -> (u64, Duration) {
     let (mut free_since, mut longest) = (span.from, (span.from, 0));
     for hold in taken.iter().filter(|hold| hold.to >= span.from) {

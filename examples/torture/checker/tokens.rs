@@ -1,4 +1,4 @@
-//! A later hold has a greater token; the same hold has the same one.
+//! Checks that a later hold has a greater token, and a nested acquire the token of its hold.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Holds that are known to have stood one after another were granted in that order.
+/// Confirmed holds do not overlap, so they were granted in the order of their times.
 fn falls_among_confirmed(history: &History, holds: &[(&Hold, u64)]) -> Vec<Violation> {
-    let mut vouched: Vec<_> = holds
+    let mut confirmed: Vec<_> = holds
         .iter()
         .filter(|(hold, _)| history.vouched(hold).is_some())
         .collect();
-    vouched.sort_by_key(|(hold, _)| hold.since);
-    let pairs = vouched.windows(2);
+    confirmed.sort_by_key(|(hold, _)| hold.since);
+    let pairs = confirmed.windows(2);
     pairs
         .filter_map(|pair| fall((pair[0].0, pair[0].1), (pair[1].0, pair[1].1)))
         .collect()
 }
 
-/// Whoever asked after another's call had returned was granted the lock after it, come what may.
+/// A call that began after another one had returned was granted later, confirmed or not.
 fn falls_between_calls(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
     let mut returned = holds.to_vec();
     returned.sort_by_key(|(hold, _)| hold.since);
@@ -54,11 +54,11 @@ fn falls_between_calls(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
 }
 
 fn fall(first: (&Hold, u64), second: (&Hold, u64)) -> Option<Violation> {
-    let named = |(hold, token): (&Hold, u64)| -> (HoldId, u64) { (hold.id, token) };
+    let pair = |(hold, token): (&Hold, u64)| -> (HoldId, u64) { (hold.id, token) };
     (second.1 <= first.1).then(|| Violation::TokenDidNotRise {
         lock: second.0.lock,
-        first: named(first),
-        second: named(second),
+        first: pair(first),
+        second: pair(second),
         at: second.0.since,
     })
 }

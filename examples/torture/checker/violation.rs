@@ -1,4 +1,4 @@
-//! What was found.
+//! The violations that the checker reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::HoldId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Both were told at the same time that they hold the lock.
+    /// The lock confirmed two holds for the same time.
     TwoHolders {
         lock: u32,
         first: HoldId,
@@ -15,34 +15,30 @@ pub enum Violation {
         overlap: Duration,
         at: u64,
     },
-    /// A holder whose key was deleted still believed after its lease.
+    /// More than a lease after the deletion of its key, the lock still confirmed the hold.
     NotNotified {
         lock: u32,
         hold: HoldId,
         after: Duration,
         at: u64,
     },
-    /// A later hold has a token that is not greater.
+    /// The token of a later hold is not greater.
     TokenDidNotRise {
         lock: u32,
         first: (HoldId, u64),
         second: (HoldId, u64),
         at: u64,
     },
-    /// A nested acquire gave another token than the outer one.
-    TokenChanged {
-        hold: HoldId,
-        call: HoldId,
-        at: u64,
-    },
-    /// Nobody had the lock for so long, though somebody waited for it and nothing was disturbed.
+    /// A nested acquire returned another token than the outer one.
+    TokenChanged { hold: HoldId, call: HoldId, at: u64 },
+    /// The lock was free for too long in a calm while a thread waited for it.
     LockStuck {
         lock: u32,
         waiter: HoldId,
         idle: Duration,
         at: u64,
     },
-    /// A call took longer than its documentation says, or never ended.
+    /// A call exceeded its documented bound, or never returned.
     ThreadStuck {
         call: HoldId,
         what: String,
@@ -50,25 +46,18 @@ pub enum Violation {
         budget: Option<Duration>,
         at: u64,
     },
-    WrongAnswer {
+    /// The result of a call breaks its documentation.
+    WrongResult {
         call: HoldId,
         answer: String,
         at: u64,
     },
-    Died {
-        process: u32,
-        at: u64,
-    },
-    /// A process that did not end.
-    Lingers {
-        process: u32,
-        at: u64,
-    },
-    LeftOver {
-        lock: u32,
-        what: String,
-        at: u64,
-    },
+    /// A process ended unexpectedly.
+    Died { process: u32, at: u64 },
+    /// A process did not end when asked to.
+    Lingers { process: u32, at: u64 },
+    /// The key of a lock was still in Redis after the run.
+    LeftOver { lock: u32, what: String, at: u64 },
 }
 
 impl Violation {
@@ -80,14 +69,14 @@ impl Violation {
             | Self::TokenChanged { at, .. }
             | Self::LockStuck { at, .. }
             | Self::ThreadStuck { at, .. }
-            | Self::WrongAnswer { at, .. }
+            | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
             | Self::Lingers { at, .. }
             | Self::LeftOver { at, .. } => *at,
         }
     }
 
-    /// The kind, in two words.
+    /// A short name of the kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TwoHolders { .. } => "two holders",
@@ -96,7 +85,7 @@ impl Violation {
             Self::TokenChanged { .. } => "token changed",
             Self::LockStuck { .. } => "lock stuck",
             Self::ThreadStuck { .. } => "thread stuck",
-            Self::WrongAnswer { .. } => "wrong answer",
+            Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
             Self::Lingers { .. } => "worker lingers",
             Self::LeftOver { .. } => "left over",
@@ -116,7 +105,7 @@ impl fmt::Display for Violation {
                 ..
             } => write!(
                 f,
-                "lock {lock} was held by {first} and by {second}, for {overlap:?} together"
+                "lock {lock} was held by {first} and by {second} for {overlap:?}"
             ),
             Self::NotNotified {
                 lock, hold, after, ..
@@ -140,7 +129,7 @@ impl fmt::Display for Violation {
                 lock, waiter, idle, ..
             } => write!(
                 f,
-                "nobody held lock {lock} for {idle:?}, and {waiter} waited for it"
+                "lock {lock} was free for {idle:?} while {waiter} waited for it"
             ),
             Self::ThreadStuck {
                 call,
@@ -149,13 +138,17 @@ impl fmt::Display for Violation {
                 budget,
                 ..
             } => match budget {
-                Some(budget) => write!(f, "{call}: {what} took {took:?} of {budget:?}"),
-                None => write!(f, "{call}: {what} did not end, after {took:?}"),
+                Some(budget) => {
+                    write!(f, "{call}: {what} took {took:?}, its budget was {budget:?}")
+                }
+                None => write!(f, "{call}: {what} has not returned after {took:?}"),
             },
-            Self::WrongAnswer { call, answer, .. } => write!(f, "{call} was answered {answer}"),
-            Self::Died { process, .. } => write!(f, "process {process} ended by itself"),
-            Self::Lingers { process, .. } => write!(f, "process {process} does not end"),
-            Self::LeftOver { lock, what, .. } => write!(f, "of lock {lock} remains {what}"),
+            Self::WrongResult { call, answer, .. } => write!(f, "{call} returned: {answer}"),
+            Self::Died { process, .. } => write!(f, "process {process} ended unexpectedly"),
+            Self::Lingers { process, .. } => {
+                write!(f, "process {process} does not end when asked to")
+            }
+            Self::LeftOver { lock, what, .. } => write!(f, "lock {lock} is still in Redis {what}"),
         }
     }
 }
