@@ -1,8 +1,8 @@
-//! Three bugs are planted, each in a copy of the source. The torture program must find each of
-//! them, and must find nothing in the unchanged source.
+//! Shows that the torture program finds bugs. Each test plants one bug in a copy of the source, and
+//! the program must find it. In the unchanged source it must find nothing.
 //!
-//! Each run takes `SECONDS` of faults from the same seed. The copies use the build artifacts of the
-//! tests, so that only the crate itself is compiled again.
+//! Each run injects faults for `SECONDS` from the same seed. The copies share the target directory
+//! with the other tests, so that cargo compiles only the changed packages again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,79 @@ use parking_lot::Mutex;
 const SECONDS: &str = "15";
 const SEED: &str = "20240229";
 
-/// One at a time, because one uses two cores.
+/// One run at a time: it occupies two cores.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// The files that the build of the program needs.
-const SOURCES: [&str; 9] = [
-    "Cargo.toml",
-    "Cargo.lock",
-    "cli",
-    "macros",
-    "src",
-    "lua",
-    "benches",
-    "examples",
-    "tests",
-];
-
-/// A text of the source, which must occur once, and its replacement.
+/// Replaces a text that the file contains exactly once.
+#[derive(Clone)]
 struct Edit {
     file: &'static str,
     text: String,
-    instead: String,
+    replacement: String,
+}
+
+impl Edit {
+    fn new(file: &'static str, text: &str, replacement: &str) -> Self {
+        Self {
+            file,
+            text: text.to_owned(),
+            replacement: replacement.to_owned(),
+        }
+    }
+
+    fn apply(&self, source: &str) -> String {
+        assert_eq!(
+            source.matches(&self.text).count(),
+            1,
+            "cannot plant the bug: {} must contain this text once:\n{}",
+            self.file,
+            self.text
+        );
+        source.replace(&self.text, &self.replacement)
+    }
+}
+
+/// Any client can release the lock, not only its holder.
+fn release_by_any_client() -> Edit {
+    Edit::new(
+        "lua/release.lua",
+        "redis.call('hexists', KEYS[1], name) == 1",
+        "redis.call('exists', KEYS[1]) == 1",
+    )
+}
+
+/// A lease that is renewed does not expire by the local clock.
+fn lease_without_deadline() -> Edit {
+    Edit::new(
+        "src/local/lease_state.rs",
+        "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
+        "    pub(super) fn expires(&self) -> Moment {\n        \
+                  if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",
+    )
+}
+
+/// The local queue does not wake the next thread.
+fn queue_without_wake_up() -> Edit {
+    Edit::new(
+        "src/local/queue.rs",
+        "        unparker.unpark();\n",
+        "        drop(unparker);\n",
+    )
+}
+
+/// Fails as soon as a rename in the source needs the same rename here.
+#[test]
+fn every_bug_can_be_planted() {
+    for bug in [
+        release_by_any_client(),
+        lease_without_deadline(),
+        queue_without_wake_up(),
+    ] {
+        bug.apply(&read(&repository().join(bug.file)));
+    }
+    for edit in own_package("name", "example") {
+        edit.apply(&read(&repository().join(edit.file)));
+    }
 }
 
 #[test]
@@ -42,68 +94,44 @@ fn nothing_is_found_in_the_unchanged_source() {
     let root = repository();
     let _alone = MACHINE.lock();
     let run = torture(&build(root, "torture"), &target().join("planted/nothing"));
-    let said = said(&run);
-    assert!(run.status.success(), "{said}");
-    assert!(said.contains("no violation"), "{said}");
+    let output = text(&run);
+    assert!(run.status.success(), "{output}");
+    assert!(output.contains("no violation"), "{output}");
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_release_without_an_owner_check_is_found_as_two_holders() {
-    let bug = edit(
-        "lua/release.lua",
-        "redis.call('hexists', KEYS[1], name) == 1",
-        "redis.call('exists', KEYS[1]) == 1",
-    );
-    assert_finds("release", bug, "two holders");
+fn a_release_by_any_client_is_found_as_two_holders() {
+    assert_finds("release", release_by_any_client(), "two holders");
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_lease_that_lasts_until_redis_answers_is_found_as_two_holders() {
-    let bug = edit(
-        "src/local/lease_state.rs",
-        "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
-        "    pub(super) fn expires(&self) -> Moment {\n        \
-                  if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",
-    );
-    assert_finds("deadline", bug, "two holders");
+fn a_lease_without_a_deadline_is_found_as_two_holders() {
+    assert_finds("deadline", lease_without_deadline(), "two holders");
 }
 
 #[test]
 #[ignore = "soak"]
-fn a_ticket_that_is_passed_on_without_a_wake_up_is_found_as_a_stuck_thread() {
-    let bug = edit(
-        "src/local/queue.rs",
-        "        waker.wake();\n",
-        "        drop(waker);\n",
-    );
-    assert_finds("wake", bug, "thread stuck");
-}
-
-fn edit(file: &'static str, text: &str, instead: &str) -> Edit {
-    Edit {
-        file,
-        text: text.to_owned(),
-        instead: instead.to_owned(),
-    }
+fn a_missing_wake_up_is_found_as_a_stuck_thread() {
+    assert_finds("wake", queue_without_wake_up(), "thread stuck");
 }
 
 fn assert_finds(name: &str, bug: Edit, kind: &str) {
     let _alone = MACHINE.lock();
     let copy = target().join("planted").join(name);
-    // Not the name that the example has, so that the program of the unchanged source is kept.
+    // A name of its own, so that the build does not replace the program of the unchanged source.
     let example = format!("planted_{name}");
-    // The source may no longer contain what an earlier copy contains.
+    // An earlier copy may have files that the source no longer has.
     let _ = fs::remove_dir_all(&copy);
     copy_sources(&copy, name, &example, bug);
     let run = torture(&build(&copy, &example), &copy);
-    let said = said(&run);
-    assert_eq!(run.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!(" x {kind}\n")), "{said}");
+    let output = text(&run);
+    assert_eq!(run.status.code(), Some(1), "{output}");
+    assert!(output.contains(&format!(" x {kind}\n")), "{output}");
 }
 
-/// Runs the program, with its log in `directory`.
+/// Runs the program, with its logs in `directory`.
 fn torture(program: &Path, directory: &Path) -> Output {
     let log = directory.join("log");
     let _ = fs::remove_dir_all(&log);
@@ -116,8 +144,7 @@ fn torture(program: &Path, directory: &Path) -> Output {
 
 fn repository() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = package.ancestors().nth(2);
-    root.expect("the package is examples/torture")
+    package.parent().expect("the package is in the repository")
 }
 
 fn target() -> &'static Path {
@@ -148,61 +175,60 @@ fn build(source: &Path, example: &str) -> PathBuf {
         .arg(target())
         .output()
         .expect("cargo can be run");
-    assert!(built.status.success(), "{}", said(&built));
+    assert!(built.status.success(), "{}", text(&built));
     target().join(directory).join("examples").join(example)
 }
 
 fn copy_sources(copy: &Path, name: &str, example: &str, bug: Edit) {
-    // Cargo takes packages of one name and version, each below the root of a workspace, for the
-    // same package, and reuses the build of another copy. So each copy has its own version.
-    let before = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
-    let own = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
-    let program = format!("[[example]]\nname = \"{example}\"\n");
-    let edits = [
-        edit("Cargo.toml", before, &own),
-        edit("Cargo.lock", before, &own),
-        edit(
-            "examples/torture/Cargo.toml",
-            "[[example]]\nname = \"torture\"\n",
-            &program,
-        ),
-        bug,
-    ];
-    for source in SOURCES {
-        copy_all(repository(), copy, Path::new(source), &edits);
+    let mut edits = own_package(name, example).to_vec();
+    edits.push(bug);
+    for entry in fs::read_dir(repository()).expect("the repository") {
+        let name = entry.expect("a file of the repository").file_name();
+        if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
+            copy_all(copy, Path::new(&name), &edits);
+        }
     }
 }
 
-fn copy_all(root: &Path, copy: &Path, source: &Path, edits: &[Edit]) {
-    let from = root.join(source);
+/// Gives the copy a version of its own. Otherwise cargo takes equally named packages of the same
+/// version for one package, and uses what it built from another copy.
+fn own_package(name: &str, example: &str) -> [Edit; 3] {
+    let version = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
+    let own_version = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
+    [
+        Edit::new("Cargo.toml", version, &own_version),
+        Edit::new("Cargo.lock", version, &own_version),
+        Edit::new(
+            "examples/torture/Cargo.toml",
+            "[[example]]\nname = \"torture\"\n",
+            &format!("[[example]]\nname = \"{example}\"\n"),
+        ),
+    ]
+}
+
+fn copy_all(copy: &Path, source: &Path, edits: &[Edit]) {
+    let from = repository().join(source);
     if from.is_dir() {
         for entry in fs::read_dir(from).expect("a directory of the source") {
             let name = entry.expect("a file of the source").file_name();
-            copy_all(root, copy, &source.join(name), edits);
+            copy_all(copy, &source.join(name), edits);
         }
         return;
     }
-    let mut text =
-        fs::read_to_string(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-    for edit in edits.iter().filter(|edit| Path::new(edit.file) == source) {
-        assert_eq!(
-            text.matches(&edit.text).count(),
-            1,
-            "nothing can be planted: {} must have this text once:\n{}",
-            edit.file,
-            edit.text
-        );
-        text = text.replace(&edit.text, &edit.instead);
-    }
-    write(&copy.join(source), text.as_bytes());
-}
-
-fn write(to: &Path, text: &[u8]) {
+    let to = copy.join(source);
     fs::create_dir_all(to.parent().expect("in the copy")).expect("a directory");
-    fs::write(to, text).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+    let written = match edits.iter().find(|edit| Path::new(edit.file) == source) {
+        Some(edit) => fs::write(&to, edit.apply(&read(&from))),
+        None => fs::copy(&from, &to).map(|_| ()),
+    };
+    written.unwrap_or_else(|error| panic!("{}: {error}", to.display()));
 }
 
-fn said(output: &Output) -> String {
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!(
         "{}{}",
