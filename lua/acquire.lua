@@ -1,27 +1,27 @@
--- Takes a free lock for one owner, at hold count 1, and gives the hold a fencing token if asked to.
+-- Acquires a free lock for one owner, with hold count 1 and, if requested, a fencing token.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- KEYS[2]  if a token is asked for: the last token given for this lock, a whole number
--- ARGV[1]  the owner's names, with spaces between: the one that the hold is to have, then those of
---          earlier copies of this request whose replies were lost
+-- KEYS[2]  if a token is requested: the last token of this lock, an integer
+-- ARGV[1]  names of the owner, separated by spaces: the name for this hold, then the names that
+--          earlier copies of this request used, whose replies were lost
 -- ARGV[2]  lease in milliseconds
--- ARGV[3]  with KEYS[2]: how long the last token is kept, in milliseconds
--- reply    nil, or { token }: the owner holds the lock; else PTTL of another owner's hold (-1: it
---          never expires). An error, and nothing is changed, if a key holds something else
+-- ARGV[3]  with KEYS[2]: time to live of the last token, in milliseconds
+-- reply    nil or { token }: the owner holds the lock; an integer: another owner holds it, PTTL of
+--          the key (-1: no expiry). An error, without any change, if a key has another type or form
 --
--- A name of an earlier copy is there when that copy took the lock. It gives way to this one's, so that
--- a copy that comes later still finds nothing under its own.
+-- If an earlier copy of this request acquired the lock, its name is replaced by this one's. A copy
+-- that Redis executes later then finds no hold under its own name.
 local free = redis.call('exists', KEYS[1]) == 0
 local holder, count, what
 if not free then
     local fields = redis.pcall('hlen', KEYS[1])
-    -- What the key holds, if it is not a lock. These lines are the same in acquire.lua,
+    -- Describes the key if it is not a lock. These lines are the same in acquire.lua,
     -- force_unlock.lua and inspect.lua; a unit test compares them.
     if type(fields) == 'table' then
         if not string.find(fields.err, 'WRONGTYPE', 1, true) then
             return fields
         end
-        -- Where the user may not run TYPE, the type stays unknown.
+        -- Without permission for TYPE, the type stays unknown.
         local kind = redis.pcall('type', KEYS[1]).ok
         what = kind and 'a ' .. kind or 'a value that is not a hash'
     elseif fields == 1 then
@@ -64,7 +64,7 @@ if KEYS[2] then
     if not string.find(last, '^%d+$') then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
     end
-    -- Without a last token the clock gives the next one: it has advanced since the token was given.
+    -- Tokens are at least the time in microseconds, so they rise even after the last one expired.
     local now = redis.call('time')
     token = math.max(tonumber(last) + 1, now[1] * 1000000 + now[2])
     if token >= 9007199254740992 then
@@ -72,7 +72,7 @@ if KEYS[2] then
     end
     local text = string.format('%.0f', token)
     if redis.call('pttl', KEYS[2]) == -1 then
-        -- Redisson makes this key without an expiry, and other clients rely on that.
+        -- Redisson creates this key without an expiry, and its clients rely on that.
         redis.call('set', KEYS[2], text)
     else
         redis.call('set', KEYS[2], text, 'px', ARGV[3])
@@ -81,7 +81,7 @@ end
 
 if free then
     redis.call('hset', KEYS[1], owner, 1)
-    -- Where this is refused, no lock may stay behind that never ends.
+    -- If Redis refuses the expiry, the lock must not remain without one.
     local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
     if type(granted) == 'table' then
         redis.call('del', KEYS[1])

@@ -1,22 +1,22 @@
--- Deletes a lock, whichever client holds it, and publishes that to the waiting clients.
+-- Deletes a lock, regardless of its owner, and notifies the waiting clients.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- ARGV[1]  the channel of its releases
--- ARGV[2]  how they are announced: publish or spublish
--- reply    1: there was a hold and it is gone; 0: no client held the lock. An error, and nothing is
---          changed, if the key holds something else
+-- ARGV[1]  the channel for releases of the lock
+-- ARGV[2]  the command that publishes: publish or spublish
+-- reply    1: the lock was held and is deleted; 0: no owner held it. An error, without any change,
+--          if the key has another type or form
 if redis.call('exists', KEYS[1]) == 0 then
     return 0
 end
 local fields = redis.pcall('hlen', KEYS[1])
 local holder, count, what
--- What the key holds, if it is not a lock. These lines are the same in acquire.lua,
+-- Describes the key if it is not a lock. These lines are the same in acquire.lua,
 -- force_unlock.lua and inspect.lua; a unit test compares them.
 if type(fields) == 'table' then
     if not string.find(fields.err, 'WRONGTYPE', 1, true) then
         return fields
     end
-    -- Where the user may not run TYPE, the type stays unknown.
+    -- Without permission for TYPE, the type stays unknown.
     local kind = redis.pcall('type', KEYS[1]).ok
     what = kind and 'a ' .. kind or 'a value that is not a hash'
 elseif fields == 1 then

@@ -1,20 +1,20 @@
--- Reads who holds a lock.
+-- Reads the owner of a lock.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- reply    nil: no owner holds it; else { PTTL (-1: it never expires), owner, hold count }. An error
---          if the key holds something else
+-- reply    nil: no owner holds it; else { PTTL (-1: no expiry), owner, hold count }. An error if
+--          the key has another type or form
 if redis.call('exists', KEYS[1]) == 0 then
     return nil
 end
 local fields = redis.pcall('hlen', KEYS[1])
 local holder, count, what
--- What the key holds, if it is not a lock. These lines are the same in acquire.lua,
+-- Describes the key if it is not a lock. These lines are the same in acquire.lua,
 -- force_unlock.lua and inspect.lua; a unit test compares them.
 if type(fields) == 'table' then
     if not string.find(fields.err, 'WRONGTYPE', 1, true) then
         return fields
     end
-    -- Where the user may not run TYPE, the type stays unknown.
+    -- Without permission for TYPE, the type stays unknown.
     local kind = redis.pcall('type', KEYS[1]).ok
     what = kind and 'a ' .. kind or 'a value that is not a hash'
 elseif fields == 1 then

@@ -1,24 +1,25 @@
--- Gives a lock up, but leaves it there for a while, and has those who wait for it ask for how long.
+-- Gives up a lock but keeps it locked for a while. Waiting clients are notified and read its new
+-- time to live.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- ARGV[1]  the names that the owner may have there, with spaces between
--- ARGV[2]  time to live from now on, in milliseconds, whatever was left
--- ARGV[3]  a name of nobody else's, under which it stays: a renewal on its way finds nothing to lengthen
--- ARGV[4]  the channel of its releases: no key, because a cluster that moves a slot wants all keys of
---          a request to be there
--- ARGV[5]  how they are announced: publish or spublish
--- reply    1: given up; 0: the lock is gone; -1: somebody else holds it
+-- ARGV[1]  names that the owner may have in the hash, separated by spaces
+-- ARGV[2]  new time to live in milliseconds, longer or shorter than the old one
+-- ARGV[3]  a unique name that replaces the owner's, so that a late renewal has no effect
+-- ARGV[4]  the channel for releases of the lock. It is not in KEYS, because a cluster that moves a
+--          slot refuses requests of which some keys are missing
+-- ARGV[5]  the command that publishes: publish or spublish
+-- reply    1: given up; 0: no owner holds the lock; -1: another owner holds it
 for name in string.gmatch(ARGV[1], '%S+') do
     if redis.call('hexists', KEYS[1], name) == 1 then
         redis.call('hset', KEYS[1], ARGV[3], 1)
         redis.call('hdel', KEYS[1], name)
         redis.call('pexpire', KEYS[1], ARGV[2])
-        -- Given up it is, whether it may be told or not.
+        -- pcall: the lock is given up even if the user lacks permission to publish.
         redis.pcall(ARGV[5], ARGV[4], '0')
         return 1
     end
 end
--- As an earlier copy of this left it.
+-- An earlier copy of this request has given it up.
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
     return 1
 end

@@ -1,15 +1,16 @@
--- Writes the hold count of a lock that the owner must already hold: a nested acquire or its release.
+-- Writes the hold count of a lock that the owner already holds: a nested acquire or its release.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- ARGV[1]  the names that the owner may have there, with spaces between
--- ARGV[2]  hold count from now on, 1 or more
--- ARGV[3]  lease in milliseconds that must be left at least; never shortens what is left; 0: as it is
--- ARGV[4]  the name that the owner has from now on; empty: the one that it has
--- reply    1: written; 0: the lock is gone; -1: somebody else holds it
+-- ARGV[1]  names that the owner may have in the hash, separated by spaces
+-- ARGV[2]  new hold count, 1 or more
+-- ARGV[3]  least time to live from now on, in milliseconds; never shortens it; 0: no change
+-- ARGV[4]  new name of the owner; empty: no change
+-- reply    1: written; 0: no owner holds the lock; -1: another owner holds it
 --
--- A new name is given where an earlier copy of this or another recount had no reply: whenever that
--- copy comes, it finds nothing to write to. If the new name is there already, an earlier copy of this
--- request has given it, and later ones may have counted on: the count is left alone.
+-- The caller passes a new name after a recount without a reply. If Redis executes that recount
+-- later, it finds no hold under the old name and changes nothing. If the new name is there already,
+-- an earlier copy of this request wrote it. Later requests may have changed the count since, so
+-- this copy does not.
 local new = ARGV[4] ~= '' and ARGV[4]
 if not new or redis.call('hexists', KEYS[1], new) == 0 then
     local found

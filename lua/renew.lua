@@ -1,11 +1,11 @@
--- Brings the leases of many locks up to what their owners ask, and tells which of them still stand.
+-- Renews the leases of many locks and replies which of them their owners still hold.
 --
 -- KEYS[i]      a lock: a hash of owner to hold count
--- ARGV[2i-1]   the names that its owner may have there, with spaces between
--- ARGV[2i]     lease in milliseconds that must be left at least; never shortens what is left; 0: as it is
--- reply[i]     1: renewed; 0: the lock is gone; -1: somebody else holds it, or it is no lock any more
+-- ARGV[2i-1]   names that its owner may have in the hash, separated by spaces
+-- ARGV[2i]     least time to live from now on, in milliseconds; never shortens it; 0: no change
+-- reply[i]     1: renewed; 0: no owner holds it; -1: another owner holds it, or it is not a lock
 --
--- pcall, because one key of another type must not keep the other locks from being renewed.
+-- pcall: a key of another type must not prevent the renewal of the other locks.
 local function is_held(lock, names)
     for name in string.gmatch(names, '%S+') do
         if redis.pcall('hexists', lock, name) == 1 then

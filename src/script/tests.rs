@@ -25,7 +25,7 @@ fn every_reply_of_a_script_has_its_meaning() {
 #[test]
 fn all_scripts_agree_on_what_a_lock_is() {
     let rule = |script: &Script| -> Vec<&str> {
-        let (_, rest) = script.source.split_once("-- What the key holds").unwrap();
+        let (_, rest) = script.source.split_once("if type(fields)").unwrap();
         let (rule, _) = rest.split_once("'WRONGTYPE lock: '").unwrap();
         rule.lines().map(str::trim).collect()
     };
