@@ -1,4 +1,4 @@
-//! Locks of many names in a cluster, of which a primary dies and a slot moves.
+//! Many locks in a cluster in which a primary dies and a slot moves.
 
 #[path = "support/batch.rs"]
 mod batch;
@@ -6,7 +6,7 @@ mod batch;
 mod deployments;
 #[path = "support/store.rs"]
 mod store;
-#[allow(dead_code, reason = "its server is one; here are six")]
+#[allow(dead_code, reason = "this example starts six servers of its own")]
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timeline.rs"]
@@ -21,7 +21,7 @@ use clap::Parser;
 use leasehold::{LockClient, ReentrantLock};
 
 use crate::{
-    batch::{Batch, Crew},
+    batch::{Batch, Group},
     deployments::{ClusterDeployment, Server},
     store::Fenced,
     support::Result,
@@ -31,17 +31,17 @@ use crate::{
 const NAMES: usize = 64;
 const THREADS: usize = 4;
 const LEASE: Duration = Duration::from_secs(6);
-/// Work is seen to go on for so long.
-const AFTERWARDS: Duration = Duration::from_secs(2);
-/// How long a slot is on its way.
+/// How long the work continues after the last event.
+const WORK_AFTER: Duration = Duration::from_secs(2);
+/// How long the slot is being moved.
 const MOVE: Duration = Duration::from_secs(1);
 
-/// Adds to sums under 64 locks in a cluster, kills a primary, and moves a slot.
+/// Increments sums under 64 locks in a cluster, kills a primary, and moves a slot.
 ///
-/// Starts three primaries, each with a replica, and ends them.
+/// Starts a cluster of three primaries with a replica each, and stops it at the end.
 #[derive(Parser)]
 struct Args {
-    /// How long the batch runs; longer if the failover is not over then
+    /// How long to run, in seconds; longer if the failover takes longer
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(4..))]
     seconds: u64,
 }
@@ -53,12 +53,13 @@ fn main() -> ExitCode {
 fn show(args: &Args) -> Result<()> {
     deployments::find_server()?;
     println!(
-        "{NAMES} sums, each under a fenced lock of its own, in a cluster of three primaries (a, b, c) with a replica
-each. {THREADS} threads for the locks of each primary. What to see:
-  * while a is dead, nothing is done under its locks, until its replica is elected; b and c go on
-  * while a slot moves from b to c, a plain lock in it goes on being taken and held. A fenced one has two keys,
-    which Redis refuses meanwhile if one is missing: whoever wants it waits for the end of the move
-  * the sums are exact, as they take no write of a holder after they have seen a later one
+        "{NAMES} sums, each under its own fenced lock, in a cluster of three primaries (a, b, c), each
+with a replica. {THREADS} threads for the locks of each primary. What to expect:
+  * after the death of a, its locks are unavailable until its replica is elected; b and c go on
+  * while a slot moves from b to c, a plain lock in it can be acquired and held. A fenced lock has
+    two keys. Redis refuses them while only one has moved, so its threads wait for the end of the
+    move
+  * the sums are exact, because they reject a write with a smaller token than they have seen
 "
     );
     let cluster = ClusterDeployment::start();
@@ -70,39 +71,39 @@ each. {THREADS} threads for the locks of each primary. What to see:
 
     let timeline = Timeline::begin();
     let end = Duration::from_secs(args.seconds);
-    let crews = ["a", "b", "c"].into_iter().zip(&names);
-    let crews = crews.map(|(label, names)| {
-        timeline.tell(format_args!("{label}: {} locks", names.len()));
+    let groups = ["a", "b", "c"].into_iter().zip(&names);
+    let groups = groups.map(|(label, names)| {
+        timeline.print(format_args!("{label}: {} locks", names.len()));
         let sum = |name: &String| Fenced::under(client.fenced_lock(name));
-        Crew {
+        Group {
             label: label.into(),
             sums: names.iter().map(sum).collect(),
             threads: THREADS,
         }
     });
-    let batch = Batch::start(timeline, crews.collect());
+    let batch = Batch::start(timeline, groups.collect());
 
     timeline.wait_until(end / 5);
     let killed = Instant::now();
     cluster.kill_primary(in_a);
-    timeline.tell("a is killed");
+    timeline.print("a is killed");
     let new = cluster.await_failover(in_a).address();
     let after = killed.elapsed().as_secs_f64();
-    timeline.tell(format_args!(
-        "its replica, {new}, has its place, after {after:.2} s"
+    timeline.print(format_args!(
+        "its replica {new} is the primary, after {after:.2} s"
     ));
 
     timeline.wait_until(end / 5 * 3);
-    // In the slot of that name, but of one key.
+    // A plain lock, which has one key, in the slot of that name.
     let plain = client.reentrant_lock(&format!("{{{}}}:plain", names[1][0]));
     move_slot(&cluster, in_b, cluster.primary_of(in_c), &plain, timeline)?;
     batch.await_work()?;
-    std::thread::sleep(AFTERWARDS);
+    std::thread::sleep(WORK_AFTER);
     timeline.wait_until(end);
     batch.end()
 }
 
-/// Those that are in the first primary, in the second, and in the third.
+/// The names by the primary that has their slot.
 fn names(cluster: &ClusterDeployment) -> [Vec<String>; 3] {
     let ports: Vec<u16> = cluster.primaries().iter().map(|one| one.port()).collect();
     let mut names = [const { Vec::new() }; 3];
@@ -114,7 +115,7 @@ fn names(cluster: &ClusterDeployment) -> [Vec<String>; 3] {
     names
 }
 
-/// With a lock in it that is held when that begins, and taken again and again on the way.
+/// Moves a slot. A lock in it is held at the start and at the end, and acquired repeatedly between.
 fn move_slot(
     cluster: &ClusterDeployment,
     slot: u16,
@@ -125,7 +126,7 @@ fn move_slot(
     let guard = lock.acquire()?;
     let migration = cluster.begin_migration(slot, to);
     migration.move_keys();
-    timeline.tell(format_args!("slot {slot} is on its way from b to c"));
+    timeline.print(format_args!("slot {slot} begins to move from b to c"));
     guard.unlock()?;
     let (begin, mut pairs) = (Instant::now(), 0);
     while begin.elapsed() < MOVE {
@@ -135,8 +136,8 @@ fn move_slot(
     let guard = lock.acquire()?;
     migration.move_keys();
     migration.end();
-    timeline.tell(format_args!(
-        "slot {slot} has moved; a lock in it was taken {pairs} times on the way"
+    timeline.print(format_args!(
+        "slot {slot} has moved; a lock in it was acquired {pairs} times meanwhile"
     ));
     guard.check()?;
     guard.unlock()?;

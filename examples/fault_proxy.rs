@@ -1,4 +1,4 @@
-//! Puts the fault proxy of this crate's own tests before a server, for an application of one's own.
+//! The fault proxy of this project's tests, as a program for the tests of any application.
 
 #[path = "fault_proxy/demonstration.rs"]
 mod demonstration;
@@ -25,15 +25,15 @@ use crate::{
     support::{Result, Stop},
 };
 
-/// Stands between an application and its Redis server and does what networks do.
+/// Forwards requests to a Redis server and injects network faults.
 ///
-/// Without --upstream it shows in a few seconds what that is like for locks, on a server of its own.
+/// Without --upstream it runs a demonstration of a few seconds, with locks on a private server.
 #[derive(Parser)]
 struct Args {
-    /// The server, as host:port
+    /// The Redis server, as host:port
     #[arg(long)]
     upstream: Option<String>,
-    /// Where the application is to connect to
+    /// The address to which the application connects
     #[arg(long, default_value = "127.0.0.1:7000")]
     listen: SocketAddr,
     #[command(flatten)]
@@ -42,56 +42,56 @@ struct Args {
 
 #[derive(clap::Args, Clone)]
 struct Faults {
-    /// What becomes of the requests that it meets
+    /// The fault to inject
     #[arg(long, value_enum, default_value_t = Kind::SwallowReply)]
     fault: Kind,
-    /// Only those that run this script of leasehold: acquire, recount, release, renew, ...
+    /// Only in requests that run this script of leasehold: acquire, recount, release, renew, ...
     #[arg(long)]
     script: Option<String>,
-    /// Only those of this command, such as SET
+    /// Only in requests with this command, such as SET
     #[arg(long)]
     command: Option<String>,
-    /// One of so many of them, at random [default: 1, and 3 without --upstream]
+    /// In one of N requests, at random [default: 1; without --upstream 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     every: Option<u32>,
-    /// What the chance follows from; a seed that is printed shows the same again
+    /// Seed of the random choices [default: random, printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// Of faults in a reply: where it breaks off, or how long its pieces are
+    /// For faults in a reply: the offset of the break, or the length of the pieces
     #[arg(long, default_value_t = 1)]
     bytes: usize,
-    /// Of faults that take their time: how long, in milliseconds
+    /// For delays and pauses: how long, in milliseconds
     #[arg(long, default_value_t = 500)]
     millis: u64,
-    /// One of so many messages to subscribers, at random, is not delivered; 0: all are
+    /// Drop one of N messages to subscribers, at random; 0: none
     #[arg(long, default_value_t = 0)]
     drop_messages: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Nothing; requests are counted
+    /// No fault; only counts requests
     Pass,
-    /// It goes to the server so much later, though its client may be gone by then
+    /// Delay the request, even if its client disconnects meanwhile
     Delay,
-    /// The server does it, and the reply never arrives
+    /// The server executes the request; drop the reply
     SwallowReply,
-    /// The server does it, then the connection is reset
+    /// The server executes the request; reset the connection before the reply
     ResetBeforeReply,
-    /// The connection is reset after so many bytes of the reply
+    /// Reset the connection after --bytes of the reply
     ResetInReply,
-    /// The connection is closed after so many bytes of the reply
+    /// Close the connection after --bytes of the reply
     CutInReply,
-    /// The reply comes in pieces with pauses between
+    /// Send the reply in pieces of --bytes with pauses
     SplitReply,
-    /// Half of it goes to the server, then the connection is closed
+    /// Forward half of the request, then close the connection
     HalfRequest,
-    /// It never reaches the server
+    /// Drop the request
     SwallowRequest,
 }
 
 impl Faults {
-    fn concerns(&self, request: &Request) -> bool {
+    fn applies_to(&self, request: &Request) -> bool {
         let script = self.script.as_deref();
         let command = self.command.as_deref();
         script.is_none_or(|script| request.runs(script))
@@ -116,8 +116,8 @@ impl Faults {
         }
     }
 
-    /// Does this to what passes `proxy` from here on; how often is counted.
-    fn rule(&self, proxy: &Proxy, tell: bool) -> Arc<AtomicU64> {
+    /// Installs the faults in `proxy`, and returns the counter of injected faults.
+    fn install(&self, proxy: &Proxy, print: bool) -> Arc<AtomicU64> {
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         println!("seed {seed}");
         let every = self.every.unwrap_or(1);
@@ -126,12 +126,12 @@ impl Faults {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut message_random = random.fork();
         proxy.on_request(move |request| {
-            if !faults.concerns(request) || random.u32(..every) > 0 {
+            if !faults.applies_to(request) || random.u32(..every) > 0 {
                 return Fault::Pass;
             }
             done.fetch_add(1, Ordering::Relaxed);
             let fault = faults.fault();
-            if tell {
+            if print {
                 let name = request
                     .script()
                     .map_or_else(|| request.command(), Into::into);
@@ -156,15 +156,15 @@ fn run(args: &Args) -> Result<ExitCode> {
         let _ = interrupted.try_send(());
     })?;
     match &args.upstream {
-        Some(upstream) => stand_before(upstream, args, &interrupts),
+        Some(upstream) => serve(upstream, args, &interrupts),
         None => demonstration::run(&args.faults, &interrupts),
     }
 }
 
-fn stand_before(upstream: &str, args: &Args, interrupts: &Receiver<()>) -> Result<ExitCode> {
+fn serve(upstream: &str, args: &Args, interrupts: &Receiver<()>) -> Result<ExitCode> {
     let proxy = Proxy::listening(args.listen, upstream)?;
-    let faults = args.faults.rule(&proxy, true);
-    println!("connect to {}; Ctrl-C ends it", proxy.url());
+    let faults = args.faults.install(&proxy, true);
+    println!("connect to {}; press Ctrl-C to stop", proxy.url());
     interrupts.recv()?;
     println!(
         "{} connections, {} requests, {} faults",

@@ -4,7 +4,7 @@
 mod batch;
 #[path = "support/deployments.rs"]
 mod deployments;
-#[allow(dead_code, reason = "its server is one; here are five")]
+#[allow(dead_code, reason = "this example starts five servers of its own")]
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timeline.rs"]
@@ -22,7 +22,7 @@ use leasehold::{Error, Lease, LockClient, RedLock};
 use parking_lot::Mutex;
 
 use crate::{
-    batch::{Batch, Crew, PATIENCE, Sum, Tally, WORK},
+    batch::{Batch, Group, Sum, Tally, WAIT, WORK},
     deployments::Independent,
     support::Result,
     timeline::Timeline,
@@ -30,19 +30,20 @@ use crate::{
 
 const SERVERS: usize = 5;
 const THREADS: usize = 4;
-/// Shorter than the third server is away: it must not grant what a holder still has by the others.
+/// Shorter than the downtime of the third server. It restarts without its data, so it must not
+/// grant a lock whose lease on the other servers is still running.
 const LEASE: Duration = Duration::from_secs(3);
-/// The lease, and what it takes to hear of its end.
-const TOLD_WITHIN: Duration = Duration::from_secs(4);
-const MOMENT: Duration = Duration::from_millis(500);
+/// The lease, and some time for the notification of its loss.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(4);
+const TRY_FOR: Duration = Duration::from_millis(500);
 const PAIRS: usize = 50;
 
-/// Adds to a sum under a lock on five servers while they die.
+/// Increments a sum under one lock on five servers while some of them die.
 ///
-/// Starts five servers of its own, and ends them.
+/// Starts five independent servers, and stops them at the end.
 #[derive(Parser)]
 struct Args {
-    /// How long all of it takes
+    /// How long to run, in seconds
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(8..))]
     seconds: u64,
 }
@@ -54,10 +55,11 @@ fn main() -> ExitCode {
 fn show(args: &Args) -> Result<()> {
     deployments::find_server()?;
     println!(
-        "{THREADS} threads add to a sum under one lock on {SERVERS} servers that know nothing of each other. What to see:
-  * two servers die: work goes on, and a lock that is held stays held
-  * a third dies: no majority is left, so nobody gets the lock, and who holds one is told within its lease
-  * the third is back, without its data and after a lease: work goes on
+        "{THREADS} threads increment a sum under one lock on {SERVERS} independent servers. Expect:
+  * two servers die: the work continues, and a held lock stays held
+  * a third server dies: without a majority no thread gets the lock, and a holder is notified of
+    its loss within the lease
+  * the third server restarts without its data, more than a lease later: the work continues
 "
     );
     let servers = Independent::start(SERVERS);
@@ -69,7 +71,7 @@ fn show(args: &Args) -> Result<()> {
     let phase = Duration::from_secs(args.seconds) / 5;
     let batch = Batch::start(
         timeline,
-        vec![Crew {
+        vec![Group {
             label: "batch".into(),
             sums: vec![Box::new(Plain {
                 lock: RedLock::new(&clients, "batch"),
@@ -79,46 +81,48 @@ fn show(args: &Args) -> Result<()> {
         }],
     );
     let long = RedLock::new(&clients, "long").acquire()?;
-    timeline.tell("another lock is taken, and held from here on");
+    timeline.print("a second lock is acquired and held");
     time_pairs(&clients, timeline)?;
 
     timeline.wait_until(phase);
     servers.kill(0);
     servers.kill(1);
-    timeline.tell("two servers are killed");
+    timeline.print("two servers are killed");
     time_pairs(&clients, timeline)?;
 
     timeline.wait_until(phase * 2);
     long.check()?;
-    timeline.tell("the lock that was taken first is held still; a third server is killed");
+    timeline.print("the second lock is still held; a third server is killed");
     servers.kill(2);
-    let reason = long.lost().recv_timeout(TOLD_WITHIN)?;
-    timeline.tell(format_args!("its holder is told: {reason}"));
+    let reason = long.lost().recv_timeout(LOSS_TIMEOUT)?;
+    timeline.print(format_args!(
+        "the holder of the second lock is notified: {reason}"
+    ));
     drop(long);
-    match RedLock::new(&clients, "other").try_lock(MOMENT, Lease::RENEWED) {
-        Err(error @ Error::Unavailable { .. }) => timeline.tell(error),
-        other => return Err(format!("without a majority: {other:?}").into()),
+    match RedLock::new(&clients, "other").try_lock(TRY_FOR, Lease::RENEWED) {
+        Err(error @ Error::Unavailable { .. }) => timeline.print(error),
+        other => return Err(format!("expected an error without a majority, not {other:?}").into()),
     }
 
     timeline.wait_until(phase * 4);
     servers.start_again(2);
-    timeline.tell("the third server is back, empty");
+    timeline.print("the third server is restarted, without data");
     time_pairs(&clients, timeline)?;
     batch.await_work()?;
     timeline.wait_until(phase * 5);
     batch.end()
 }
 
-/// A sum without a fence: the servers count apart, so there is no token.
+/// A sum without fencing: a lock on independent servers has no token.
 struct Plain {
     lock: RedLock,
-    /// Read and written apart, which is exact only if one does it at a time.
+    /// Read and written separately, so it is exact only if one thread does that at a time.
     sum: AtomicU64,
 }
 
 impl Sum for Plain {
     fn add_one(&self, tally: &Mutex<Tally>) -> leasehold::Result<()> {
-        let Some(guard) = self.lock.try_acquire(PATIENCE, Lease::RENEWED)? else {
+        let Some(guard) = self.lock.try_acquire(WAIT, Lease::RENEWED)? else {
             return Ok(());
         };
         let before = self.sum.load(Ordering::Relaxed);
@@ -134,7 +138,7 @@ impl Sum for Plain {
     }
 }
 
-/// What a free lock costs as things are.
+/// Measures how long it takes to acquire and release a free lock.
 fn time_pairs(clients: &[LockClient], timeline: Timeline) -> Result<()> {
     let lock = RedLock::new(clients, "free");
     let mut times = Vec::new();
@@ -145,8 +149,8 @@ fn time_pairs(clients: &[LockClient], timeline: Timeline) -> Result<()> {
     }
     times.sort_unstable();
     let (median, longest) = (times[PAIRS / 2], times[PAIRS - 1]);
-    timeline.tell(format_args!(
-        "a free lock is taken and given back in {median:.1?}, {longest:.1?} at most"
+    timeline.print(format_args!(
+        "lock and unlock of a free lock: median {median:.1?}, longest {longest:.1?}"
     ));
     Ok(())
 }

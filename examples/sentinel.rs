@@ -1,4 +1,4 @@
-//! The master dies while a batch runs, the sentinels elect another, and work goes on there.
+//! A batch of work continues after its master dies and the sentinels elect another one.
 
 #[path = "support/batch.rs"]
 mod batch;
@@ -6,7 +6,7 @@ mod batch;
 mod deployments;
 #[path = "support/store.rs"]
 mod store;
-#[allow(dead_code, reason = "its server is one; here are six")]
+#[allow(dead_code, reason = "this example starts six servers of its own")]
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timeline.rs"]
@@ -22,7 +22,7 @@ use clap::Parser;
 use leasehold::LockClient;
 
 use crate::{
-    batch::{Batch, Crew},
+    batch::{Batch, Group},
     deployments::{SentinelDeployment, Server},
     store::Fenced,
     support::Result,
@@ -31,17 +31,17 @@ use crate::{
 
 const THREADS: usize = 8;
 const LEASE: Duration = Duration::from_secs(6);
-/// The lease, and what it takes to hear of it.
-const TOLD_WITHIN: Duration = Duration::from_secs(7);
-/// Work is seen to go on for so long.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+/// The lease, and some time for the notification of its loss.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(7);
+/// How long the work continues after the last event.
+const WORK_AFTER: Duration = Duration::from_secs(2);
 
-/// Adds to a sum under one lock while the master that has it is killed.
+/// Increments a sum under one lock while the master that has the lock is killed.
 ///
-/// Starts a master, two replicas and three sentinels of its own, and ends them.
+/// Starts a master, two replicas and three sentinels, and stops them at the end.
 #[derive(Parser)]
 struct Args {
-    /// How long the batch runs; longer if the election is not over then
+    /// How long to run, in seconds; longer if the election takes longer
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(4..))]
     seconds: u64,
 }
@@ -53,11 +53,12 @@ fn main() -> ExitCode {
 fn show(args: &Args) -> Result<()> {
     deployments::find_server()?;
     println!(
-        "{THREADS} threads add to a sum, one at a time, under one lock on a master with two replicas and
-three sentinels. The replicas lose touch, a second lock is taken, and the master is killed. What to see:
-  * nothing is done until the sentinels have another master, after about 2 seconds; then work goes on
-  * who took the second lock is told that it is lost: no replica had it
-  * the sum is exact, as it takes no write of a holder after it has seen a later one
+        "{THREADS} threads increment a sum under one lock on a master with two replicas and three
+sentinels. The replicas are disconnected, a second lock is acquired, and the master is killed.
+What to expect:
+  * the work stops until the sentinels elect another master, after about 2 seconds
+  * the holder of the second lock is notified that it is lost, because no replica had it
+  * the sum is exact, because it rejects a write with a smaller token than it has seen
 "
     );
     let deployment = SentinelDeployment::start();
@@ -67,13 +68,13 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
 
     let timeline = Timeline::begin();
     let end = Duration::from_secs(args.seconds);
-    timeline.tell(format_args!(
+    timeline.print(format_args!(
         "the master is {}",
         deployment.master().address()
     ));
     let batch = Batch::start(
         timeline,
-        vec![Crew {
+        vec![Group {
             label: "batch".into(),
             sums: vec![Fenced::under(client.fenced_lock("batch"))],
             threads: THREADS,
@@ -81,10 +82,10 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
     );
     timeline.wait_until(end / 4);
 
-    let unlucky = client.reentrant_lock("unlucky");
-    lose_touch(&deployment);
-    let guard = unlucky.acquire()?;
-    timeline.tell("the replicas lose touch, and a lock is taken that they do not hear of");
+    let unreplicated = client.reentrant_lock("unreplicated");
+    disconnect_replicas(&deployment);
+    let guard = unreplicated.acquire()?;
+    timeline.print("the replicas are disconnected, then a second lock is acquired");
     let killed = Instant::now();
     let old = deployment.kill_master();
     for replica in deployment.servers() {
@@ -92,25 +93,25 @@ three sentinels. The replicas lose touch, a second lock is taken, and the master
             replica.resume();
         }
     }
-    timeline.tell(format_args!("{} is killed", old.address()));
+    timeline.print(format_args!("{} is killed", old.address()));
     let new = deployment.await_new_master(old);
     let after = killed.elapsed().as_secs_f64();
-    timeline.tell(format_args!(
-        "the sentinels have {}, after {after:.2} s",
+    timeline.print(format_args!(
+        "the new master is {}, after {after:.2} s",
         new.address()
     ));
-    let reason = guard.lost().recv_timeout(TOLD_WITHIN)?;
-    timeline.tell(format_args!(
-        "the holder of the unlucky lock is told: {reason}"
+    let reason = guard.lost().recv_timeout(LOSS_TIMEOUT)?;
+    timeline.print(format_args!(
+        "the holder of the second lock is notified: {reason}"
     ));
     batch.await_work()?;
-    thread::sleep(AFTERWARDS);
+    thread::sleep(WORK_AFTER);
     timeline.wait_until(end);
     batch.end()
 }
 
-/// From here on the replicas hear nothing: they are stopped, and their connections cut.
-fn lose_touch(deployment: &SentinelDeployment) {
+/// Pauses the replicas and closes their connections, so that they receive no more writes.
+fn disconnect_replicas(deployment: &SentinelDeployment) {
     let master = deployment.master();
     let is_replica = |server: &&Server| server.port() != master.port();
     for replica in deployment.servers().iter().filter(is_replica) {

@@ -1,4 +1,4 @@
-//! Holds a lock for several leases and shows its time to live: it falls, and rises again at each renewal.
+//! Holds a lock for several leases and prints its time to live, which rises at each renewal.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -19,13 +19,13 @@ const BAR_WIDTH: u32 = 40;
 
 /// Holds a lock for several leases and prints its time to live, which the watchdog renews.
 ///
-/// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
+/// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
     /// The lease, such as 3s or 1500ms
     #[arg(long, default_value = "3s", value_parser = parse_duration)]
     lease: Duration,
-    /// For how many leases to hold the lock
+    /// How long to hold the lock, in leases
     #[arg(long, default_value_t = 4)]
     leases: u32,
 }
@@ -37,11 +37,11 @@ fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
     );
     let number = number
         .parse()
-        .map_err(|_| "not a number of s or ms, such as 3s")?;
+        .map_err(|_| "not a duration; write a number of s or ms, such as 3s")?;
     match unit {
         "s" => Ok(Duration::from_secs(number)),
         "ms" | "" => Ok(Duration::from_millis(number)),
-        _ => Err(format!("{unit} is not a unit, but s and ms are")),
+        _ => Err(format!("{unit} is not a unit; use s or ms")),
     }
 }
 
@@ -62,7 +62,7 @@ fn hold(args: &Args) -> Result<()> {
     guard.check()?;
     guard.unlock()?;
     println!(
-        "held for {} leases, renewed {renewals} times, lost never",
+        "held for {} leases, renewed {renewals} times, never lost",
         args.leases
     );
     Ok(())
@@ -76,7 +76,7 @@ fn interrupts() -> Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// Prints the time to live twice a second, or more often if the lease is short, and counts its rises.
+/// Prints the time to live twice a second, more often if the lease is short, and counts renewals.
 fn watch(lock: &dyn Lock, args: &Args, interrupts: &Receiver<()>) -> Result<u32> {
     let tick = Duration::from_millis(500).min(args.lease / 6);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! A few threads that share a lock through the proxy.
+//! A demonstration: a few threads use one lock through the proxy.
 
 use std::{
     panic::resume_unwind,
@@ -22,21 +22,21 @@ use crate::{
 const THREADS: usize = 4;
 const ROUNDS: u32 = 15;
 
-/// What a reply that never arrives costs.
+/// How long a call waits for a reply that was dropped.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// What is done while the lock is held, and between two looks.
+/// The work under the lock, and the pause between two polls.
 const STEP: Duration = Duration::from_millis(1);
 
-const PUT_RIGHT: Duration = Duration::from_secs(2);
+const CLEANUP: Duration = Duration::from_secs(2);
 
-/// What the threads saw.
+/// Counts of all threads.
 #[derive(Default)]
-struct Seen {
+struct Counts {
     inside: AtomicU32,
     together: AtomicU32,
     taken: AtomicU32,
-    unanswered: AtomicU64,
+    unavailable: AtomicU64,
 }
 
 pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode> {
@@ -45,16 +45,16 @@ pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode
     let proxy = Proxy::before(&address);
     let mut faults = faults.clone();
     faults.every.get_or_insert(3);
-    let count = faults.rule(&proxy, false);
+    let injected = faults.install(&proxy, false);
 
     let client = LockClient::builder(&proxy.url())
         .command_timeout(COMMAND_TIMEOUT)
         .build()?;
     let name = format!("leasehold:fault-proxy:{}", Uuid::new_v4());
-    let (seen, start) = (Seen::default(), Instant::now());
+    let (counts, start) = (Counts::default(), Instant::now());
     thread::scope(|scope| {
         let threads = [(); THREADS]
-            .map(|()| scope.spawn(|| work(&client.reentrant_lock(&name), &seen, interrupts)));
+            .map(|()| scope.spawn(|| work(&client.reentrant_lock(&name), &counts, interrupts)));
         let end = |thread: thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         };
@@ -64,35 +64,35 @@ pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode
         return Err(Stop::Interrupted.into());
     }
 
-    let together = seen.together.into_inner();
+    let together = counts.together.into_inner();
     println!(
-        "{} rounds of {THREADS} threads in {:.1?}: {} of {} requests met a fault, {} calls had no answer in time",
-        seen.taken.into_inner(),
+        "{} holds by {THREADS} threads in {:.1?}; {} faults in {} requests; {} calls without a reply",
+        counts.taken.into_inner(),
         start.elapsed(),
-        count.load(Ordering::Relaxed),
+        injected.load(Ordering::Relaxed),
         proxy.requests(),
-        seen.unanswered.into_inner(),
+        counts.unavailable.into_inner(),
     );
     proxy.calm();
     let left = is_left_behind(server.url(), &name)?;
-    println!("two holders at once: {together} times; a lock left behind: {left}");
+    println!("two holders at once: {together} times; lock left in Redis: {left}");
     Ok(ExitCode::from(u8::from(together > 0 || left)))
 }
 
-/// What had no answer in time is put right in the background.
+/// True if the lock is still in Redis after the time for the library's background cleanup.
 fn is_left_behind(url: &str, name: &str) -> Result<bool> {
     let mut redis = support::connect(url)?;
     let start = Instant::now();
     loop {
         let left: bool = redis::cmd("EXISTS").arg(name).query(&mut redis)?;
-        if !left || start.elapsed() > PUT_RIGHT {
+        if !left || start.elapsed() > CLEANUP {
             return Ok(left);
         }
         thread::sleep(STEP);
     }
 }
 
-fn work(lock: &ReentrantLock, seen: &Seen, interrupts: &Receiver<()>) -> leasehold::Result<()> {
+fn work(lock: &ReentrantLock, counts: &Counts, interrupts: &Receiver<()>) -> leasehold::Result<()> {
     for _ in 0..ROUNDS {
         if !interrupts.is_empty() {
             break;
@@ -100,21 +100,21 @@ fn work(lock: &ReentrantLock, seen: &Seen, interrupts: &Receiver<()>) -> leaseho
         let guard = match lock.acquire() {
             Ok(guard) => guard,
             Err(Error::Unavailable { .. }) => {
-                seen.unanswered.fetch_add(1, Ordering::Relaxed);
+                counts.unavailable.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if seen.inside.fetch_add(1, Ordering::SeqCst) > 0 {
-            seen.together.fetch_add(1, Ordering::SeqCst);
+        if counts.inside.fetch_add(1, Ordering::SeqCst) > 0 {
+            counts.together.fetch_add(1, Ordering::SeqCst);
         }
-        seen.taken.fetch_add(1, Ordering::Relaxed);
+        counts.taken.fetch_add(1, Ordering::Relaxed);
         thread::sleep(STEP);
-        seen.inside.fetch_sub(1, Ordering::SeqCst);
+        counts.inside.fetch_sub(1, Ordering::SeqCst);
         match guard.unlock() {
-            // It goes on in the background.
+            // The library releases the lock in the background.
             Err(Error::Unavailable { .. }) => {
-                seen.unanswered.fetch_add(1, Ordering::Relaxed);
+                counts.unavailable.fetch_add(1, Ordering::Relaxed);
             }
             result => result?,
         }

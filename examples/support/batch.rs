@@ -1,4 +1,4 @@
-//! A batch of work: threads that add to sums, each time under the lock of the sum.
+//! A batch of work: threads that increment sums. Each sum has its own lock.
 
 use std::{
     fmt,
@@ -13,95 +13,97 @@ use parking_lot::Mutex;
 
 use crate::{support::Result, timeline::Timeline};
 
-/// How long one addition takes, between its look at the sum and its write.
+/// The time between the read and the write of one increment.
 pub const WORK: Duration = Duration::from_millis(5);
-/// How long one waits for a lock.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a thread waits for a lock.
+pub const WAIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
 
-/// What a lock protects.
+/// A sum and the lock that protects it.
 pub trait Sum: Send + Sync {
-    /// Adds one under the lock, and notes whether that was done.
+    /// Increments the sum under the lock, and counts the result in `tally`.
     fn add_one(&self, tally: &Mutex<Tally>) -> leasehold::Result<()>;
 
     fn value(&self) -> u64;
 }
 
-/// Some sums and the threads that work on them, whichever is drawn.
-pub struct Crew {
+/// Sums, and the threads that increment them at random.
+pub struct Group {
     pub label: String,
     pub sums: Vec<Box<dyn Sum>>,
     pub threads: usize,
 }
 
-/// Works until it is ended or dropped.
+/// Running threads. Dropping this value stops them.
 pub struct Batch {
-    crews: Arc<[Working]>,
+    groups: Arc<[GroupState]>,
     threads: Vec<JoinHandle<()>>,
-    /// The threads end when it is gone.
-    going_on: Option<Sender<()>>,
+    /// Dropped to stop the threads.
+    running: Option<Sender<()>>,
 }
 
-struct Working {
+struct GroupState {
     label: String,
     sums: Vec<Box<dyn Sum>>,
-    /// What its threads report.
+    /// The counts of all threads of the group.
     tally: Mutex<Tally>,
 }
 
-/// What came of it.
+/// The counts of a group.
 #[derive(Clone)]
 pub struct Tally {
     done: u64,
-    /// Told by the lock that it is held no longer.
+    /// Holders that lost the lock.
     lost: u64,
-    /// Refused by the sum: a later holder was there.
-    refused: u64,
-    /// Calls that had no answer in their time.
-    unanswered: u64,
-    /// The longest time in which nothing was done.
+    /// Writes that the sum rejected, because it had seen a greater token.
+    rejected: u64,
+    /// Calls that failed because Redis did not reply in time.
+    unavailable: u64,
+    /// The longest time without an increment.
     idle: Duration,
-    /// An error of a kind that nobody expects.
+    /// An unexpected error.
     failure: Option<String>,
     last: Instant,
 }
 
 impl Batch {
-    pub fn start(timeline: Timeline, crews: Vec<Crew>) -> Self {
-        let sizes: Vec<usize> = crews.iter().map(|crew| crew.threads).collect();
-        let crews: Arc<[Working]> = crews
+    pub fn start(timeline: Timeline, groups: Vec<Group>) -> Self {
+        let sizes: Vec<usize> = groups.iter().map(|group| group.threads).collect();
+        let groups: Arc<[GroupState]> = groups
             .into_iter()
-            .map(|crew| Working {
-                label: crew.label,
-                sums: crew.sums,
+            .map(|group| GroupState {
+                label: group.label,
+                sums: group.sums,
                 tally: Mutex::new(Tally::new()),
             })
             .collect();
-        let (going_on, ended) = bounded::<()>(0);
+        let (running, ended) = bounded::<()>(0);
         let members = sizes.iter().enumerate();
         let mut threads: Vec<_> = members
             .flat_map(|(index, &size)| std::iter::repeat_n(index, size))
             .map(|index| {
-                let (crews, ended) = (Arc::clone(&crews), ended.clone());
-                thread::spawn(move || crews[index].work(&ended))
+                let (groups, ended) = (Arc::clone(&groups), ended.clone());
+                thread::spawn(move || groups[index].work(&ended))
             })
             .collect();
-        let told = Arc::clone(&crews);
-        threads.push(thread::spawn(move || tell(&told, timeline, &ended)));
+        let reported = Arc::clone(&groups);
+        threads.push(thread::spawn(move || {
+            print_progress(&reported, timeline, &ended)
+        }));
         Self {
-            crews,
+            groups,
             threads,
-            going_on: Some(going_on),
+            running: Some(running),
         }
     }
 
-    /// Returns when every crew has done something from here on.
+    /// Waits until each group has incremented a sum since this call.
     pub fn await_work(&self) -> Result<()> {
         let start = Instant::now();
-        for crew in self.crews.iter() {
-            while crew.tally.lock().last < start {
-                if start.elapsed() > PATIENCE {
-                    return Err(format!("{} does not go on", crew.label).into());
+        for group in self.groups.iter() {
+            while group.tally.lock().last < start {
+                if start.elapsed() > WAIT {
+                    return Err(format!("{} makes no progress", group.label).into());
                 }
                 thread::sleep(WORK);
             }
@@ -109,26 +111,26 @@ impl Batch {
         Ok(())
     }
 
-    /// Ends the work, says what came of it, and fails if a sum is not exact.
+    /// Stops the threads, prints the results, and fails if a sum is not exact.
     pub fn end(mut self) -> Result<()> {
         self.stop();
         println!();
-        for crew in self.crews.iter() {
-            let tally = crew.tally.lock().clone();
-            let sum: u64 = crew.sums.iter().map(|sum| sum.value()).sum();
-            println!("{}: {tally}, and the sum is {sum}", crew.label);
+        for group in self.groups.iter() {
+            let tally = group.tally.lock().clone();
+            let sum: u64 = group.sums.iter().map(|sum| sum.value()).sum();
+            println!("{}: {tally}; the sum is {sum}", group.label);
             if let Some(failure) = tally.failure {
                 return Err(failure.into());
             }
             if sum != tally.done {
-                return Err(format!("the sum of {} is not exact", crew.label).into());
+                return Err(format!("the sum of {} is not exact", group.label).into());
             }
         }
         Ok(())
     }
 
     fn stop(&mut self) {
-        self.going_on = None;
+        self.running = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -141,7 +143,7 @@ impl Drop for Batch {
     }
 }
 
-impl Working {
+impl GroupState {
     fn work(&self, ended: &Receiver<()>) {
         while ended.try_recv() == Err(TryRecvError::Empty) {
             let sum = &self.sums[fastrand::usize(..self.sums.len())];
@@ -157,18 +159,18 @@ impl Tally {
         Self {
             done: 0,
             lost: 0,
-            refused: 0,
-            unanswered: 0,
+            rejected: 0,
+            unavailable: 0,
             idle: Duration::ZERO,
             failure: None,
             last: Instant::now(),
         }
     }
 
-    /// A write came late.
-    #[allow(dead_code, reason = "not every kind of sum can tell")]
-    pub fn note_refused(&mut self) {
-        self.refused += 1;
+    /// Counts a rejected late write.
+    #[allow(dead_code, reason = "only fenced sums reject writes")]
+    pub fn note_rejected(&mut self) {
+        self.rejected += 1;
     }
 
     pub fn note_done(&mut self) {
@@ -180,7 +182,7 @@ impl Tally {
     fn note(&mut self, error: &Error) {
         match error {
             Error::Lost { .. } => self.lost += 1,
-            Error::Unavailable { .. } => self.unanswered += 1,
+            Error::Unavailable { .. } => self.unavailable += 1,
             error => self.failure = Some(error.to_string()),
         }
     }
@@ -191,23 +193,26 @@ impl fmt::Display for Tally {
         let idle = self.idle.as_secs_f64();
         write!(
             f,
-            "for {idle:.2} s at most nothing was done; {} holders were told of a loss, {} late writes refused,
-   {} calls had no answer in their time; {} additions",
-            self.lost, self.refused, self.unanswered, self.done
+            "{} increments, at most {idle:.2} s without one; {} holders lost the lock,
+   {} late writes were rejected, {} calls had no reply in time",
+            self.done, self.lost, self.rejected, self.unavailable
         )
     }
 }
 
-/// Says every second what was done in it.
-fn tell(crews: &[Working], timeline: Timeline, ended: &Receiver<()>) {
-    let mut before = vec![0; crews.len()];
+/// Prints every second how many increments each group has done in it.
+fn print_progress(groups: &[GroupState], timeline: Timeline, ended: &Receiver<()>) {
+    let mut before = vec![0; groups.len()];
     while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        let counts = crews.iter().zip(&mut before).map(|(crew, before)| {
-            let done = crew.tally.lock().done;
+        let counts = groups.iter().zip(&mut before).map(|(group, before)| {
+            let done = group.tally.lock().done;
             let new = done - std::mem::replace(before, done);
-            format!("{} {new:3}", crew.label)
+            format!("{} {new:3}", group.label)
         });
         let counts: Vec<_> = counts.collect();
-        timeline.tell(format_args!("done in a second: {}", counts.join("  ")));
+        timeline.print(format_args!(
+            "increments in the last second: {}",
+            counts.join("  ")
+        ));
     }
 }

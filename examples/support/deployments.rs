@@ -1,12 +1,12 @@
-//! Deployments of many servers, as the tests of this crate use them.
+//! The deployments of several servers that the tests use.
 //!
-//! Their servers, and the directories of these, are gone with the process that started them, however it ends:
-//! Ctrl-C needs no handler.
+//! The servers end and their directories are removed when this process ends, even if it is killed.
+//! So the examples need no handler for Ctrl-C.
 
 #![allow(
     dead_code,
     unused_imports,
-    reason = "each example uses a part of what the tests have"
+    reason = "each example uses a part of the tests' support"
 )]
 
 #[path = "../../tests/it/support/certificates.rs"]
@@ -33,7 +33,7 @@ use unique::unique;
 
 use crate::support::{Result, Stop};
 
-/// Says early, and in plain words, if there is nothing to start.
+/// Fails early, with a helpful error, if redis-server is not installed.
 pub fn find_server() -> Result<()> {
     let mut version = Command::new("redis-server");
     version.arg("--version").stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! What the examples share: a Redis server to talk to, and the ways to end early.
+//! Shared by the examples: a Redis server, and the exit codes.
 
 use std::{
     env, error, fmt, fs,
@@ -12,10 +12,10 @@ use std::{
 use redis::Connection;
 use tempfile::TempDir;
 
-/// As valkey-server is a drop-in replacement, some systems have that one only.
+/// Some systems have only valkey-server, a drop-in replacement.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// Another program can take a free port before the server does, though hardly three times.
+/// Another program may take the free port first. That is unlikely to happen three times.
 const START_ATTEMPTS: u32 = 3;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,9 +23,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub type Result<T> = std::result::Result<T, Box<dyn error::Error + Send + Sync>>;
 
-/// Why an example ends early though nothing in it failed.
+/// Reasons to end early that have an exit code of their own.
 #[derive(Debug)]
-#[allow(dead_code, reason = "each example can end in some of these ways")]
+#[allow(dead_code, reason = "not every example uses both")]
 pub enum Stop {
     NoServer,
     Interrupted,
@@ -54,7 +54,7 @@ impl fmt::Display for Stop {
 
 impl error::Error for Stop {}
 
-/// The exit status that says how the example went. An error is told on the way.
+/// Prints an error, if any, and returns the exit code of the example.
 pub fn exit_code(outcome: Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// A connection that never waits for ever.
+/// Opens a connection whose calls all have a timeout.
 pub fn connect(url: &str) -> Result<Connection> {
     let connection = redis::Client::open(url)?.get_connection_with_timeout(CONNECT_TIMEOUT)?;
     connection.set_read_timeout(Some(REPLY_TIMEOUT))?;
@@ -99,7 +99,8 @@ pub fn connect(url: &str) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Keeps Ctrl-C in the terminal from a child, which its parent ends in its own order.
+/// Starts the child in its own process group, so that Ctrl-C in the terminal does not reach it. Its
+/// parent ends it.
 pub fn shield_from_terminal(command: &mut Command) -> &mut Command {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -114,15 +115,15 @@ struct PrivateServer {
 
 impl PrivateServer {
     fn start() -> Result<Self> {
-        let mut last_words = String::new();
+        let mut last_log_line = String::new();
         for _ in 0..START_ATTEMPTS {
             let mut server = Self::spawn(free_port()?)?;
-            if server.comes_up()? {
+            if server.is_up()? {
                 return Ok(server);
             }
-            last_words = server.last_words();
+            last_log_line = server.last_log_line();
         }
-        Err(format!("the Redis server does not start: {last_words}").into())
+        Err(format!("the Redis server does not start: {last_log_line}").into())
     }
 
     fn spawn(port: u16) -> Result<Self> {
@@ -159,7 +160,7 @@ impl PrivateServer {
         Err(Stop::NoServer.into())
     }
 
-    fn comes_up(&mut self) -> io::Result<bool> {
+    fn is_up(&mut self) -> io::Result<bool> {
         let start = Instant::now();
         while self.process.try_wait()?.is_none() && start.elapsed() < START_TIMEOUT {
             if connect(&self.url())
@@ -176,9 +177,9 @@ impl PrivateServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-        log.lines().last().unwrap_or("it says nothing").to_owned()
+        log.lines().last().unwrap_or("its log is empty").to_owned()
     }
 }
 

@@ -1,13 +1,13 @@
-//! What fenced locks protect: sums that take no late writes.
+//! Sums that use fencing tokens to reject late writes.
 
 use std::thread;
 
 use leasehold::{FencedLock, Lease};
 use parking_lot::Mutex;
 
-use crate::batch::{PATIENCE, Sum, Tally, WORK};
+use crate::batch::{Sum, Tally, WAIT, WORK};
 
-/// A sum and its lock.
+/// A sum protected by a fenced lock.
 pub struct Fenced {
     lock: FencedLock,
     store: Store,
@@ -22,7 +22,7 @@ impl Fenced {
 
 impl Sum for Fenced {
     fn add_one(&self, tally: &Mutex<Tally>) -> leasehold::Result<()> {
-        let Some(guard) = self.lock.try_acquire(PATIENCE, Lease::RENEWED)? else {
+        let Some(guard) = self.lock.try_acquire(WAIT, Lease::RENEWED)? else {
             return Ok(());
         };
         let token = guard.fencing_token();
@@ -31,7 +31,7 @@ impl Sum for Fenced {
         guard.check()?;
         match before.is_some_and(|sum| self.store.write(token, sum + 1)) {
             true => tally.lock().note_done(),
-            false => tally.lock().note_refused(),
+            false => tally.lock().note_rejected(),
         }
         guard.unlock()
     }
@@ -41,10 +41,10 @@ impl Sum for Fenced {
     }
 }
 
-/// A number, and the greatest token that was here.
+/// A sum and the greatest token that it has seen.
 #[derive(Default)]
 struct Store {
-    /// Protects both from changing in between; stands for a row of a database.
+    /// Stands for a row of a database. The mutex makes each access atomic.
     state: Mutex<State>,
 }
 
@@ -55,13 +55,14 @@ struct State {
 }
 
 impl Store {
-    /// From here on nobody with a smaller token writes. `None` if a greater one was here.
+    /// Reads the sum, and rejects writes with smaller tokens from now on. `None` if the store has
+    /// seen a greater token.
     fn read(&self, token: u64) -> Option<u64> {
         let mut state = self.state.lock();
         state.admits(token).then_some(state.sum)
     }
 
-    /// Whether it was taken; not if a greater token was here.
+    /// Writes the sum. False, without a change, if the store has seen a greater token.
     fn write(&self, token: u64, sum: u64) -> bool {
         let mut state = self.state.lock();
         let admitted = state.admits(token);

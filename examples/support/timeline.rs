@@ -1,4 +1,4 @@
-//! What happens when.
+//! Output with the time since the start.
 
 use std::{
     fmt::Display,
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The clock of a run, which every line begins with.
+/// Prints lines that begin with the time since `begin`.
 #[derive(Clone, Copy)]
 pub struct Timeline(Instant);
 
@@ -15,11 +15,11 @@ impl Timeline {
         Self(Instant::now())
     }
 
-    pub fn tell(&self, what: impl Display) {
+    pub fn print(&self, what: impl Display) {
         println!("{:6.2} s  {what}", self.0.elapsed().as_secs_f64());
     }
 
-    /// Returns at once if that is past.
+    /// Sleeps until this time after the start. Returns at once if it has passed.
     pub fn wait_until(&self, moment: Duration) {
         thread::sleep(moment.saturating_sub(self.0.elapsed()));
     }
