@@ -66,7 +66,7 @@ pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode
 
     let together = counts.together.into_inner();
     println!(
-        "{} holds by {THREADS} threads in {:.1?}; {} faults in {} requests; {} calls without a reply",
+        "{} holds by {THREADS} threads in {:.1?}; {} faults in {} requests; {} calls timed out",
         counts.taken.into_inner(),
         start.elapsed(),
         injected.load(Ordering::Relaxed),

@@ -1,5 +1,5 @@
-//! A paused holder writes late, to a row in SQLite: without fencing it undoes another's payment, with a
-//! fencing token in the row its write is refused.
+//! A paused holder writes late to a row in SQLite. Without fencing, the write undoes another
+//! payment. With a fencing token in the row, the database rejects the write.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,18 +20,18 @@ use crate::support::{Result, Server};
 
 const LOCK: &str = "account:1";
 const LEASE: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two processes pay from one account under a lock. The first is paused between its last check and its
-/// write, for longer than its lease, and the second pays meanwhile.
+/// Two processes pay from one account under a lock. The first one is paused between its last check
+/// and its write for longer than its lease. The second one pays meanwhile.
 ///
-/// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
+/// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
-    /// Be the process that is paused: the URL of the server, and the database
+    /// Run as the process that is paused: the URL of the server, and the database file
     #[arg(long, num_args = 2, hide = true)]
     paused: Option<Vec<String>>,
-    /// Have the database refuse late writes
+    /// Let the database reject late writes
     #[arg(long, hide = true)]
     fenced: bool,
 }
@@ -56,60 +56,58 @@ fn show() -> Result<()> {
         let mut first = Paused::start(server.url(), &file, fenced)?;
         first.wait_until_paused()?;
         pay(server.url(), &account, 30)?;
-        first.go_on()?;
+        first.resume()?;
         let balance = account.read()?;
-        println!("  in the end the account has {balance}\n");
+        println!("  final balance: {balance}\n");
         if balance != expected {
-            return Err(format!("{expected} was expected").into());
+            return Err(format!("the balance should be {expected}").into());
         }
     }
-    println!(
-        "Both payments leave 20. Only the row can tell a late write, by the token that it has seen."
-    );
+    println!("Correct is 20. Only the database can detect a late write, by the token in the row.");
     Ok(())
 }
 
-/// Pays under the lock, which is free once the lease of the paused process is over.
+/// Pays under the lock. It is free once the lease of the paused process has expired.
 fn pay(url: &str, account: &Account, amount: i64) -> Result<()> {
     let lock = LockClient::connect(url)?.fenced_lock(LOCK);
-    let lease = Lease::fixed(PATIENCE);
+    let lease = Lease::fixed(TIMEOUT);
     let guard = lock
-        .try_acquire(PATIENCE, lease)?
-        .ok_or("the lock is not freed")?;
+        .try_acquire(TIMEOUT, lease)?
+        .ok_or("the lock did not become free")?;
     let balance = account.read()?;
     guard.check()?;
     let token = guard.fencing_token();
     let done = account.write(balance - amount, token)?;
     println!(
-        "  payment of {amount}: read {balance}, would write {} ({})",
+        "  payment of {amount}: read {balance}, writes {} ({})",
         balance - amount,
-        told(done)
+        result(done)
     );
     guard.unlock()?;
     Ok(())
 }
 
-/// Pays as [`pay`] does, but is paused at the worst moment.
+/// Pays 50, but is paused between the check of the lock and the write.
 fn pay_late(url: &str, file: &Path, fenced: bool) -> Result<()> {
     let account = Account::open(file, fenced)?;
     let lock = LockClient::connect(url)?.fenced_lock(LOCK);
     let lease = Lease::fixed(LEASE);
     let guard = lock
-        .try_acquire(PATIENCE, lease)?
+        .try_acquire(TIMEOUT, lease)?
         .ok_or("the lock is not free")?;
     let balance = account.read()?;
     guard.check()?;
-    println!("  payment of 50: read {balance}, still holds the lock, and is paused");
+    println!("  payment of 50: read {balance}, holds the lock, is paused");
     signal(process::id(), "STOP")?;
     let done = account.write(balance - 50, guard.fencing_token())?;
     println!(
-        "  payment of 50: goes on, and would write {} ({})",
+        "  payment of 50: is resumed, writes {} ({})",
         balance - 50,
-        told(done)
+        result(done)
     );
-    // The lock knows as well, but only the next time that it is asked.
+    // The lock is lost, but only a check after the pause can find that out.
     if guard.check().is_ok() {
-        return Err("the lease was not over".into());
+        return Err("the lease has not expired".into());
     }
     drop(guard);
     if !done {
@@ -118,15 +116,15 @@ fn pay_late(url: &str, file: &Path, fenced: bool) -> Result<()> {
     Ok(())
 }
 
-fn told(done: bool) -> &'static str {
+fn result(done: bool) -> &'static str {
     if done {
         "done"
     } else {
-        "refused: a later holder has written"
+        "rejected: a later holder has written"
     }
 }
 
-/// One row that remembers the greatest token that has written to it.
+/// One row with a balance and the greatest token that wrote it.
 struct Account {
     database: Connection,
     fenced: bool,
@@ -144,7 +142,7 @@ impl Account {
 
     fn open(file: &Path, fenced: bool) -> Result<Self> {
         let database = Connection::open(file)?;
-        database.busy_timeout(PATIENCE)?;
+        database.busy_timeout(TIMEOUT)?;
         Ok(Self { database, fenced })
     }
 
@@ -153,7 +151,7 @@ impl Account {
         Ok(self.database.query_row(select, [], |row| row.get(0))?)
     }
 
-    /// Whether the row took it.
+    /// Writes the balance. False if the row has a greater token.
     fn write(&self, balance: i64, token: u64) -> Result<bool> {
         let token = i64::try_from(token)?;
         let rows = if self.fenced {
@@ -169,10 +167,10 @@ impl Account {
     }
 }
 
-/// The process that is paused, which says what it does.
+/// The process that is paused. Its standard output is printed.
 struct Paused {
     process: Child,
-    says: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Paused {
@@ -181,24 +179,24 @@ impl Paused {
         command.arg("--paused").arg(url).arg(file);
         command.args(fenced.then_some("--fenced"));
         let mut process = command.stdout(Stdio::piped()).spawn()?;
-        let says = process.stdout.take().ok_or("no pipe")?;
+        let output = process.stdout.take().ok_or("no pipe")?;
         Ok(Self {
             process,
-            says: BufReader::new(says),
+            output: BufReader::new(output),
         })
     }
 
     fn wait_until_paused(&mut self) -> Result<()> {
         let mut line = String::new();
-        self.says.read_line(&mut line)?;
+        self.output.read_line(&mut line)?;
         print!("{line}");
         Ok(())
     }
 
-    fn go_on(&mut self) -> Result<()> {
+    fn resume(&mut self) -> Result<()> {
         signal(self.process.id(), "CONT")?;
         let mut line = String::new();
-        while self.says.read_line(&mut line)? > 0 {
+        while self.output.read_line(&mut line)? > 0 {
             print!("{line}");
             line.clear();
         }

@@ -1,8 +1,8 @@
-//! A flash sale that must not oversell: several processes sell one stock, which is a number in Redis.
+//! A flash sale that must not oversell: several processes sell one stock, a number in Redis.
 //!
-//! Each sale is a GET, a check and a SET, with a short pause between them. It is correct only if no other
-//! thread or process does the same at the same time. The program compares four strategies: no protection,
-//! a mutex in each process, `SET NX`, and a lock of leasehold.
+//! Each sale is a GET, a check and a SET, with a short pause between them. It is correct only if no
+//! other thread or process sells at the same time. The program compares four strategies: no
+//! protection, a mutex in each process, `SET NX`, and a lock of leasehold.
 
 mod report;
 mod stock;
@@ -31,30 +31,36 @@ use crate::{
 /// Sells a stock in Redis with several processes at once: without a lock, with a mutex inside each
 /// process, with SET NX, and with leasehold. Exit status 1 if SET NX or leasehold oversold.
 ///
-/// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
+/// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
-    /// How many articles there are to sell
+    /// Number of articles to sell
     #[arg(long, default_value_t = 500)]
     stock: u32,
-    /// How many processes sell them
+    /// Number of processes that sell
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
-    /// How many threads sell in each process
+    /// Number of threads that sell in each process
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// How a sale is protected; several with commas between [default: all, in this order]
-    #[arg(long, value_enum, value_delimiter = ',', hide_default_value = true, default_values_t = Strategy::value_variants().to_vec())]
+    /// How to protect a sale; several, separated by commas [default: all, in this order]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        hide_default_value = true,
+        default_values_t = Strategy::value_variants().to_vec(),
+    )]
     strategy: Vec<Strategy>,
-    /// Print one JSON object a strategy instead of a table
+    /// Print one JSON object for each strategy instead of a table
     #[arg(long)]
     json: bool,
-    /// Run as a worker of the sale whose keys have this prefix
+    /// Run as a worker of the sale with this key prefix
     #[arg(long, hide = true)]
     worker: Option<String>,
 }
 
-/// What the parent process receives.
+/// Reports of the workers to the parent process, and Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Ready,
@@ -69,11 +75,11 @@ fn main() -> ExitCode {
     support::exit_code(match &args.worker {
         Some(prefix) => worker::work(&Keys::with_prefix(prefix), args.strategy[0], args.threads)
             .map(|()| ExitCode::SUCCESS),
-        None => hold_sales(&args),
+        None => run_sales(&args),
     })
 }
 
-fn hold_sales(args: &Args) -> Result<ExitCode> {
+fn run_sales(args: &Args) -> Result<ExitCode> {
     let (sender, events) = mpsc::channel();
     let interrupted = sender.clone();
     ctrlc::set_handler(move || {
@@ -85,7 +91,7 @@ fn hold_sales(args: &Args) -> Result<ExitCode> {
     }
     let mut outcomes = Vec::new();
     for &strategy in &args.strategy {
-        let outcome = hold_sale(args, strategy, server.url(), &sender, &events)?;
+        let outcome = run_sale(args, strategy, server.url(), &sender, &events)?;
         if args.json {
             report::print_json(&outcome)?;
         }
@@ -95,19 +101,19 @@ fn hold_sales(args: &Args) -> Result<ExitCode> {
         report::print_table(args, &outcomes)?;
         report::print_conclusion(&outcomes)?;
     }
-    Ok(verdict(&outcomes))
+    Ok(exit_code(&outcomes))
 }
 
-fn hold_sale(
+fn run_sale(
     args: &Args,
     strategy: Strategy,
     url: &str,
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<Outcome> {
-    let mut stock = Stock::lay_in(url, args.stock)?;
+    let mut stock = Stock::create(url, args.stock)?;
     let mut workers = (0..args.processes)
-        .map(|_| Worker::hire(url, &stock.keys, strategy, args.threads, sender.clone()))
+        .map(|_| Worker::spawn(url, &stock.keys, strategy, args.threads, sender.clone()))
         .collect::<Result<Vec<_>>>()?;
     let bar = progress_bar(args.stock, strategy);
     await_all(args.processes, Event::Ready, events, &bar)?;
@@ -115,7 +121,7 @@ fn hold_sale(
     workers.iter_mut().try_for_each(Worker::start)?;
     let sold = await_all(args.processes, Event::Done, events, &bar)?;
     let elapsed = start.elapsed();
-    workers.iter_mut().try_for_each(Worker::leave)?;
+    workers.iter_mut().try_for_each(Worker::wait)?;
     bar.finish_and_clear();
     Ok(Outcome {
         strategy,
@@ -126,7 +132,7 @@ fn hold_sale(
     })
 }
 
-/// Waits for the event from each worker and counts the sales meanwhile.
+/// Waits until each worker has sent the event, and counts the sales meanwhile.
 fn await_all(
     workers: u16,
     awaited: Event,
@@ -148,17 +154,17 @@ fn await_all(
     Ok(sold)
 }
 
-/// A bar that is drawn on terminals only.
+/// A progress bar; drawn only on a terminal.
 fn progress_bar(stock: u32, strategy: Strategy) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:10} {bar:40.green} {pos} sold of {len}")
-        .expect("it is valid");
+        .expect("the template is valid");
     ProgressBar::new(stock.into())
         .with_style(style)
         .with_message(strategy.name())
 }
 
-fn verdict(outcomes: &[Outcome]) -> ExitCode {
-    let mut exit_code = ExitCode::SUCCESS;
+fn exit_code(outcomes: &[Outcome]) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
     for outcome in outcomes
         .iter()
         .filter(|outcome| outcome.strategy.must_be_exact() && !outcome.is_exact())
@@ -169,7 +175,7 @@ fn verdict(outcomes: &[Outcome]) -> ExitCode {
             outcome.sold,
             outcome.stock
         );
-        exit_code = ExitCode::FAILURE;
+        code = ExitCode::FAILURE;
     }
-    exit_code
+    code
 }

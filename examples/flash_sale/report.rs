@@ -1,4 +1,4 @@
-//! How the sales went, as a table for people or as JSON lines for programs.
+//! The results, as a table or as one JSON object for each strategy.
 
 use std::{
     io::{self, Write},
@@ -20,7 +20,7 @@ const COLUMNS: [&str; 8] = [
     "sales per second",
 ];
 
-/// How one sale went.
+/// The result of one sale.
 pub struct Outcome {
     pub strategy: Strategy,
     pub stock: u32,
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// Numbers and a known name: nothing in them needs escaping.
+/// Prints one JSON object. Its values are numbers and a strategy name, which need no escapes.
 pub fn print_json(outcome: &Outcome) -> Result<()> {
     Ok(writeln!(
         io::stdout(),
@@ -60,35 +60,35 @@ pub fn print_json(outcome: &Outcome) -> Result<()> {
     )?)
 }
 
-/// What the table below it shows.
+/// Explains the table.
 pub fn print_introduction(args: &Args) -> Result<()> {
     Ok(writeln!(
         io::stdout(),
-        "{} processes with {} threads each sell the same {} articles: every sale reads the stock from Redis, \
-         checks it and writes it back, and each row protects these steps in another way.",
+        "{} processes with {} threads each sell the same {} articles. A sale reads the stock from \
+         Redis, checks it and writes it back. Each strategy protects these steps in another way.",
         args.processes,
         args.threads,
         args.stock,
     )?)
 }
 
-/// What the rows of the table say together.
+/// Summarizes the table.
 pub fn print_conclusion(outcomes: &[Outcome]) -> Result<()> {
-    let named = |must_be_exact: bool| {
+    let select = |must_be_exact: bool| {
         let rows = outcomes.iter();
         let rows = rows.filter(|outcome| outcome.strategy.must_be_exact() == must_be_exact);
         rows.collect::<Vec<_>>()
     };
-    let (unprotected, protected) = (named(false), named(true));
+    let (unprotected, protected) = (select(false), select(true));
     let mut sentences = Vec::new();
     if unprotected.iter().any(|outcome| outcome.oversold() > 0) {
-        sentences.push(
-            "No lock, or a mutex that only the threads of one process share, sold articles that did not exist",
-        );
+        sentences
+            .push("Without a lock, or with a mutex in each process, more was sold than existed");
     }
     if !protected.is_empty() && protected.iter().all(|outcome| outcome.is_exact()) {
-        sentences
-            .push("a lock in Redis, which all processes share, sold every article exactly once");
+        sentences.push(
+            "with a lock in Redis, which all processes share, every article was sold exactly once",
+        );
     }
     if sentences.is_empty() {
         return Ok(());

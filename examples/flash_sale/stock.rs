@@ -1,4 +1,4 @@
-//! The stock: a number in Redis, and the careless way to take one from it.
+//! The stock, a number in Redis, and the unprotected way to sell from it.
 
 use std::{thread, time::Duration};
 
@@ -7,13 +7,13 @@ use uuid::Uuid;
 
 use crate::support::{self, Result};
 
-/// What a seller does between looking at the stock and writing it down.
-const MOMENT_OF_THINKING: Duration = Duration::from_millis(1);
+/// The pause between the read and the write of a sale.
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// By then the number is gone, even if nobody was left to delete it.
+/// Deletes the stock even if this program is killed.
 const EXPIRY_SECONDS: u32 = 600;
 
-/// Names in Redis that nobody else uses.
+/// The keys of one sale, with a unique prefix.
 #[derive(Clone, Debug)]
 pub struct Keys(String);
 
@@ -39,14 +39,14 @@ impl Keys {
     }
 }
 
-/// The stock of one sale. It is taken out of Redis when dropped.
+/// The stock of one sale. Dropping this value deletes it from Redis.
 pub struct Stock {
     redis: Connection,
     pub keys: Keys,
 }
 
 impl Stock {
-    pub fn lay_in(url: &str, articles: u32) -> Result<Self> {
+    pub fn create(url: &str, articles: u32) -> Result<Self> {
         let mut redis = support::connect(url)?;
         let keys = Keys::unique();
         redis::cmd("SET")
@@ -74,13 +74,13 @@ impl Drop for Stock {
     }
 }
 
-/// Where one seller sells, over a connection of its own.
-pub struct Till {
+/// One thread's access to the stock, with a connection of its own.
+pub struct Seller {
     pub redis: Connection,
     stock: String,
 }
 
-impl Till {
+impl Seller {
     pub fn open(url: &str, keys: &Keys) -> Result<Self> {
         Ok(Self {
             redis: support::connect(url)?,
@@ -88,13 +88,14 @@ impl Till {
         })
     }
 
-    /// Right only as long as nobody else does the same at the same time. False: there is nothing left.
+    /// Sells one article. Correct only if no other thread or process sells at the same time. False
+    /// if the stock is empty.
     pub fn sell_one(&mut self) -> Result<bool> {
         let left: i64 = redis::cmd("GET").arg(&self.stock).query(&mut self.redis)?;
         if left <= 0 {
             return Ok(false);
         }
-        thread::sleep(MOMENT_OF_THINKING);
+        thread::sleep(PAUSE);
         redis::cmd("SET")
             .arg(&self.stock)
             .arg(left - 1)

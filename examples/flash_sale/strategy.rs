@@ -1,4 +1,4 @@
-//! The four ways to keep sellers apart, and what each of them does to make one sale.
+//! The four strategies, and how each of them sells one article.
 
 use std::{sync::Mutex, thread, time::Duration};
 
@@ -8,7 +8,7 @@ use redis::Connection;
 use uuid::Uuid;
 
 use crate::{
-    stock::{Keys, Till},
+    stock::{Keys, Seller},
     support::Result,
 };
 
@@ -34,21 +34,21 @@ impl Strategy {
         }
     }
 
-    /// Whether every article must be sold, and none of them twice.
+    /// True if the strategy must sell every article exactly once.
     pub fn must_be_exact(self) -> bool {
         matches!(self, Self::SetNx | Self::Leasehold)
     }
 }
 
-/// A strategy in one process, shared by the sellers there.
-pub enum Queue {
+/// The protection of one process's sales, shared by its threads.
+pub enum Protection {
     None,
     Mutex(Mutex<()>),
     SetNx { lock: String },
     Leasehold(ReentrantLock),
 }
 
-impl Queue {
+impl Protection {
     pub fn new(strategy: Strategy, url: &str, keys: &Keys) -> Result<Self> {
         Ok(match strategy {
             Strategy::None => Self::None,
@@ -60,38 +60,38 @@ impl Queue {
         })
     }
 
-    /// Makes one sale when it is this seller's turn. False: there is nothing left.
-    pub fn sell_one(&self, till: &mut Till) -> Result<bool> {
+    /// Sells one article under the protection. False if the stock is empty.
+    pub fn sell_one(&self, seller: &mut Seller) -> Result<bool> {
         match self {
-            Self::None => till.sell_one(),
-            Self::Mutex(mutex) => sell_in_mutex(mutex, till),
-            Self::SetNx { lock } => sell_in_set_nx(lock, till),
-            Self::Leasehold(lock) => sell_in_leasehold(lock, till),
+            Self::None => seller.sell_one(),
+            Self::Mutex(mutex) => sell_in_mutex(mutex, seller),
+            Self::SetNx { lock } => sell_in_set_nx(lock, seller),
+            Self::Leasehold(lock) => sell_in_leasehold(lock, seller),
         }
     }
 }
 
-fn sell_in_mutex(mutex: &Mutex<()>, till: &mut Till) -> Result<bool> {
+fn sell_in_mutex(mutex: &Mutex<()>, seller: &mut Seller) -> Result<bool> {
     let _guard = mutex.lock().expect("no seller panics");
-    till.sell_one()
+    seller.sell_one()
 }
 
-fn sell_in_leasehold(lock: &ReentrantLock, till: &mut Till) -> Result<bool> {
+fn sell_in_leasehold(lock: &ReentrantLock, seller: &mut Seller) -> Result<bool> {
     let guard = lock.acquire()?;
-    let sold = till.sell_one()?;
+    let sold = seller.sell_one()?;
     guard.unlock()?;
     Ok(sold)
 }
 
-/// What is written by hand most often. Whoever waits has to ask again and again, and work that
-/// takes longer than the lease is found out only after the harm is done.
-fn sell_in_set_nx(lock: &str, till: &mut Till) -> Result<bool> {
+/// A common hand-written lock. A waiting thread must poll, and a sale that takes longer than the
+/// lease is detected only afterwards.
+fn sell_in_set_nx(lock: &str, seller: &mut Seller) -> Result<bool> {
     let token = Uuid::new_v4().to_string();
-    while !set_nx(&mut till.redis, lock, &token)? {
+    while !set_nx(&mut seller.redis, lock, &token)? {
         thread::sleep(Duration::from_millis(5));
     }
-    let sold = till.sell_one()?;
-    delete_if_equal(&mut till.redis, lock, &token)?;
+    let sold = seller.sell_one()?;
+    delete_if_equal(&mut seller.redis, lock, &token)?;
     Ok(sold)
 }
 

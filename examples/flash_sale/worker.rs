@@ -1,7 +1,8 @@
-//! The two ends of a worker process, which is this program run once more.
+//! A worker process, which is another run of this program, and its parent's handle.
 //!
-//! It says on its standard output when it is ready, each sale, and when it is done. It begins when
-//! its standard input brings a line, and gives up when that ends: then its parent is no more.
+//! On its standard output the worker reports that it is ready, each sale, and that it is done. It
+//! begins when it reads a line from its standard input. It exits when that input ends, because its
+//! parent has died.
 
 use std::{
     env,
@@ -13,8 +14,8 @@ use std::{
 
 use crate::{
     Event,
-    stock::{Keys, Till},
-    strategy::{Queue, Strategy},
+    stock::{Keys, Seller},
+    strategy::{Protection, Strategy},
     support::{self, Result},
 };
 
@@ -22,15 +23,15 @@ const READY: &str = "ready";
 const SOLD: &str = "sold";
 const DONE: &str = "done";
 
-/// A worker, as its parent sees it: killed and reaped when dropped.
+/// The parent's handle of a worker. Dropping it kills the worker.
 pub struct Worker {
     process: Child,
-    /// Kept open as long as the process is to live.
-    start: ChildStdin,
+    /// The worker exits when this pipe is closed.
+    input: ChildStdin,
 }
 
 impl Worker {
-    pub fn hire(
+    pub fn spawn(
         url: &str,
         keys: &Keys,
         strategy: Strategy,
@@ -51,18 +52,18 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut process = support::shield_from_terminal(&mut command).spawn()?;
-        let start = process.stdin.take().expect("it is piped");
-        let reports = process.stdout.take().expect("it is piped");
-        thread::spawn(move || pass_on(reports, &events));
-        Ok(Self { process, start })
+        let input = process.stdin.take().expect("stdin and stdout are piped");
+        let reports = process.stdout.take().expect("stdin and stdout are piped");
+        thread::spawn(move || forward(reports, &events));
+        Ok(Self { process, input })
     }
 
     pub fn start(&mut self) -> Result<()> {
-        Ok(writeln!(self.start)?)
+        Ok(writeln!(self.input)?)
     }
 
-    /// Waits until a worker that is done has gone of itself.
-    pub fn leave(&mut self) -> Result<()> {
+    /// Waits until the process has ended after its sale.
+    pub fn wait(&mut self) -> Result<()> {
         let status = self.process.wait()?;
         if status.success() {
             Ok(())
@@ -79,7 +80,7 @@ impl Drop for Worker {
     }
 }
 
-fn pass_on(reports: ChildStdout, events: &Sender<Event>) {
+fn forward(reports: ChildStdout, events: &Sender<Event>) {
     for report in BufReader::new(reports).lines().map_while(io::Result::ok) {
         let event = match report.as_str() {
             READY => Event::Ready,
@@ -95,16 +96,16 @@ fn pass_on(reports: ChildStdout, events: &Sender<Event>) {
     let _ = events.send(Event::WorkerDied);
 }
 
-/// What a worker does, from its first breath to its last.
+/// The main function of a worker.
 pub fn work(keys: &Keys, strategy: Strategy, threads: u16) -> Result<()> {
     let url = env::var("REDIS_URL")?;
-    let queue = Queue::new(strategy, &url, keys)?;
-    let tills = (0..threads)
-        .map(|_| Till::open(&url, keys))
+    let protection = Protection::new(strategy, &url, keys)?;
+    let sellers = (0..threads)
+        .map(|_| Seller::open(&url, keys))
         .collect::<Result<Vec<_>>>()?;
     println!("{READY}");
     await_start()?;
-    sell_all(&queue, tills)?;
+    sell_all(&protection, sellers)?;
     println!("{DONE}");
     Ok(())
 }
@@ -112,7 +113,7 @@ pub fn work(keys: &Keys, strategy: Strategy, threads: u16) -> Result<()> {
 fn await_start() -> Result<()> {
     let mut input = io::stdin().lock();
     if input.read_line(&mut String::new())? == 0 {
-        return Err("the parent is gone before the sale".into());
+        return Err("the parent ended before the sale".into());
     }
     drop(input);
     thread::spawn(|| {
@@ -122,24 +123,24 @@ fn await_start() -> Result<()> {
     Ok(())
 }
 
-/// One seller a thread, until nothing is left. All begin at once.
-fn sell_all(queue: &Queue, tills: Vec<Till>) -> Result<()> {
-    let start = Barrier::new(tills.len());
-    let sell = |mut till: Till| {
+/// Sells with one thread for each seller until the stock is empty. All threads begin at once.
+fn sell_all(protection: &Protection, sellers: Vec<Seller>) -> Result<()> {
+    let start = Barrier::new(sellers.len());
+    let sell = |mut seller: Seller| {
         start.wait();
-        while queue.sell_one(&mut till)? {
+        while protection.sell_one(&mut seller)? {
             println!("{SOLD}");
         }
         Ok(())
     };
     let sell = &sell;
     thread::scope(|scope| {
-        let sellers: Vec<_> = tills
+        let threads: Vec<_> = sellers
             .into_iter()
-            .map(|till| scope.spawn(move || sell(till)))
+            .map(|seller| scope.spawn(move || sell(seller)))
             .collect();
-        sellers
+        threads
             .into_iter()
-            .try_for_each(|seller| seller.join().expect("no seller panics"))
+            .try_for_each(|thread| thread.join().expect("no seller panics"))
     })
 }

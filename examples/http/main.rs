@@ -1,10 +1,10 @@
-//! A web service with a slow handler that `#[locked]` runs once at a time for each user, whichever of its threads,
-//! processes or machines a request comes to.
+//! A web service with a slow handler. `#[locked]` runs it at most once at a time for each user,
+//! across threads, processes and machines.
 
+mod http_client;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;
-mod visitor;
 
 use std::{
     net::SocketAddr,
@@ -19,23 +19,23 @@ use leasehold::LockClient;
 use uuid::Uuid;
 
 use crate::{
+    http_client::{Response, get},
     service::{Service, Settlements},
     support::{Result, Server},
-    visitor::{Answer, ask},
 };
 
 /// How long the handler takes.
 const WORK: Duration = Duration::from_secs(2);
 
-/// Within this time the first request is in its handler.
-const SOON: Duration = Duration::from_secs(10);
+/// How long the first request may take to reach its handler.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves accounts that are settled under a lock for each user, and shows that with requests of its own.
+/// A web service that settles accounts, with one lock for each user. It sends itself some requests.
 ///
-/// Uses the server at REDIS_URL if that is set, else starts a private redis-server and ends it.
+/// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
-    /// Go on serving until Ctrl-C, for requests of yours
+    /// Serve until Ctrl-C, for requests with curl
     #[arg(long)]
     serve: bool,
 }
@@ -49,12 +49,12 @@ fn run(args: &Args) -> Result<()> {
     let redis = Server::find_or_start()?;
     let locks = LockClient::connect(redis.url())?;
     if args.serve {
-        // One name for all processes that serve: a user is locked in all of them.
+        // The same prefix in all serving processes, so that they share the locks.
         let service = Service::start(Settlements::new(locks, "leasehold:http".into(), WORK))?;
         return serve(&service);
     }
-    let business = format!("leasehold:http:{}", Uuid::new_v4());
-    let settlements = Settlements::new(locks, business, WORK);
+    let prefix = format!("leasehold:http:{}", Uuid::new_v4());
+    let settlements = Settlements::new(locks, prefix, WORK);
     let service = Service::start(settlements.clone())?;
     demonstrate(service.address(), &settlements)
 }
@@ -65,9 +65,7 @@ fn serve(service: &Service) -> Result<()> {
         let _ = sender.send(());
     })?;
     let address = service.address();
-    println!(
-        "serving until Ctrl-C; a request takes {WORK:?}, another one for the same user is refused meanwhile:"
-    );
+    println!("serving until Ctrl-C; a request takes {WORK:?} and blocks others for the same user:");
     println!("  curl -i http://{address}/settle/7 & curl -i http://{address}/settle/7; wait");
     interrupts.recv()?;
     Ok(())
@@ -75,48 +73,51 @@ fn serve(service: &Service) -> Result<()> {
 
 fn demonstrate(address: SocketAddr, settlements: &Arc<Settlements>) -> Result<()> {
     let start = Instant::now();
-    let visit = |user: u32| -> Result<Answer> {
-        let answer = ask(address, &format!("/settle/{user}"))?;
+    let settle = |user: u32| -> Result<Response> {
+        let response = get(address, &format!("/settle/{user}"))?;
         println!(
-            "{:5.2} s  user {user}: {answer}",
+            "{:5.2} s  user {user}: {response}",
             start.elapsed().as_secs_f64()
         );
-        Ok(answer)
+        Ok(response)
     };
     thread::scope(|scope| {
-        let first = scope.spawn(|| visit(7));
+        let first = scope.spawn(|| settle(7));
         await_work_for(settlements, 7)?;
-        let other = scope.spawn(|| visit(8));
+        let other = scope.spawn(|| settle(8));
 
-        let second = visit(7)?;
+        let second = settle(7)?;
         expect(
             second.status == 409,
-            "a second request for a user is refused",
+            "the second request for a user is refused",
         )?;
         expect(
             !first.is_finished(),
-            "it is refused at once, while the first one is served",
+            "it is refused while the first one is still running",
         )?;
 
-        let other = other.join().map_err(|_| "the visitor panicked")??;
+        let other = other.join().map_err(|_| "a request panicked")??;
         expect(other.status == 200, "another user is served")?;
-        let first = first.join().map_err(|_| "the visitor panicked")??;
+        let first = first.join().map_err(|_| "a request panicked")??;
         expect(first.status == 200, "the first request is served")
     })?;
-    let later = visit(7)?;
+    let later = settle(7)?;
     expect(
         later.status == 200,
         "the lock is free after the first request",
     )?;
-    println!("one at a time for each user, and all users at once");
+    println!("at most one request at a time for each user; users do not block each other");
     Ok(())
 }
 
-/// Until somebody is served who has this user's lock.
+/// Waits until a request holds the lock of this user.
 fn await_work_for(settlements: &Settlements, user: u32) -> Result<()> {
     let start = Instant::now();
     while !settlements.is_settling(user)? {
-        expect(start.elapsed() < SOON, "a request is served soon")?;
+        expect(
+            start.elapsed() < START_TIMEOUT,
+            "the first request starts in time",
+        )?;
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())
@@ -126,5 +127,5 @@ fn expect(condition: bool, what: &str) -> Result<()> {
     if condition {
         return Ok(());
     }
-    Err(format!("it is not so that {what}").into())
+    Err(format!("expected: {what}").into())
 }

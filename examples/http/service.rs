@@ -1,4 +1,4 @@
-//! The web service: a few threads that take requests, and what they do under a lock.
+//! The web service, and its handler that runs under a lock.
 
 use std::{
     net::SocketAddr,
@@ -15,46 +15,53 @@ use crate::support::Result;
 const THREADS: usize = 4;
 const STEPS: u32 = 20;
 
-/// Why a request is refused: a status, and a sentence for whoever asked.
-pub struct Refusal {
+/// An error response: a status and a message.
+pub struct Failure {
     status: u16,
-    why: String,
+    message: String,
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error {
             Error::HeldByAnother { .. } => 409,
-            // Redis does not answer, or the lock was lost on the way: another attempt may do better.
+            // Redis did not reply, or the lock was lost: the client may try again.
             _ => 503,
         };
         Self {
             status,
-            why: error.to_string(),
+            message: error.to_string(),
         }
     }
 }
 
 pub struct Settlements {
     locks: LockClient,
-    business: String,
+    prefix: String,
     work: Duration,
 }
 
 impl Settlements {
-    pub fn new(locks: LockClient, business: String, work: Duration) -> Arc<Self> {
+    pub fn new(locks: LockClient, prefix: String, work: Duration) -> Arc<Self> {
         Arc::new(Self {
             locks,
-            business,
+            prefix,
             work,
         })
     }
 
-    /// The slow handler. Nobody waits for a lock in a thread that others wait for.
-    #[locked(client = self.locks, prefix = self.business, key = "user:{user}", lease = "10s", wait = "0s")]
-    fn settle(&self, user: u32) -> std::result::Result<String, Refusal> {
+    /// The slow handler. It does not wait for the lock, because that would occupy a thread of the
+    /// service.
+    #[locked(
+        client = self.locks,
+        prefix = self.prefix,
+        key = "user:{user}",
+        lease = "10s",
+        wait = "0s"
+    )]
+    fn settle(&self, user: u32) -> std::result::Result<String, Failure> {
         for _step in 0..STEPS {
-            // The work is done step by step, and none is begun without the lock.
+            // Checks the lock before each step, so that no step starts after the lock is lost.
             current_lock().check()?;
             thread::sleep(self.work / STEPS);
         }
@@ -62,33 +69,33 @@ impl Settlements {
     }
 
     pub fn is_settling(&self, user: u32) -> Result<bool> {
-        let name = format!("{}:user:{user}", self.business);
+        let name = format!("{}:user:{user}", self.prefix);
         Ok(self.locks.reentrant_lock(&name).is_locked()?)
     }
 
-    fn answer(&self, path: &str) -> std::result::Result<String, Refusal> {
+    fn handle(&self, path: &str) -> std::result::Result<String, Failure> {
         let user = path
             .strip_prefix("/settle/")
             .and_then(|user| user.parse().ok());
-        let user = user.ok_or_else(|| Refusal {
+        let user = user.ok_or_else(|| Failure {
             status: 404,
-            why: "ask for /settle/ and the number of a user".into(),
+            message: "the path is /settle/ and the number of a user".into(),
         })?;
         self.settle(user)
     }
 
     fn respond(&self, request: Request) {
-        let (status, text) = match self.answer(request.url()) {
+        let (status, text) = match self.handle(request.url()) {
             Ok(text) => (200, text),
-            Err(refusal) => (refusal.status, refusal.why),
+            Err(failure) => (failure.status, failure.message),
         };
         let response = Response::from_string(text + "\n").with_status_code(StatusCode(status));
-        // Whoever asked may have gone meanwhile.
+        // The client may have disconnected.
         let _ = request.respond(response);
     }
 }
 
-/// Ends with this value, when the requests under way are answered.
+/// Dropping this value stops the service after the requests under way.
 pub struct Service {
     http: Arc<tiny_http::Server>,
     address: SocketAddr,
@@ -101,7 +108,7 @@ impl Service {
         let address = http
             .server_addr()
             .to_ip()
-            .ok_or("it listens on no address")?;
+            .ok_or("the service has no IP address")?;
         let serve = || {
             let (http, settlements) = (Arc::clone(&http), Arc::clone(&settlements));
             thread::spawn(move || {

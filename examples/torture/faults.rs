@@ -36,7 +36,7 @@ impl Conductor {
                 self.later(soon, Undo::Deliver(slot));
                 Ok(())
             }
-            // The rest are commands: a paused server does not reply, and this thread must resume it.
+            // The rest are commands. A paused server does not reply, and this thread resumes it.
             _ if self.server_paused => Ok(()),
             22 => self.delete(),
             23 => self.kill_clients(),

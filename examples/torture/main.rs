@@ -1,9 +1,9 @@
 //! Worker processes take a few locks while the conductor injects faults. Every process writes an
 //! event log; afterwards a checker reads the logs and reports violations of the locks' promises.
 //!
-//! A worker that was paused cannot notice that its lease expired meanwhile. So the checker uses only
-//! what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the lock
-//! was held from the return of the acquire until the noted time.
+//! A worker that was paused cannot notice that its lease expired meanwhile. So the checker uses
+//! only what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the
+//! lock was held from the return of the acquire until the noted time.
 
 mod args;
 mod checker;
