@@ -7,8 +7,8 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{Expr, ExprLit, Lit, Result, Token};
 
+use crate::duration;
 use crate::key::Key;
-use crate::length;
 
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
@@ -181,8 +181,8 @@ fn lease(length: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) 
     };
     let length = match (length, fixed) {
         (Some(value), fixed) => {
-            let text = length::text("lease", r#""30s""#, &value)?;
-            Some(length::lease(&text, fixed.is_some())?)
+            let text = duration::text("lease", r#""30s""#, &value)?;
+            Some(duration::lease(&text, fixed.is_some())?)
         }
         (None, Some(span)) => {
             return Err(syn::Error::new(
@@ -211,7 +211,7 @@ fn number(count: &Expr) -> Result<u32> {
 }
 
 fn wait(value: Expr) -> Result<Option<Duration>> {
-    length::wait(&length::text(
+    duration::wait(&duration::text(
         "wait",
         r#""10s"` or `wait = "forever""#,
         &value,

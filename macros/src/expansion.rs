@@ -5,8 +5,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::arguments::{Arguments, Kind, Lease, Renewals};
+use crate::duration;
 use crate::function::Function;
-use crate::length;
 use crate::parameters;
 
 /// The body becomes a closure, so that `return` and `?` end it and not the lock around it. Names of ours
@@ -75,7 +75,7 @@ fn call(arguments: &Arguments) -> TokenStream {
     }
     let lease = lease_tokens(*lease);
     then(quote_spanned!(Span::mixed_site()=> .lease(#lease)));
-    let wait = wait.map(length::tokens).map_or_else(
+    let wait = wait.map(duration::tokens).map_or_else(
         || quote_spanned!(Span::mixed_site()=> .wait_forever()),
         |wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)),
     );
@@ -95,7 +95,7 @@ fn reference(value: &(impl ToTokens + Spanned)) -> TokenStream {
 }
 
 fn lease_tokens(lease: Lease) -> TokenStream {
-    let length = lease.length.map(length::tokens);
+    let length = lease.length.map(duration::tokens);
     let lasting = length
         .as_ref()
         .map(|length| quote_spanned!(Span::mixed_site()=> .lasting(#length)));

@@ -33,7 +33,7 @@ pub(crate) struct Body {
 
 /// Why there can be no lock around a function, once for each reason.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) Vec<syn::Error>);
+pub(crate) struct Rejected(pub(crate) Vec<syn::Error>);
 
 impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
@@ -91,7 +91,7 @@ impl Parse for Body {
 
 impl Function {
     /// Fails for what cannot be run while a lock is held, or cannot tell that it is not.
-    pub(crate) fn check(&self) -> std::result::Result<(), Refused> {
+    pub(crate) fn check(&self) -> std::result::Result<(), Rejected> {
         let mut errors = Vec::new();
         let mut refuse = |at: &dyn ToTokens, why: &str| {
             errors.push(syn::Error::new_spanned(at.to_token_stream(), why));
@@ -127,7 +127,7 @@ impl Function {
         if errors.is_empty() {
             Ok(())
         } else {
-            Err(Refused(errors))
+            Err(Rejected(errors))
         }
     }
 

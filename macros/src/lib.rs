@@ -1,16 +1,16 @@
 //! The attribute `#[locked]` of the crate `leasehold`, which re-exports and documents it.
 
 mod arguments;
+mod duration;
 mod expansion;
 mod function;
 mod key;
-mod length;
 mod parameters;
 
 use proc_macro2::TokenStream;
 
 use arguments::Arguments;
-use function::{Function, Refused};
+use function::{Function, Rejected};
 
 #[allow(
     missing_docs,
@@ -33,7 +33,7 @@ fn locked_function(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return after(&[error], item),
     };
     let mut errors = Vec::new();
-    if let Err(Refused(refusals)) = function.check() {
+    if let Err(Rejected(refusals)) = function.check() {
         errors.extend(refusals);
     }
     match arguments {

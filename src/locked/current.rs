@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::Guard;
+use super::AnyGuard;
 use crate::error::{Error, LostReason, Result};
 use crate::lock::Short;
 
 thread_local! {
     /// The locked functions that this thread is in, the innermost last. Nobody's destructor runs while it
     /// is borrowed: it only knows the locks, it does not have them.
-    static ENTERED: RefCell<Vec<Weak<Guard>>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<Weak<AnyGuard>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// While it exists, its lock is the current one, unless there is another within.
 pub(super) struct Entered;
 
 impl Entered {
-    pub(super) fn new(held: &Rc<Guard>) -> Self {
+    pub(super) fn new(held: &Rc<AnyGuard>) -> Self {
         // A thread that ends has no stack any more, but may still run a locked function.
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Rc::downgrade(held)));
         Self
@@ -74,7 +74,7 @@ pub fn current_lock() -> CurrentLock {
 /// It stays on its thread (it is not `Send`), as the lock does.
 #[derive(Clone)]
 pub struct CurrentLock {
-    held: Weak<Guard>,
+    held: Weak<AnyGuard>,
     name: String,
 }
 

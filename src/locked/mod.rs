@@ -2,7 +2,7 @@
 
 mod current;
 mod default;
-mod outcome;
+mod result;
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::lease::Lease;
 use crate::lock::{FencedGuard, LockGuard};
 use crate::observe::tell;
 use current::Entered;
-use outcome::Outcome;
+use result::LockedResult;
 
 /// One call of a function with `#[locked]`, as the attribute writes it. Not for use by hand: it changes with the
 /// attribute, which is always of the same version.
@@ -98,7 +98,7 @@ impl Call {
     }
 
     /// Runs `body` while the lock is held.
-    pub fn run<R: Outcome>(self, body: impl FnOnce() -> R) -> R {
+    pub fn run<R: LockedResult>(self, body: impl FnOnce() -> R) -> R {
         let ignores_loss = self.ignores_loss;
         let held = match self.take() {
             Ok(guard) => Rc::new(guard),
@@ -120,7 +120,7 @@ impl Call {
         }
     }
 
-    fn take(self) -> Result<Guard> {
+    fn take(self) -> Result<AnyGuard> {
         let client = match &self.client {
             Some(client) => client,
             None => default::default_client(&self.name)?,
@@ -129,14 +129,14 @@ impl Call {
         let taken = if self.fenced {
             let lock = client.fenced_lock(&self.name);
             match self.wait {
-                Some(wait) => lock.try_acquire(wait, self.lease)?.map(Guard::Fenced),
-                None => Some(Guard::Fenced(lock.acquire_with(self.lease)?)),
+                Some(wait) => lock.try_acquire(wait, self.lease)?.map(AnyGuard::Fenced),
+                None => Some(AnyGuard::Fenced(lock.acquire_with(self.lease)?)),
             }
         } else {
             let lock = client.reentrant_lock(&self.name);
             match self.wait {
-                Some(wait) => lock.try_acquire(wait, self.lease)?.map(Guard::Plain),
-                None => Some(Guard::Plain(lock.acquire_with(self.lease)?)),
+                Some(wait) => lock.try_acquire(wait, self.lease)?.map(AnyGuard::Plain),
+                None => Some(AnyGuard::Plain(lock.acquire_with(self.lease)?)),
             }
         };
         taken.ok_or_else(|| Error::HeldByAnother {
@@ -148,12 +148,12 @@ impl Call {
 
 /// The lock around one call.
 #[derive(Debug)]
-enum Guard {
+enum AnyGuard {
     Plain(LockGuard),
     Fenced(FencedGuard),
 }
 
-impl Guard {
+impl AnyGuard {
     fn lock(&self) -> &LockGuard {
         match self {
             Self::Plain(guard) => guard,
@@ -170,11 +170,11 @@ impl Guard {
 }
 
 /// Unlocks, which fails, too, if the lock did not last until here.
-fn give_back(held: Rc<Guard>) -> Result<()> {
+fn give_back(held: Rc<AnyGuard>) -> Result<()> {
     // The others are weak, and none is in use: this is the thread of all of them.
     match Rc::into_inner(held) {
-        Some(Guard::Plain(guard)) => guard.unlock(),
-        Some(Guard::Fenced(guard)) => guard.unlock(),
+        Some(AnyGuard::Plain(guard)) => guard.unlock(),
+        Some(AnyGuard::Fenced(guard)) => guard.unlock(),
         None => Ok(()),
     }
 }

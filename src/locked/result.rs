@@ -8,7 +8,7 @@ use crate::error::Error;
     label = "this is no `Result`",
     note = "write `-> Result<T, E>` where `E: From<leasehold::Error>`: by it the caller learns that somebody else has the lock"
 )]
-pub trait Outcome {
+pub trait LockedResult {
     /// The lock is not to be had, or did not last.
     fn failed(error: Error) -> Self;
 
@@ -16,7 +16,7 @@ pub trait Outcome {
     fn is_failure(&self) -> bool;
 }
 
-impl<T, E: Failure> Outcome for Result<T, E> {
+impl<T, E: FromLockError> LockedResult for Result<T, E> {
     fn failed(error: Error) -> Self {
         Err(E::from_lock(error))
     }
@@ -32,13 +32,13 @@ impl<T, E: Failure> Outcome for Result<T, E> {
     label = "the error of this function is `{Self}`",
     note = "return an error type of your own and write `impl From<leasehold::Error>` for it (or `#[from]` of `thiserror`), or return a `Box<dyn Error>`"
 )]
-pub trait Failure {
+pub trait FromLockError {
     /// That error.
     fn from_lock(error: Error) -> Self;
 }
 
 #[diagnostic::do_not_recommend]
-impl<E: From<Error>> Failure for E {
+impl<E: From<Error>> FromLockError for E {
     fn from_lock(error: Error) -> Self {
         error.into()
     }
