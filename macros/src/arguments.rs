@@ -1,4 +1,4 @@
-//! What stands in the brackets of `#[locked(...)]`.
+//! The arguments of `#[locked(...)]`.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::key::Key;
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
 
-/// The arguments, all of them good.
+/// The arguments, validated.
 pub(crate) struct Arguments {
     pub(crate) client: Option<Expr>,
     pub(crate) prefix: Option<Expr>,
     pub(crate) key: Key,
     pub(crate) lease: Lease,
-    /// `None`: for ever.
+    /// `None`: without a limit.
     pub(crate) wait: Option<Duration>,
     pub(crate) kind: Kind,
     pub(crate) ignores_loss: bool,
 }
 
-/// As `leasehold::Lease`.
+/// Corresponds to `leasehold::Lease`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lease {
     /// `None`: the client's.
-    pub(crate) length: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     pub(crate) renewals: Renewals,
 }
 
@@ -46,9 +46,9 @@ pub(crate) enum Kind {
     Fenced,
 }
 
-/// As written.
+/// The arguments as raw, not yet validated.
 #[derive(Default)]
-struct Written {
+struct RawArguments {
     client: Option<Expr>,
     prefix: Option<Expr>,
     key: Option<Expr>,
@@ -60,9 +60,9 @@ struct Written {
     on_loss: Option<Expr>,
 }
 
-impl Parse for Written {
+impl Parse for RawArguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut written = Self::default();
+        let mut raw = Self::default();
         while !input.is_empty() {
             let name = input.call(Ident::parse_any).map_err(|error| {
                 syn::Error::new(
@@ -70,19 +70,19 @@ impl Parse for Written {
                     format!("expected the name of an argument: {ALL}"),
                 )
             })?;
-            written.read(&name, input)?;
+            raw.read(&name, input)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
         }
-        Ok(written)
+        Ok(raw)
     }
 }
 
-impl Written {
+impl RawArguments {
     fn read(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
         let text = name.to_string();
-        let place = match text.as_str() {
+        let argument = match text.as_str() {
             "client" => &mut self.client,
             "prefix" => &mut self.prefix,
             "key" => &mut self.key,
@@ -99,20 +99,20 @@ impl Written {
                 ));
             }
         };
-        once(name, place.is_some())?;
+        check_once(name, argument.is_some())?;
         if !input.peek(Token![=]) {
             return Err(syn::Error::new(
                 name.span(),
-                format!("`{text}` has no value; write `{text} = ...`"),
+                format!("`{text}` needs a value; write `{text} = ...`"),
             ));
         }
         input.parse::<Token![=]>()?;
-        *place = Some(bare(input.parse()?));
+        *argument = Some(without_groups(input.parse()?));
         Ok(())
     }
 
     fn read_fixed(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
-        once(name, self.fixed.is_some())?;
+        check_once(name, self.fixed.is_some())?;
         if input.peek(Token![=]) {
             return Err(syn::Error::new(
                 name.span(),
@@ -124,50 +124,49 @@ impl Written {
     }
 }
 
-/// Without the parentheses around it, or the invisible ones of what comes by way of `macro_rules!`: a string in
-/// them is a string.
-fn bare(value: Expr) -> Expr {
+/// Removes parentheses, and the invisible groups that `macro_rules!` adds, around a value.
+fn without_groups(value: Expr) -> Expr {
     match value {
-        Expr::Group(inner) if inner.attrs.is_empty() => bare(*inner.expr),
-        Expr::Paren(inner) if inner.attrs.is_empty() => bare(*inner.expr),
+        Expr::Group(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
+        Expr::Paren(inner) if inner.attrs.is_empty() => without_groups(*inner.expr),
         value => value,
     }
 }
 
-fn once(name: &Ident, already: bool) -> Result<()> {
+fn check_once(name: &Ident, already: bool) -> Result<()> {
     if !already {
         return Ok(());
     }
     Err(syn::Error::new(
         name.span(),
-        format!("`{name}` is given twice; each of {ALL} is given once at most"),
+        format!("`{name}` is given twice; each of {ALL} can be given only once"),
     ))
 }
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let whole = input.span();
-        let written = Written::parse(input)?;
-        let key = written.key.ok_or_else(|| {
+        let raw = RawArguments::parse(input)?;
+        let key = raw.key.ok_or_else(|| {
             syn::Error::new(
                 whole,
-                "`#[locked]` needs to know which lock; write `key = \"order:{id}\"`",
+                "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`",
             )
         })?;
-        let lease = lease(written.lease, written.fixed, written.max_renewals)?;
+        let lease = lease(raw.lease, raw.fixed, raw.max_renewals)?;
         Ok(Self {
-            client: written.client,
-            prefix: written.prefix,
+            client: raw.client,
+            prefix: raw.prefix,
             key: Key::parse(key)?,
             lease,
-            wait: written.wait.map_or(Ok(Some(Duration::ZERO)), wait)?,
-            kind: written.kind.map_or(Ok(Kind::Reentrant), |k| kind(&k))?,
-            ignores_loss: written.on_loss.map_or(Ok(false), |l| ignores_loss(&l))?,
+            wait: raw.wait.map_or(Ok(Some(Duration::ZERO)), wait)?,
+            kind: raw.kind.map_or(Ok(Kind::Reentrant), |k| kind(&k))?,
+            ignores_loss: raw.on_loss.map_or(Ok(false), |l| ignores_loss(&l))?,
         })
     }
 }
 
-fn lease(length: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) -> Result<Lease> {
+fn lease(duration: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) -> Result<Lease> {
     let renewals = match (fixed, &max_renewals) {
         (Some(_), Some(count)) => {
             return Err(syn::Error::new_spanned(
@@ -179,7 +178,7 @@ fn lease(length: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) 
         (None, Some(count)) => Renewals::AtMost(number(count)?),
         (None, None) => Renewals::Unlimited,
     };
-    let length = match (length, fixed) {
+    let duration = match (duration, fixed) {
         (Some(value), fixed) => {
             let text = duration::text("lease", r#""30s""#, &value)?;
             Some(duration::lease(&text, fixed.is_some())?)
@@ -187,12 +186,12 @@ fn lease(length: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) 
         (None, Some(span)) => {
             return Err(syn::Error::new(
                 span,
-                "a `fixed` lease has a length of its own; write `lease = \"30s\", fixed`",
+                "a `fixed` lease needs a duration; write `lease = \"30s\", fixed`",
             ));
         }
         (None, None) => None,
     };
-    Ok(Lease { length, renewals })
+    Ok(Lease { duration, renewals })
 }
 
 fn number(count: &Expr) -> Result<u32> {
@@ -222,21 +221,21 @@ fn kind(value: &Expr) -> Result<Kind> {
     let Expr::Path(path) = value else {
         return Err(syn::Error::new_spanned(
             value,
-            "`kind` is a word; write `kind = reentrant` or `kind = fenced`",
+            "`kind` is an identifier; write `kind = reentrant` or `kind = fenced`",
         ));
     };
     let name = path.path.get_ident().map(Ident::to_string);
-    let why = match name.as_deref() {
+    let message = match name.as_deref() {
         Some("reentrant") => return Ok(Kind::Reentrant),
         Some("fenced") => return Ok(Kind::Fenced),
         Some(name @ ("read" | "write" | "fair" | "semaphore")) => {
-            format!("there are no `{name}` locks yet")
+            format!("`{name}` locks are not supported")
         }
-        _ => "there is no such kind of lock".into(),
+        _ => "unknown kind of lock".into(),
     };
     Err(syn::Error::new_spanned(
         value,
-        format!("{why}; write `kind = reentrant`, which is the default, or `kind = fenced`"),
+        format!("{message}; write `kind = reentrant`, which is the default, or `kind = fenced`"),
     ))
 }
 
@@ -269,20 +268,20 @@ mod tests {
     }
 
     #[test]
-    fn without_more_than_a_key_the_defaults_are_these() {
+    fn the_defaults_apply_if_only_the_key_is_given() {
         let found = parse(r#"key = "order""#).unwrap();
         assert!(found.client.is_none() && found.prefix.is_none() && !found.ignores_loss);
         assert_eq!(found.wait, Some(Duration::ZERO));
         assert_eq!(found.kind, Kind::Reentrant);
         let unlimited = Lease {
-            length: None,
+            duration: None,
             renewals: Renewals::Unlimited,
         };
         assert_eq!(found.lease, unlimited);
     }
 
     #[test]
-    fn every_argument_is_understood_in_any_order() {
+    fn arguments_are_accepted_in_any_order() {
         let found = parse(
             r#"on_loss = "ignore", kind = fenced, wait = "forever", max_renewals = 3, lease = "30s",
                key = "Business1:{user_id}", prefix = Business::Order, client = self.locks,"#,
@@ -291,8 +290,8 @@ mod tests {
         assert!(found.client.is_some() && found.prefix.is_some() && found.ignores_loss);
         assert_eq!(found.wait, None);
         assert_eq!(found.kind, Kind::Fenced);
-        let lease = |length, renewals| Lease {
-            length: Some(Duration::from_secs(length)),
+        let lease = |seconds, renewals| Lease {
+            duration: Some(Duration::from_secs(seconds)),
             renewals,
         };
         assert_eq!(found.lease, lease(30, Renewals::AtMost(3)));
@@ -302,9 +301,9 @@ mod tests {
         assert!(!found.ignores_loss && found.kind == Kind::Reentrant);
     }
 
-    /// `macro_rules!` puts what it is given into groups that nobody sees, at times one in another.
+    /// `macro_rules!` adds invisible groups around its arguments, sometimes nested ones.
     #[test]
-    fn what_is_in_parentheses_or_comes_by_a_macro_is_what_it_would_be_without() {
+    fn parentheses_and_groups_of_macros_are_ignored() {
         let hidden = |tokens| Group::new(Delimiter::None, tokens);
         let key = hidden(quote!("order:{id}"));
         let nested = hidden(quote!((#key)));
@@ -313,22 +312,23 @@ mod tests {
             let (wait, on_loss) = (hidden(quote!("forever")), hidden(quote!("ignore")));
             let kind = hidden(quote!(fenced));
             let found: Arguments = syn::parse2(quote! {
-                key = #key, lease = #lease, max_renewals = #renewals, wait = #wait, on_loss = #on_loss, kind = #kind
+                key = #key, lease = #lease, max_renewals = #renewals, wait = #wait,
+                on_loss = #on_loss, kind = #kind
             })
             .unwrap();
             let Key::Format { text, .. } = found.key else {
-                panic!("{key} is no format");
+                panic!("{key} is not a format string");
             };
             assert_eq!(text.value(), "order:{id}");
-            assert_eq!(found.lease.length, Some(Duration::from_secs(30)));
+            assert_eq!(found.lease.duration, Some(Duration::from_secs(30)));
             assert_eq!(found.lease.renewals, Renewals::AtMost(3));
             assert!(found.wait.is_none() && found.ignores_loss && found.kind == Kind::Fenced);
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_what_to_write() {
-        for (arguments, word) in [
+    fn an_error_says_what_to_write() {
+        for (arguments, text) in [
             ("", "key ="),
             (r#"lease = "30s""#, "key ="),
             ("key = 5", "key = \""),
@@ -353,7 +353,10 @@ mod tests {
             (r#"key = "a", max_renewals = N"#, "max_renewals = 3"),
             (r#"key = "a", wait = 10"#, "forever"),
             (r#"key = "a", wait = "always""#, "forever"),
-            (r#"key = "a", kind = read"#, "no `read` locks yet"),
+            (
+                r#"key = "a", kind = read"#,
+                "`read` locks are not supported",
+            ),
             (r#"key = "a", kind = spin"#, "kind = fenced"),
             (r#"key = "a", kind = "fenced""#, "kind = fenced"),
             (r#"key = "a", on_loss = "panic""#, "\"ignore\""),
@@ -361,10 +364,10 @@ mod tests {
             (r#"key = "a" lease = "3s""#, "`,`"),
         ] {
             let Err(error) = parse(arguments) else {
-                panic!("{arguments} is taken");
+                panic!("{arguments} is accepted");
             };
             let error = error.to_string();
-            assert!(error.contains(word), "{arguments}: {error}");
+            assert!(error.contains(text), "{arguments}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The lengths of time among the arguments, read while the user's crate is compiled.
+//! Durations in arguments. They are parsed when the user's crate is compiled.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Expr, ExprLit, Lit, LitStr, Result};
 
-/// As `leasehold::Lease` has them.
+/// The bounds of `leasehold::Lease`.
 const SHORTEST_FIXED: Duration = Duration::from_millis(1);
 const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1 << 53);
 
-/// The string that a time is written as.
+/// The string literal of a duration.
 pub(crate) fn text(name: &str, example: &str, value: &Expr) -> Result<LitStr> {
     if let Expr::Lit(ExprLit {
         lit: Lit::Str(text),
@@ -22,7 +22,7 @@ pub(crate) fn text(name: &str, example: &str, value: &Expr) -> Result<LitStr> {
     }
     Err(syn::Error::new_spanned(
         value,
-        format!("`{name}` is a string with a length of time; write `{name} = {example}`"),
+        format!("`{name}` is a string with a duration; write `{name} = {example}`"),
     ))
 }
 
@@ -32,30 +32,33 @@ fn parse(name: &str, example: &str, text: &LitStr) -> Result<Duration> {
         syn::Error::new(
             text.span(),
             format!(
-                "`{value}` is no length of time ({error}); write it with its unit, as `{name} = {example}`"
+                "`{value}` is not a duration ({error}); \
+                 write a number with a unit, as in `{name} = {example}`"
             ),
         )
     })
 }
 
-/// How long a lease is.
+/// Parses the duration of a lease and checks its bounds.
 pub(crate) fn lease(text: &LitStr, fixed: bool) -> Result<Duration> {
     let lease = parse("lease", r#""30s""#, text)?;
-    let (shortest, what) = if fixed {
+    let (shortest, lease_kind) = if fixed {
         (SHORTEST_FIXED, "a fixed lease")
     } else {
-        (SHORTEST_RENEWED, "a lease that is renewed")
+        (SHORTEST_RENEWED, "a renewed lease")
     };
     if (shortest..=LONGEST).contains(&lease) {
         return Ok(lease);
     }
     Err(syn::Error::new(
         text.span(),
-        format!("{what} is at least {shortest:?} and at most 2^53 ms; write `lease = \"30s\"`"),
+        format!(
+            "{lease_kind} is at least {shortest:?} and at most 2^53 ms; write `lease = \"30s\"`"
+        ),
     ))
 }
 
-/// How long to wait; `None` for ever.
+/// Parses a wait; `None`: without a limit.
 pub(crate) fn wait(text: &LitStr) -> Result<Option<Duration>> {
     if text.value() == "forever" {
         return Ok(None);
@@ -63,9 +66,9 @@ pub(crate) fn wait(text: &LitStr) -> Result<Option<Duration>> {
     parse("wait", r#""10s"` or `wait = "forever""#, text).map(Some)
 }
 
-/// The same in the user's crate.
-pub(crate) fn tokens(length: Duration) -> TokenStream {
-    let (seconds, nanos) = (length.as_secs(), length.subsec_nanos());
+/// An expression of the duration for the generated code.
+pub(crate) fn tokens(duration: Duration) -> TokenStream {
+    let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
     quote_spanned!(Span::mixed_site()=> ::core::time::Duration::new(#seconds, #nanos))
 }
 
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_within_its_bounds() {
+    fn a_lease_must_be_within_its_bounds() {
         let millis = Duration::from_millis;
         for (text, fixed, expected) in [
             ("30s", false, Some(millis(30_000))),
@@ -105,12 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_may_be_none_at_all_or_without_end() {
+    fn a_wait_may_be_zero_or_unlimited() {
         for (text, expected) in [
             ("0s", Some(Some(Duration::ZERO))),
             ("10s", Some(Some(Duration::from_secs(10)))),
             ("forever", Some(None)),
-            ("for ever", None),
+            ("always", None),
             ("10", None),
         ] {
             assert_eq!(wait(&string(text)).ok(), expected, "{text:?}");

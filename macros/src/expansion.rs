@@ -1,4 +1,4 @@
-//! What is written in place of the function: the same, with a lock around its body.
+//! Generates the function with a lock around its body.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -9,8 +9,8 @@ use crate::duration;
 use crate::function::Function;
 use crate::parameters;
 
-/// The body becomes a closure, so that `return` and `?` end it and not the lock around it. Names of ours
-/// are of a mixed site: the body does not see them. All that the user wrote keeps its place.
+/// The body becomes a closure, so that `return` and `?` leave only the body. Generated names have
+/// the hygiene of `mixed_site`, so the body cannot see them. The user's tokens keep their spans.
 pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream {
     let Function {
         attributes,
@@ -30,7 +30,7 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
     } = arguments;
     let call = call(arguments);
     let result = function.result();
-    // What the compiler has to say of the result is said where it is written.
+    // Errors about the return type point to where it is written.
     let run = quote_spanned!(Span::mixed_site().located_at(result.span())=> run);
     let mut signature = signature.clone();
     let captures = parameters::captures(&mut signature, &quote!(#key #prefix #client #statements));
@@ -51,7 +51,7 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
     quote!(#(#attributes)* #visibility #signature #block)
 }
 
-/// How the lock is taken, evaluated before the body, while the parameters are still there.
+/// The expression that describes the lock. It is evaluated before the closure moves the parameters.
 fn call(arguments: &Arguments) -> TokenStream {
     let Arguments {
         client,
@@ -64,46 +64,46 @@ fn call(arguments: &Arguments) -> TokenStream {
     } = arguments;
     let key = reference(key);
     let mut call = quote_spanned!(Span::mixed_site()=> ::leasehold::__LockedCall::new(#key));
-    let mut then = |more: TokenStream| call.extend(more);
+    let mut append = |tokens: TokenStream| call.extend(tokens);
     if let Some(prefix) = prefix {
         let prefix = reference(prefix);
-        then(quote_spanned!(Span::mixed_site()=> .prefix(#prefix)));
+        append(quote_spanned!(Span::mixed_site()=> .prefix(#prefix)));
     }
     if let Some(client) = client {
         let client = reference(client);
-        then(quote_spanned!(Span::mixed_site()=> .client(#client)));
+        append(quote_spanned!(Span::mixed_site()=> .client(#client)));
     }
     let lease = lease_tokens(*lease);
-    then(quote_spanned!(Span::mixed_site()=> .lease(#lease)));
+    append(quote_spanned!(Span::mixed_site()=> .lease(#lease)));
     let wait = wait.map(duration::tokens).map_or_else(
         || quote_spanned!(Span::mixed_site()=> .wait_forever()),
         |wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)),
     );
-    then(wait);
+    append(wait);
     if *kind == Kind::Fenced {
-        then(quote_spanned!(Span::mixed_site()=> .fenced()));
+        append(quote_spanned!(Span::mixed_site()=> .fenced()));
     }
     if *ignores_loss {
-        then(quote_spanned!(Span::mixed_site()=> .ignore_loss()));
+        append(quote_spanned!(Span::mixed_site()=> .ignore_loss()));
     }
     call
 }
 
-/// Of what the user wrote; the compiler points there if it is of the wrong type.
+/// A reference to the user's expression, with its span, so that type errors point to it.
 fn reference(value: &(impl ToTokens + Spanned)) -> TokenStream {
     quote_spanned!(Span::mixed_site().located_at(value.span())=> &(#value))
 }
 
 fn lease_tokens(lease: Lease) -> TokenStream {
-    let length = lease.length.map(duration::tokens);
-    let lasting = length
+    let duration = lease.duration.map(duration::tokens);
+    let lasting = duration
         .as_ref()
-        .map(|length| quote_spanned!(Span::mixed_site()=> .lasting(#length)));
+        .map(|duration| quote_spanned!(Span::mixed_site()=> .lasting(#duration)));
     match lease.renewals {
-        Renewals::None => quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::fixed(#length)),
-        Renewals::AtMost(count) => {
-            quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::renewed_at_most(#count) #lasting)
-        }
+        Renewals::None => quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::fixed(#duration)),
+        Renewals::AtMost(count) => quote_spanned! {Span::mixed_site()=>
+            ::leasehold::Lease::renewed_at_most(#count) #lasting
+        },
         Renewals::Unlimited => {
             quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::RENEWED #lasting)
         }

@@ -1,4 +1,4 @@
-//! The function below the attribute, and what it must be.
+//! The function with the attribute, and the checks of its signature.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -7,14 +7,15 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Result, ReturnType, Signature, Token, Type, Visibility, braced, token};
 
-/// Types that everybody knows to be no `Result`.
-const NO_RESULTS: &[&str] = &[
+/// Types of the standard library that are not a `Result`.
+const NOT_RESULTS: &[&str] = &[
     "Arc", "Box", "Option", "PathBuf", "Rc", "String", "Vec", "bool", "char", "f32", "f64", "i128",
     "i16", "i32", "i64", "i8", "isize", "str", "u128", "u16", "u32", "u64", "u8", "usize",
 ];
 
-const ASYNC: &str = "an `async fn` cannot be locked: a lock belongs to one thread, and this runs on many; \
-                     write a blocking `fn`, and call it by your runtime's `spawn_blocking`";
+const ASYNC: &str = "an `async fn` cannot be locked: a lock belongs to one thread, and a future \
+                     may run on several; write a blocking `fn`, and call it with your runtime's \
+                     `spawn_blocking`";
 
 /// A function, or a declaration of one.
 pub(crate) struct Function {
@@ -24,16 +25,12 @@ pub(crate) struct Function {
     pub(crate) body: Option<Body>,
 }
 
-/// Not looked into: the compiler does that better.
+/// The body; its statements are not parsed.
 pub(crate) struct Body {
     pub(crate) braces: token::Brace,
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) statements: TokenStream,
 }
-
-/// Why there can be no lock around a function, once for each reason.
-#[derive(Debug)]
-pub(crate) struct Rejected(pub(crate) Vec<syn::Error>);
 
 impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
@@ -43,7 +40,8 @@ impl Parse for Function {
         if !begins_a_function(&input.fork()) {
             return Err(syn::Error::new(
                 start,
-                "`#[locked]` locks a function, and this is none; write it before a `fn`, or before each `fn` of an `impl`",
+                "`#[locked]` applies to functions; \
+                 write it before a `fn`, or before each `fn` of an `impl`",
             ));
         }
         let signature = input.parse()?;
@@ -90,62 +88,60 @@ impl Parse for Body {
 }
 
 impl Function {
-    /// Fails for what cannot be run while a lock is held, or cannot tell that it is not.
-    pub(crate) fn check(&self) -> std::result::Result<(), Rejected> {
+    /// The reasons why the function cannot be locked; empty if it can.
+    pub(crate) fn errors(&self) -> Vec<syn::Error> {
         let mut errors = Vec::new();
-        let mut refuse = |at: &dyn ToTokens, why: &str| {
-            errors.push(syn::Error::new_spanned(at.to_token_stream(), why));
+        let mut reject = |at: &dyn ToTokens, message: &str| {
+            errors.push(syn::Error::new_spanned(at.to_token_stream(), message));
         };
         if let Some(word) = &self.signature.asyncness {
-            refuse(word, ASYNC);
+            reject(word, ASYNC);
         }
         if let Some(word) = &self.signature.constness {
-            refuse(
+            reject(
                 word,
-                "a `const fn` cannot be locked: the compiler may run it; write `fn`",
+                "a `const fn` cannot be locked: it may run in the compiler; write `fn`",
             );
         }
         if self.body.is_none() {
-            refuse(
+            reject(
                 &self.signature.fn_token,
-                "a function without a body cannot be locked; write `#[locked]` before those of each `impl`",
+                "a function without a body cannot be locked; \
+                 write `#[locked]` before the function of each `impl`",
             );
         }
         if let ReturnType::Type(_, written) = &self.signature.output
             && is_named(written, &["Pin"])
             && written.to_token_stream().to_string().contains("Future")
         {
-            // What `async_trait` and its like have made of one.
-            refuse(written, ASYNC);
-        } else if let Some(place) = self.no_result() {
-            refuse(
+            // Macros such as `async_trait` turn an `async fn` into this.
+            reject(written, ASYNC);
+        } else if let Some(place) = self.not_result() {
+            reject(
                 place,
-                "a locked function returns a `Result`, by which its caller learns that somebody else has the lock; \
+                "a locked function must return a `Result`, to report errors of the lock; \
                  write `-> Result<T, E>` where `E: From<leasehold::Error>`",
             );
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Rejected(errors))
-        }
+        errors
     }
 
-    /// Where it says that it returns no `Result`, as far as that can be seen here.
-    fn no_result(&self) -> Option<&dyn ToTokens> {
+    /// The return type, or the name of a function without one, if it is certainly not a `Result`.
+    /// The compiler checks the other types.
+    fn not_result(&self) -> Option<&dyn ToTokens> {
         match &self.signature.output {
             ReturnType::Default => Some(&self.signature.ident),
-            ReturnType::Type(_, written) if is_no_result(written) => Some(written),
+            ReturnType::Type(_, written) if is_not_result(written) => Some(written),
             ReturnType::Type(..) => None,
         }
     }
 
-    /// The type of the result, where every `impl Trait` is for the compiler to find out: that is what
-    /// a closure can be said to return.
+    /// The return type for the closure. Every `impl Trait` becomes `_`, because a closure cannot
+    /// name it.
     pub(crate) fn result(&self) -> Type {
-        struct Blank;
+        struct InferImplTrait;
 
-        impl VisitMut for Blank {
+        impl VisitMut for InferImplTrait {
             fn visit_type_mut(&mut self, found: &mut Type) {
                 if let Type::ImplTrait(opaque) = found {
                     let underscore = Token![_](opaque.span());
@@ -163,22 +159,22 @@ impl Function {
             ReturnType::Default => syn::parse_quote!(()),
             ReturnType::Type(_, written) => (**written).clone(),
         };
-        Blank.visit_type_mut(&mut result);
+        InferImplTrait.visit_type_mut(&mut result);
         result
     }
 }
 
-fn is_no_result(found: &Type) -> bool {
+fn is_not_result(found: &Type) -> bool {
     match found {
-        Type::Paren(inner) => is_no_result(&inner.elem),
-        Type::Group(inner) => is_no_result(&inner.elem),
-        Type::Path(_) => is_named(found, NO_RESULTS),
+        Type::Paren(inner) => is_not_result(&inner.elem),
+        Type::Group(inner) => is_not_result(&inner.elem),
+        Type::Path(_) => is_named(found, NOT_RESULTS),
         Type::Macro(_) | Type::Verbatim(_) | Type::Infer(_) => false,
         _ => true,
     }
 }
 
-/// By the last word of its path.
+/// True if the last segment of the path is one of `names`.
 fn is_named(found: &Type, names: &[&str]) -> bool {
     let Type::Path(path) = found else {
         return false;
@@ -192,17 +188,14 @@ mod tests {
     use super::*;
     use quote::quote;
 
-    fn refusals(function: TokenStream) -> Vec<String> {
+    fn errors(function: TokenStream) -> Vec<String> {
         let function: Function = syn::parse2(function).unwrap();
-        let refused = function
-            .check()
-            .err()
-            .map_or(Vec::new(), |refused| refused.0);
-        refused.iter().map(ToString::to_string).collect()
+        let errors = function.errors();
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn what_may_be_a_result_is_taken() {
+    fn a_type_that_may_be_a_result_is_accepted() {
         for result in [
             quote!(Result<(), E>),
             quote!(std::io::Result<u8>),
@@ -212,13 +205,13 @@ mod tests {
             quote!(<T as Work>::Outcome),
             quote!(outcome!()),
         ] {
-            let found = refusals(quote!(fn f() -> #result {}));
+            let found = errors(quote!(fn f() -> #result {}));
             assert!(found.is_empty(), "{result}: {found:?}");
         }
     }
 
     #[test]
-    fn what_is_no_result_is_refused() {
+    fn a_type_that_is_not_a_result_is_rejected() {
         for result in [
             quote!(),
             quote!(-> ()),
@@ -233,32 +226,32 @@ mod tests {
             quote!(-> impl Iterator<Item = u8>),
             quote!(-> fn() -> Result<(), E>),
         ] {
-            let found = refusals(quote!(fn f() #result {}));
+            let found = errors(quote!(fn f() #result {}));
             assert_eq!(found.len(), 1, "{result}");
             assert!(found[0].contains("-> Result<T, E>"), "{result}: {found:?}");
         }
     }
 
-    /// As `async_trait` leaves it.
+    /// `async_trait` generates this.
     #[test]
-    fn what_was_an_async_fn_is_refused_as_one() {
-        let found = refusals(quote!(
+    fn a_boxed_future_is_rejected_like_an_async_fn() {
+        let found = errors(quote!(
             fn f() -> ::core::pin::Pin<Box<dyn Future<Output = Result<(), E>>>> {}
         ));
         assert_eq!(found, [ASYNC]);
     }
 
     #[test]
-    fn every_reason_is_told() {
+    fn every_reason_is_reported() {
         assert_eq!(
-            refusals(quote!(
+            errors(quote!(
                 async fn f();
             ))
             .len(),
             3
         );
         assert_eq!(
-            refusals(quote!(
+            errors(quote!(
                 const fn f() -> Result<(), E> {}
             ))
             .len(),
@@ -267,9 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_finds_out_what_impl_trait_is() {
+    fn impl_trait_is_inferred() {
         let function: Function = syn::parse2(quote! {
-            fn f<'a>(&'a self) -> Result<(impl Iterator<Item = &'a u8> + 'a, Box<dyn Fn() -> u8>), E> {}
+            fn f<'a>(
+                &'a self,
+            ) -> Result<(impl Iterator<Item = &'a u8> + 'a, Box<dyn Fn() -> u8>), E> {}
         })
         .unwrap();
         let expected = quote!(Result<(_, Box<dyn Fn() -> u8>), E>);
@@ -280,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_function_is_told() {
+    fn an_item_that_is_not_a_function_is_rejected() {
         for item in [
             quote!(
                 struct S;

@@ -1,15 +1,15 @@
-//! The name of a lock: a format string over the parameters, or any expression.
+//! The `key` argument: a format string with parameters of the function, or any expression.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Expr, ExprLit, Lit, LitStr, Result};
 
-/// What `key` is.
+/// The value of `key`.
 pub(crate) enum Key {
-    /// For `format_args!`: what stands between braces is a variable, or one of `values` by its number.
+    /// A string for `format_args!`. Each placeholder is a variable, or an index into `values`.
     Format { text: LitStr, values: Vec<Expr> },
-    /// Whatever else can be shown.
+    /// Any other expression that implements `Display`.
     Value(Expr),
 }
 
@@ -22,7 +22,8 @@ impl Key {
             }) => Self::format(&text),
             Expr::Lit(literal) => Err(syn::Error::new_spanned(
                 literal,
-                "`key` is a string, or an expression that can be shown; write `key = \"order:{id}\"`",
+                "`key` is a string or an expression that implements `Display`; \
+                 write `key = \"order:{id}\"`",
             )),
             value => Ok(Self::Value(value)),
         }
@@ -33,10 +34,10 @@ impl Key {
         if source.is_empty() {
             return Err(syn::Error::new(
                 literal.span(),
-                "a lock needs a name of at least one byte; write `key = \"order:{id}\"`",
+                "the name of a lock must have at least one byte; write `key = \"order:{id}\"`",
             ));
         }
-        let refuse = |why: &str| syn::Error::new(literal.span(), why);
+        let error = |message: &str| syn::Error::new(literal.span(), message);
         let (mut text, mut values) = (String::new(), Vec::new());
         let mut rest = source.as_str();
         while let Some(at) = rest.find(['{', '}']) {
@@ -48,22 +49,22 @@ impl Key {
                 continue;
             }
             let inner = from.strip_prefix('{').ok_or_else(|| {
-                refuse("this `}` has no `{` before it; for the character itself write `}}`")
+                error("this `}` has no opening `{`; for a literal brace write `}}`")
             })?;
-            let parts = Placeholder::cut(inner).ok_or_else(|| {
-                refuse("this `{` has no `}` after it; for the character itself write `{{`")
+            let placeholder = Placeholder::parse(inner).ok_or_else(|| {
+                error("this `{` has no closing `}`; for a literal brace write `{{`")
             })?;
             let number = values.len();
-            match parts.value(literal)? {
+            match placeholder.value(literal)? {
                 Value::Variable(name) => text.push_str(&format!("{{{name}")),
                 Value::Expression(value) => {
                     text.push_str(&format!("{{{number}"));
                     values.push(value);
                 }
             }
-            text.push_str(parts.format);
+            text.push_str(placeholder.format);
             text.push('}');
-            rest = parts.rest;
+            rest = placeholder.rest;
         }
         text.push_str(rest);
         Ok(Self::Format {
@@ -73,11 +74,11 @@ impl Key {
     }
 }
 
-/// Something that can be shown.
+/// An expression that implements `Display`.
 impl ToTokens for Key {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         tokens.extend(match self {
-            // Our own tokens are where the string is.
+            // The generated tokens have the span of the string, so errors point to it.
             Self::Format { text, values } => {
                 let site = Span::mixed_site().located_at(text.span());
                 quote_spanned!(site=> ::core::format_args!(#text #(, #values)*))
@@ -87,26 +88,26 @@ impl ToTokens for Key {
     }
 }
 
-/// What stands between braces.
+/// A placeholder of the format string.
 #[derive(Debug, PartialEq)]
 struct Placeholder<'a> {
     value: &'a str,
-    /// With its colon, or empty.
+    /// The format specification with its colon, or empty.
     format: &'a str,
-    /// What comes after the closing brace.
+    /// The text after the closing brace.
     rest: &'a str,
 }
 
 enum Value {
-    /// As `format!` itself has it.
+    /// A variable, which `format_args!` captures.
     Variable(String),
     Expression(Expr),
 }
 
 impl<'a> Placeholder<'a> {
-    /// Up to the first `}`; the format is what comes after the first `:` that is alone. Neither counts
-    /// within brackets or quotes.
-    fn cut(inner: &'a str) -> Option<Self> {
+    /// Parses up to the first `}`. The format begins at the first single `:`. Both characters are
+    /// skipped within brackets and quotes.
+    fn parse(inner: &'a str) -> Option<Self> {
         let bytes = inner.as_bytes();
         let (mut depth, mut quoted, mut colon) = (0_usize, false, None);
         let mut at = 0;
@@ -136,17 +137,16 @@ impl<'a> Placeholder<'a> {
     }
 
     fn value(&self, literal: &LitStr) -> Result<Value> {
-        let refuse = |why: String| Err(syn::Error::new(literal.span(), why));
+        let error = |message: String| Err(syn::Error::new(literal.span(), message));
         let value = self.value.trim();
         if value.is_empty() {
-            return refuse(
-                "`{}` names nothing; write the parameter between the braces, as in `{user_id}`"
-                    .into(),
+            return error(
+                "`{}` is empty; write a parameter between the braces, as in `{user_id}`".into(),
             );
         }
-        // With the literal's span, so that what the compiler has to say of it is said there.
+        // With the literal's span, so that errors of the compiler point to it.
         let text = LitStr::new(value, literal.span());
-        // `format!` takes any word, and none that is raw: `type` is the parameter `r#type`.
+        // `format!` accepts keywords but no raw identifiers: `type` is the parameter `r#type`.
         if let Ok(name) = text.parse_with(Ident::parse_any)
             && name != "self"
             && name != "_"
@@ -154,12 +154,14 @@ impl<'a> Placeholder<'a> {
             return Ok(Value::Variable(name.unraw().to_string()));
         }
         match text.parse::<Expr>() {
-            Ok(Expr::Lit(_)) => refuse(format!(
-                "`{{{value}}}` names nothing; there are no arguments after the string: write the parameter between the braces, as in `{{user_id}}`"
+            Ok(Expr::Lit(_)) => error(format!(
+                "`{{{value}}}` is not a parameter, and there are no arguments after the string; \
+                 write a parameter between the braces, as in `{{user_id}}`"
             )),
             Ok(expression) => Ok(Value::Expression(expression)),
-            Err(error) => refuse(format!(
-                "`{{{value}}}` is no expression ({error}); between the braces write a parameter, a field or a call, as in `{{order.id}}`"
+            Err(cause) => error(format!(
+                "`{{{value}}}` is not an expression ({cause}); \
+                 write a parameter, a field or a call between the braces, as in `{{order.id}}`"
             )),
         }
     }
@@ -177,7 +179,7 @@ mod tests {
                 let values = values.iter().map(|value| quote!(#value).to_string());
                 Ok((text.value(), values.collect()))
             }
-            Key::Value(_) => panic!("a string is a format"),
+            Key::Value(_) => panic!("expected a format string"),
         }
     }
 
@@ -215,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_formatted_is_refused_with_what_to_write() {
-        for (text, word) in [
+    fn an_error_says_what_to_write() {
+        for (text, expected) in [
             ("", "at least one byte"),
             ("{}", "{user_id}"),
             ("{:>8}", "{user_id}"),
             ("{0}", "no arguments"),
             ("{id", "{{"),
             ("id}", "}}"),
-            ("{order.}", "no expression"),
-            ("{a b}", "no expression"),
+            ("{order.}", "not an expression"),
+            ("{a b}", "not an expression"),
             ("{f(}", "{{"),
         ] {
             let error = key(text).unwrap_err().to_string();
-            assert!(error.contains(word), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The attribute `#[locked]` of the crate `leasehold`, which re-exports and documents it.
+//! The attribute `#[locked]` of the crate `leasehold`.
+//!
+//! Use `leasehold::locked`, which re-exports it. Its documentation is there, because it links to
+//! the types of that crate.
 
 mod arguments;
 mod duration;
@@ -10,11 +13,11 @@ mod parameters;
 use proc_macro2::TokenStream;
 
 use arguments::Arguments;
-use function::{Function, Rejected};
+use function::Function;
 
 #[allow(
     missing_docs,
-    reason = "leasehold has its page, to which this would be added"
+    reason = "rustdoc would append it to the documentation at the re-export"
 )]
 #[proc_macro_attribute]
 pub fn locked(
@@ -24,29 +27,26 @@ pub fn locked(
     locked_function(arguments.into(), item.into()).into()
 }
 
-/// Whatever is refused stays in its place, so that the refusal is the only error.
+/// Returns the locked function. On an error, returns the unchanged item after the error, so that
+/// the item stays defined and causes no further errors.
 fn locked_function(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = syn::parse2::<Arguments>(arguments);
     let function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
-        // Not even a function: what it is, the compiler says.
-        Err(error) => return after(&[error], item),
+        Err(error) => return with_errors(&[error], item),
     };
-    let mut errors = Vec::new();
-    if let Err(Rejected(refusals)) = function.check() {
-        errors.extend(refusals);
-    }
+    let mut errors = function.errors();
     match arguments {
         Ok(arguments) if errors.is_empty() => expansion::expand(&arguments, &function),
-        Ok(_) => after(&errors, item),
+        Ok(_) => with_errors(&errors, item),
         Err(error) => {
             errors.push(error);
-            after(&errors, item)
+            with_errors(&errors, item)
         }
     }
 }
 
-fn after(errors: &[syn::Error], item: TokenStream) -> TokenStream {
-    let refusals = errors.iter().map(syn::Error::to_compile_error);
-    refusals.chain([item]).collect()
+fn with_errors(errors: &[syn::Error], item: TokenStream) -> TokenStream {
+    let errors = errors.iter().map(syn::Error::to_compile_error);
+    errors.chain([item]).collect()
 }

@@ -1,4 +1,4 @@
-//! The parameters go into the body, so that what they are is dropped while the lock is held.
+//! Moves the parameters into the body, so that they are dropped while the lock is held.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,12 @@ use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, FieldPat, FnArg, Meta, PatIdent, Signature, Token};
 
-/// Statements for the start of the body, a closure that moves what it mentions. It mentions all that has a
-/// name, and as a whole: a field alone would leave the rest outside. The last parameter comes first, because closures drop
-/// in this order, and functions drop the first parameter last.
+/// Statements for the start of the body. The body is a closure that moves what it mentions, so they
+/// mention each variable as a whole: a use of one field would capture only that field. The last
+/// parameter comes first: a closure drops its captures in the order of their first use, and a
+/// function drops its last parameter first.
 ///
-/// `text` is all that the user wrote where parameters are seen.
+/// `text` is all user code that can use the parameters.
 pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenStream {
     let words = words(text);
     let mut statements = Vec::new();
@@ -29,10 +30,11 @@ pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenSt
                 if names.0.is_empty() {
                     continue;
                 }
-                // The parameter is used from now on: what is unused, if anything, is its capture.
-                let moved = typed.attrs.extract_if(.., |it| expects_no_use(it));
+                // The capture uses the parameter. So the lint for an unused one must move to the
+                // capture.
+                let moved = typed.attrs.extract_if(.., |it| expects_unused(it));
                 let mut attributes: Vec<_> = moved.collect();
-                // Others are for other macros, which look for them at the parameters only.
+                // Other attributes stay at the parameter, where other macros expect them.
                 let stays = |it: &&Attribute| {
                     ["cfg", "allow", "warn", "deny"]
                         .iter()
@@ -40,7 +42,7 @@ pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenSt
                 };
                 attributes.extend(typed.attrs.iter().filter(stays).cloned());
                 let captures = names.0.iter().rev().map(|name| capture(name, &words));
-                // In one block, as one expectation is for all names of a pattern.
+                // One block for each pattern, because one `expect` applies to all its names.
                 statements
                     .push(quote_spanned!(Span::mixed_site()=> #(#attributes)* { #(#captures)* }));
             }
@@ -49,8 +51,8 @@ pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenSt
     statements.into_iter().rev().collect()
 }
 
-/// Other expectations are met where the parameter is.
-fn expects_no_use(attribute: &Attribute) -> bool {
+/// True for `#[expect(unused)]` and `#[expect(unused_variables)]`.
+fn expects_unused(attribute: &Attribute) -> bool {
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;
     is(attribute, "expect")
         && attribute.parse_args_with(lints).is_ok_and(|lints| {
@@ -59,7 +61,8 @@ fn expects_no_use(attribute: &Attribute) -> bool {
         })
 }
 
-/// What nobody mentions gets a variable of its name, so that the compiler still tells that it is unused.
+/// Captures one variable. If the user does not use it, the capture gets its name, so that the
+/// compiler still warns that it is unused.
 fn capture(name: &Ident, words: &HashSet<String>) -> TokenStream {
     let text = name.unraw().to_string();
     let variable = if words.contains(&text) {
@@ -67,14 +70,14 @@ fn capture(name: &Ident, words: &HashSet<String>) -> TokenStream {
     } else {
         name.to_token_stream()
     };
-    // Whoever named it so did not mean to use it, and does not.
+    // The user does not use a variable with an underscore; only the capture does.
     let allow = text
         .starts_with('_')
         .then(|| quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)]));
     quote_spanned!(Span::mixed_site()=> #allow let #variable = &#name;)
 }
 
-/// Within strings, too, as the format of a key is one.
+/// All identifiers in the text, including those in strings, because a key may be a format string.
 fn words(text: &TokenStream) -> HashSet<String> {
     let text = text.to_string();
     let words = text.split(|at: char| !at.is_alphanumeric() && at != '_');
@@ -85,7 +88,7 @@ fn is(attribute: &Attribute, name: &str) -> bool {
     attribute.path().is_ident(name)
 }
 
-/// What a pattern binds, but for what is there on a condition only.
+/// The variables of a pattern, except those in fields with a `cfg` attribute.
 #[derive(Default)]
 struct Names(Vec<Ident>);
 

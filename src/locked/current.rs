@@ -1,4 +1,4 @@
-//! What the body of a locked function can ask about its lock.
+//! The lock of the current function with `#[locked]`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,18 +12,19 @@ use crate::error::{Error, LostReason, Result};
 use crate::lock::Short;
 
 thread_local! {
-    /// The locked functions that this thread is in, the innermost last. Nobody's destructor runs while it
-    /// is borrowed: it only knows the locks, it does not have them.
+    /// The guards of the locked functions on this thread's stack, the innermost last. The
+    /// references are weak, so no destructor of a guard runs while the vector is borrowed.
     static ENTERED: RefCell<Vec<Weak<AnyGuard>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it exists, its lock is the current one, unless there is another within.
+/// Makes a lock the current one of this thread until this value is dropped.
 pub(super) struct Entered;
 
 impl Entered {
-    pub(super) fn new(held: &Rc<AnyGuard>) -> Self {
-        // A thread that ends has no stack any more, but may still run a locked function.
-        let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Rc::downgrade(held)));
+    pub(super) fn new(guard: &Rc<AnyGuard>) -> Self {
+        // `try_with`: destructors of an ending thread may call locked functions after this
+        // thread-local is destroyed.
+        let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Rc::downgrade(guard)));
         Self
     }
 }
@@ -34,7 +35,11 @@ impl Drop for Entered {
     }
 }
 
-/// The lock of the innermost function with [`#[locked]`](crate::locked) that this thread is in.
+/// Returns the lock of the innermost function with [`#[locked]`](crate::locked) that the calling
+/// thread is executing.
+///
+/// Outside of such a function it returns a [`CurrentLock`] that is not held: its
+/// [`check`](CurrentLock::check) fails with [`Error::NotHeld`].
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -66,12 +71,14 @@ pub fn current_lock() -> CurrentLock {
     CurrentLock { held, name }
 }
 
-/// The lock of a function with [`#[locked]`](crate::locked), for its body; made by [`current_lock`]. Its methods ask nobody.
+/// The lock of a function with [`#[locked]`](crate::locked), for use in its body. [`current_lock`]
+/// returns it.
 ///
-/// It keeps nothing locked. When its function has returned, and if it was made outside of any, it is the lock of
-/// nobody: not held, not lost, and without a token.
+/// No method sends a request to Redis. The value does not keep the lock held: after its function
+/// has returned, or if it was made outside of a locked function, it is not held, not lost, and has
+/// no token.
 ///
-/// It stays on its thread (it is not `Send`), as the lock does.
+/// It is not `Send`, because the lock belongs to the thread of the call.
 #[derive(Clone)]
 pub struct CurrentLock {
     held: Weak<AnyGuard>,
@@ -79,29 +86,31 @@ pub struct CurrentLock {
 }
 
 impl CurrentLock {
-    /// The name of the lock, with its prefix; empty if this was made outside of any locked function.
+    /// The name of the lock, including the prefix. Empty if made outside of a locked function.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Fails as soon as this process knows that the lock is lost, as [`LockGuard::check`](crate::LockGuard::check).
+    /// Fails if this process knows that the lock is lost, like
+    /// [`LockGuard::check`](crate::LockGuard::check).
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], also when the renewals of `max_renewals` are used up. [`Error::NotHeld`] outside of a locked
-    /// function, and once the one that this was made in has returned.
+    /// * [`Error::Lost`] if the lock is lost, or its renewals (`max_renewals`) are used up.
+    /// * [`Error::NotHeld`] if this value was made outside of a locked function, or its function
+    ///   has returned.
     pub fn check(&self) -> Result<()> {
         let not_held = || Error::NotHeld {
             lock: match &*self.name {
-                "" => "of a #[locked] function".into(),
+                "" => "(outside of a #[locked] function)".into(),
                 name => name.into(),
             },
         };
         self.held.upgrade().ok_or_else(not_held)?.lock().check()
     }
 
-    /// Whether [`check`](Self::check) knows the lock to be lost.
+    /// True if [`check`](Self::check) returns [`Error::Lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.held
@@ -109,24 +118,28 @@ impl CurrentLock {
             .is_some_and(|guard| guard.lock().is_lost())
     }
 
-    /// What is left of the lease by the local clock, as [`LockGuard::remaining`](crate::LockGuard::remaining); zero once it
-    /// is lost or not held.
+    /// The remaining lease by the local clock, like
+    /// [`LockGuard::remaining`](crate::LockGuard::remaining). Zero if the lock is lost or not held.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let held = self.held.upgrade();
         held.map_or(Duration::ZERO, |guard| guard.lock().remaining())
     }
 
-    /// The [token](crate::FencedGuard::fencing_token) of this hold, with `kind = fenced`; otherwise, and if it is not held,
-    /// `None`.
+    /// The [fencing token](crate::FencedGuard::fencing_token) of a lock with `kind = fenced`.
+    /// `None` for other locks, and if the lock is not held.
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.held.upgrade()?.token()
     }
 
-    /// Gets one message when the lock is lost, as [`LockGuard::lost`](crate::LockGuard::lost), and is disconnected when the
-    /// hold ends: when the outermost of this thread's functions and guards under this lock has given it back. All of them share
-    /// that one message. Clones may be listened to on other threads. Disconnected at once if it is not held.
+    /// A channel that receives one message when the lock is lost, like
+    /// [`LockGuard::lost`](crate::LockGuard::lost).
+    ///
+    /// It is disconnected when the hold ends: when the outermost function or guard of this thread
+    /// that has this lock releases it. All functions and guards of the hold share the channel, and
+    /// so its one message. Clones of the receiver can be used on other threads. If the lock is not
+    /// held, the channel is disconnected at once.
     #[must_use]
     pub fn lost(&self) -> Receiver<LostReason> {
         let held = self.held.upgrade();
@@ -136,19 +149,19 @@ impl CurrentLock {
 
 impl fmt::Debug for CurrentLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("CurrentLock");
-        shown.field("name", &Short(&self.name));
+        let mut output = f.debug_struct("CurrentLock");
+        output.field("name", &Short(&self.name));
         match self.held.upgrade() {
             Some(guard) => {
                 if let Some(token) = guard.token() {
-                    shown.field("token", &token);
+                    output.field("token", &token);
                 }
-                guard.lock().show_state(&mut shown);
+                guard.lock().show_state(&mut output);
             }
             None => {
-                shown.field("state", &format_args!("NotHeld"));
+                output.field("state", &format_args!("NotHeld"));
             }
         }
-        shown.finish()
+        output.finish()
     }
 }

@@ -1,4 +1,4 @@
-//! The client of functions that name none.
+//! The default client of `#[locked]`.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,11 @@ use crate::error::{Error, Result};
 
 static DEFAULT: OnceLock<LockClient> = OnceLock::new();
 
-/// Sets the client of all functions with [`#[locked]`](crate::locked) that name none. Once for the whole
-/// process, before the first of them is called: best at the start of `main`.
+/// Sets the client of all functions with [`#[locked]`](crate::locked) that have no `client`
+/// argument.
 ///
-/// The process keeps it, and its threads, until it ends.
+/// Call it once in a process, before the first call of such a function, for instance at the start
+/// of `main`. The client and its threads stay until the process ends.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -31,20 +32,22 @@ static DEFAULT: OnceLock<LockClient> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// [`Error::Config`] if it is set already; the first one stays.
+/// [`Error::Config`] if a default client is set already. That client stays.
 pub fn set_default_client(client: LockClient) -> Result<()> {
     DEFAULT.set(client).map_err(|_| Error::Config {
         field: "default client",
-        value: "set already".into(),
-        rule: "set_default_client is called once in a process".into(),
+        value: "already set".into(),
+        rule: "set_default_client can be called only once in a process".into(),
     })
 }
 
-/// For the lock of this name.
+/// The default client; `lock` is the name for the error message.
 pub(super) fn default_client(lock: &str) -> Result<&'static LockClient> {
     DEFAULT.get().ok_or_else(|| Error::Config {
         field: "default client",
-        value: format!("not set, but lock {lock:?} is to be taken by it"),
-        rule: "call leasehold::set_default_client at the start of the program, or write #[locked(client = ...)]".into(),
+        value: format!("not set, but lock {lock:?} needs it"),
+        rule: "call leasehold::set_default_client at the start of the program, \
+               or write #[locked(client = ...)]"
+            .into(),
     })
 }

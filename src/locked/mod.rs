@@ -1,4 +1,4 @@
-//! Locks around functions: what `#[locked]` writes a call of.
+//! Support for `#[locked]`: the code that the attribute generates calls this module.
 
 mod current;
 mod default;
@@ -20,22 +20,22 @@ use crate::observe::tell;
 use current::Entered;
 use result::LockedResult;
 
-/// One call of a function with `#[locked]`, as the attribute writes it. Not for use by hand: it changes with the
-/// attribute, which is always of the same version.
+/// One call of a function with `#[locked]`. Only for the code that the attribute generates; not
+/// part of the public API.
 #[derive(Debug)]
 pub struct Call {
-    /// `None`: the default.
+    /// `None`: the default client.
     client: Option<LockClient>,
     name: String,
     lease: Lease,
-    /// `None`: for ever.
+    /// `None`: without a limit.
     wait: Option<Duration>,
     fenced: bool,
     ignores_loss: bool,
 }
 
 impl Call {
-    /// Of a function with this key, with the client's lease, at once or not at all.
+    /// A call with this key: default client, the client's lease, one attempt, a reentrant lock.
     #[must_use]
     pub fn new(key: &dyn Display) -> Self {
         Self {
@@ -48,85 +48,88 @@ impl Call {
         }
     }
 
-    /// What stands before the key.
+    /// Adds a prefix to the key, separated by `:`.
     #[must_use]
     pub fn prefix(mut self, prefix: &dyn Display) -> Self {
         self.name = format!("{prefix}:{}", self.name);
         self
     }
 
-    /// By another client than the default.
+    /// Uses this client instead of the default one.
     #[must_use]
     pub fn client(mut self, client: &LockClient) -> Self {
         self.client = Some(client.clone());
         self
     }
 
-    /// With this lease.
+    /// Uses this lease.
     #[must_use]
     pub fn lease(mut self, lease: Lease) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Waits for the lock so long.
+    /// Waits up to `wait` for the lock.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Waits for the lock until it is there.
+    /// Waits for the lock without a limit.
     #[must_use]
     pub fn wait_forever(mut self) -> Self {
         self.wait = None;
         self
     }
 
-    /// With a fencing token.
+    /// Uses a fenced lock.
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.fenced = true;
         self
     }
 
-    /// A loss is logged, and otherwise of no matter.
+    /// Only logs the loss of the lock and errors of its release.
     #[must_use]
     pub fn ignore_loss(mut self) -> Self {
         self.ignores_loss = true;
         self
     }
 
-    /// Runs `body` while the lock is held.
+    /// Acquires the lock, runs `body`, and releases the lock.
     pub fn run<R: LockedResult>(self, body: impl FnOnce() -> R) -> R {
         let ignores_loss = self.ignores_loss;
-        let held = match self.take() {
+        let guard = match self.acquire() {
             Ok(guard) => Rc::new(guard),
             Err(error) => return R::failed(error),
         };
-        let outcome = {
-            let _entered = Entered::new(&held);
+        let result = {
+            let _entered = Entered::new(&guard);
             body()
         };
-        match give_back(held) {
-            Ok(()) => outcome,
-            Err(error) if ignores_loss || outcome.is_failure() => {
+        match release(guard) {
+            Ok(()) => result,
+            Err(error) if ignores_loss || result.is_err() => {
                 tell(move || {
-                    tracing::warn!(%error, "a locked function ran, but its lock did not last or could not be given back");
+                    tracing::warn!(
+                        %error,
+                        "a locked function ran, but its lock was lost or could not be released"
+                    );
                 });
-                outcome
+                result
             }
             Err(error) => R::failed(error),
         }
     }
 
-    fn take(self) -> Result<AnyGuard> {
+    fn acquire(self) -> Result<AnyGuard> {
         let client = match &self.client {
             Some(client) => client,
             None => default::default_client(&self.name)?,
         };
         let start = Moment::now();
-        let taken = if self.fenced {
+        let acquired = if self.fenced {
             let lock = client.fenced_lock(&self.name);
             match self.wait {
                 Some(wait) => lock.try_acquire(wait, self.lease)?.map(AnyGuard::Fenced),
@@ -139,14 +142,14 @@ impl Call {
                 None => Some(AnyGuard::Plain(lock.acquire_with(self.lease)?)),
             }
         };
-        taken.ok_or_else(|| Error::HeldByAnother {
+        acquired.ok_or_else(|| Error::HeldByAnother {
             lock: self.name,
             waited: Moment::now().since(start),
         })
     }
 }
 
-/// The lock around one call.
+/// The guard of one call.
 #[derive(Debug)]
 enum AnyGuard {
     Plain(LockGuard),
@@ -169,10 +172,11 @@ impl AnyGuard {
     }
 }
 
-/// Unlocks, which fails, too, if the lock did not last until here.
-fn give_back(held: Rc<AnyGuard>) -> Result<()> {
-    // The others are weak, and none is in use: this is the thread of all of them.
-    match Rc::into_inner(held) {
+/// Unlocks, and fails if the lock was lost before.
+fn release(guard: Rc<AnyGuard>) -> Result<()> {
+    // This is the only strong reference: `CurrentLock` has weak ones, and upgrades them on this
+    // thread only within its methods.
+    match Rc::into_inner(guard) {
         Some(AnyGuard::Plain(guard)) => guard.unlock(),
         Some(AnyGuard::Fenced(guard)) => guard.unlock(),
         None => Ok(()),

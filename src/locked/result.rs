@@ -1,19 +1,19 @@
-//! What a function with `#[locked]` returns.
+//! The traits of the return type of a function with `#[locked]`.
 
 use crate::error::Error;
 
-/// A `Result` whose error can be made of ours.
+/// A `Result` whose error type can be made from an error of the lock.
 #[diagnostic::on_unimplemented(
-    message = "a function with `#[locked]` returns a `Result`, but this one returns `{Self}`",
-    label = "this is no `Result`",
-    note = "write `-> Result<T, E>` where `E: From<leasehold::Error>`: by it the caller learns that somebody else has the lock"
+    message = "a function with `#[locked]` must return a `Result`, but this one returns `{Self}`",
+    label = "this is not a `Result`",
+    note = "write `-> Result<T, E>` where `E: From<leasehold::Error>`, to report errors of the lock"
 )]
 pub trait LockedResult {
-    /// The lock is not to be had, or did not last.
+    /// The result if the lock was not acquired, or was lost.
     fn failed(error: Error) -> Self;
 
-    /// Whether the body failed by itself.
-    fn is_failure(&self) -> bool;
+    /// True if the body returned an error.
+    fn is_err(&self) -> bool;
 }
 
 impl<T, E: FromLockError> LockedResult for Result<T, E> {
@@ -21,19 +21,20 @@ impl<T, E: FromLockError> LockedResult for Result<T, E> {
         Err(E::from_lock(error))
     }
 
-    fn is_failure(&self) -> bool {
+    fn is_err(&self) -> bool {
         self.is_err()
     }
 }
 
-/// What can be made of an error of ours.
+/// An error type that can be made from an error of the lock.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot tell what is wrong with the lock: it has no `From<leasehold::Error>`",
+    message = "`{Self}` does not implement `From<leasehold::Error>`, which `#[locked]` needs",
     label = "the error of this function is `{Self}`",
-    note = "return an error type of your own and write `impl From<leasehold::Error>` for it (or `#[from]` of `thiserror`), or return a `Box<dyn Error>`"
+    note = "return an error type of your own that implements `From<leasehold::Error>` \
+            (as with `#[from]` of `thiserror`), or a `Box<dyn Error>`"
 )]
 pub trait FromLockError {
-    /// That error.
+    /// Converts the error of the lock.
     fn from_lock(error: Error) -> Self;
 }
 

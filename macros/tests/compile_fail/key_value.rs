@@ -10,7 +10,7 @@ fn no_field(order: Order) -> leasehold::Result<()> {
     Ok(())
 }
 
-#[locked(key = "order:{nobody}")]
+#[locked(key = "order:{missing}")]
 fn no_parameter() -> leasehold::Result<()> {
     Ok(())
 }

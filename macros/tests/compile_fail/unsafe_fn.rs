@@ -1,6 +1,6 @@
 use leasehold::locked;
 
-/// It stays `unsafe`, and within it, unsafe things may be done.
+/// The function stays `unsafe`.
 ///
 /// # Safety
 ///
