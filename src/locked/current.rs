@@ -103,7 +103,7 @@ impl CurrentLock {
     pub fn check(&self) -> Result<()> {
         let not_held = || Error::NotHeld {
             lock: match &*self.name {
-                "" => "(outside of a #[locked] function)".into(),
+                "" => "(none: outside of a #[locked] function)".into(),
                 name => name.into(),
             },
         };
