@@ -14,13 +14,14 @@ use deployments::ClusterDeployment;
 use leasehold::LockClient;
 use redis::Connection;
 use support::{
-    by_hand::ByHand,
-    crowd::empty_section,
-    duel, group, is_list, is_test, pin_clients, pin_servers,
+    compare,
+    contention::empty_section,
+    group, is_list, is_test, pin_clients, pin_servers,
+    raw_client::RawClient,
+    renewal_cost::{RenewalCost, ServerCounts, cpu_time, lease},
     server::CommandCounts,
     table::{Bound, Table, span},
     time,
-    watch::{Cost, Counted, cpu_time, lease},
 };
 
 /// What scripts do inside, what replicas ask for, and what these benches ask.
@@ -66,23 +67,23 @@ fn pairs(criterion: &mut Criterion, table: &mut Table, primaries: &Primaries, cl
         panic!("a third of the names is on each");
     };
     let lock = client.reentrant_lock(ours);
-    let mut by_hand = primaries.by_hand(0);
+    let mut raw = primaries.raw(0);
     let pair = || {
         lock.lock().expect("free");
         lock.unlock().expect("held");
     };
-    let pairs = duel(
+    let pairs = compare(
         criterion,
         "lock and unlock",
         || time(pair),
         || {
             time(|| {
-                assert!(by_hand.acquire(floor));
-                by_hand.release(floor);
+                assert!(raw.acquire(floor));
+                raw.release(floor);
             })
         },
     );
-    table.duel("lock and unlock", &pairs, Bound::AtMost(1.20));
+    table.comparison("lock and unlock", &pairs, Bound::AtMost(1.20));
     if !is_list() {
         let before = primaries.sent();
         (0..PAIRS).for_each(|_| pair());
@@ -92,7 +93,7 @@ fn pairs(criterion: &mut Criterion, table: &mut Table, primaries: &Primaries, cl
         table.figure(what, sides, (each, ""), Bound::AtMost(2.0));
     }
     let sent = || primaries.sent();
-    empty_section(criterion, table, &lock, (by_hand, floor), &sent);
+    empty_section(criterion, table, &lock, (raw, floor), &sent);
 }
 
 fn renewals(
@@ -104,12 +105,13 @@ fn renewals(
     let count = if is_test() { 60 } else { 1_000 };
     let held = primaries.names("held", count);
     // Before all: these load the scripts, which the first renewals would have to send otherwise.
-    let mut by_hand = [0, 1, 2].map(|shard| primaries.by_hand(shard));
-    let cost = (!is_list()).then(|| Cost::measure(client, &held.concat(), &|| primaries.counted()));
+    let mut raw = [0, 1, 2].map(|shard| primaries.raw(shard));
+    let cost =
+        (!is_list()).then(|| RenewalCost::measure(client, &held.concat(), &|| primaries.counted()));
 
-    for (by_hand, names) in by_hand.iter_mut().zip(&held) {
+    for (raw, names) in raw.iter_mut().zip(&held) {
         for name in names {
-            assert!(by_hand.acquire_for(name, HOUR_MILLIS));
+            assert!(raw.acquire_for(name, HOUR_MILLIS));
         }
     }
     let (mut passes, mut passed, mut reads) = (0, Duration::ZERO, 0);
@@ -119,8 +121,8 @@ fn renewals(
         bencher.iter_custom(|turns| {
             let (before, read) = (cpu_time(), primaries.counted().reads);
             for _ in 0..turns {
-                for (by_hand, names) in by_hand.iter_mut().zip(&held) {
-                    by_hand.renew_one_by_one(names, HOUR_MILLIS);
+                for (raw, names) in raw.iter_mut().zip(&held) {
+                    raw.renew_one_by_one(names, HOUR_MILLIS);
                 }
             }
             let spent = cpu_time() - before;
@@ -138,7 +140,7 @@ fn renewals(
     }
 }
 
-fn report_renewals(table: &mut Table, count: usize, cost: &Cost, floor: (Duration, f64)) {
+fn report_renewals(table: &mut Table, count: usize, cost: &RenewalCost, floor: (Duration, f64)) {
     let what = |figure| format!("{count} locks for {:.0} s: {figure}", cost.seconds);
     let renewals = cost.renewals.max(1) as f64;
 
@@ -147,10 +149,10 @@ fn report_renewals(table: &mut Table, count: usize, cost: &Cost, floor: (Duratio
     let figure = (each, " a renewal");
     table.figure(&what("script calls"), sides, figure, Bound::AtMost(1.0));
 
-    let (ours, by_hand) = (cost.reads as f64 / renewals, floor.1);
+    let (ours, raw) = (cost.reads as f64 / renewals, floor.1);
     let all = |each: f64| format!("{:.1} for all", each * count as f64);
-    let figure = (ours / by_hand.max(1e-9), " x");
-    let sides = (all(ours), all(by_hand));
+    let figure = (ours / raw.max(1e-9), " x");
+    let sides = (all(ours), all(raw));
     table.figure(&what("reads by the servers"), sides, figure, Bound::None);
 
     let of_a_core = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
@@ -185,10 +187,10 @@ impl Primaries {
         }
     }
 
-    fn by_hand(&self, shard: usize) -> ByHand {
+    fn raw(&self, shard: usize) -> RawClient {
         let client = redis::Client::open(self.urls[shard].as_str());
         let connection = client.expect("the URL is good").get_connection();
-        ByHand::in_cluster(connection.expect("the server is up"))
+        RawClient::in_cluster(connection.expect("the server is up"))
     }
 
     /// So many in as many slots, by primary.
@@ -221,8 +223,8 @@ impl Primaries {
         counts.sum()
     }
 
-    fn counted(&self) -> Counted {
-        let mut all = Counted {
+    fn counted(&self) -> ServerCounts {
+        let mut all = ServerCounts {
             calls: 0,
             reads: 0,
             standing: 0,

@@ -11,9 +11,9 @@ use criterion::Criterion;
 use parking_lot::Mutex;
 use support::{
     Server,
-    by_hand::ByHand,
-    crowd::{Tally, empty_section, enter, windows},
+    contention::{Totals, empty_section, enter, windows},
     pin_clients,
+    raw_client::RawClient,
     table::{Bound, Table},
 };
 
@@ -29,8 +29,8 @@ fn main() {
 
     let lock = client.reentrant_lock("contended");
     let sent = || server.command_counts().sent();
-    let by_hand = (ByHand::new(&server), "by hand");
-    empty_section(&mut criterion, &mut table, &lock, by_hand, &sent);
+    let raw = (RawClient::new(&server), "by hand");
+    empty_section(&mut criterion, &mut table, &lock, raw, &sent);
 
     let mutex = Mutex::new(());
     let in_process = |work: &dyn Fn()| {
@@ -56,9 +56,9 @@ fn main() {
     table.print();
 }
 
-fn report_busy(table: &mut Table, our: &Tally, floor: &Tally) {
+fn report_busy(table: &mut Table, our: &Totals, floor: &Totals) {
     let ratio = our.per_second() / floor.per_second();
-    let [ours, floor] = [our, floor].map(|tally| format!("{:.0}/s", tally.per_second()));
+    let [ours, floor] = [our, floor].map(|totals| format!("{:.0}/s", totals.per_second()));
     let what = "2 ms in, 20 ms out: acquisitions";
     table.figure(what, (ours, floor), (ratio, " x"), Bound::AtLeast(0.90));
 }

@@ -22,9 +22,8 @@ use leasehold::LockClient;
 use redis::Connection;
 use rustix::time::{ClockId, clock_gettime};
 use support::{
-    Server,
-    by_hand::{ByHand, channel},
-    duel, pin_clients,
+    Server, compare, pin_clients,
+    raw_client::{RawClient, channel},
     table::{Bound, Table},
 };
 
@@ -32,8 +31,8 @@ const OURS: &str = "handoff:ours";
 const FLOOR: &str = "handoff:floor";
 
 /// Set for the other process: the URL of the server.
-const OTHER: &str = "LEASEHOLD_BENCH_OTHER";
-const OTHER_OWNER: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff:1";
+const PEER_URL: &str = "LEASEHOLD_BENCH_OTHER";
+const PEER_OWNER: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff:1";
 
 /// How long the other process holds the lock at least: we wait for it by then, and sleep.
 const HELD_FOR: Duration = Duration::from_millis(2);
@@ -41,7 +40,7 @@ const HELD_FOR: Duration = Duration::from_millis(2);
 /// Nanoseconds after which whoever came for the lock surely sleeps.
 const SETTLED: u64 = 1_000_000;
 
-/// What the other process is asked to do, and what it answers.
+/// What the other process is asked to do, and what it replies.
 const HOLD_OURS: u8 = b'o';
 const HOLD_FLOOR: u8 = b'f';
 const HELD: u8 = b'h';
@@ -54,57 +53,57 @@ fn now() -> u64 {
 }
 
 /// Takes a lock, says so, unlocks it a little later, and tells when.
-fn be_the_other(url: &str) -> io::Result<()> {
+fn run_peer(url: &str) -> io::Result<()> {
     let client = LockClient::connect(url).expect("the URL is good");
     let lock = client.reentrant_lock(OURS);
     let connection = redis::Client::open(url).and_then(|client| client.get_connection());
-    let mut by_hand = ByHand::on(connection.expect("the server is up"), OTHER_OWNER);
-    let (mut orders, mut answers) = (io::stdin().lock(), io::stdout().lock());
-    let mut order = [0];
+    let mut raw = RawClient::on(connection.expect("the server is up"), PEER_OWNER);
+    let (mut requests, mut replies) = (io::stdin().lock(), io::stdout().lock());
+    let mut request = [0];
     for round in 0.. {
-        if orders.read(&mut order)? == 0 {
+        if requests.read(&mut request)? == 0 {
             break;
         }
-        let is_ours = order == [HOLD_OURS];
+        let is_ours = request == [HOLD_OURS];
         if is_ours {
             lock.lock().expect("free");
         } else {
-            assert!(by_hand.acquire(FLOOR));
+            assert!(raw.acquire(FLOOR));
         }
-        answers.write_all(&[HELD])?;
-        answers.flush()?;
+        replies.write_all(&[HELD])?;
+        replies.flush()?;
         // Not always the same, or one side might always meet the same tick of something.
         thread::sleep(HELD_FOR + Duration::from_micros(round % 16 * 60));
         let unlocked = now();
         if is_ours {
             lock.unlock().expect("held");
         } else {
-            by_hand.release(FLOOR);
+            raw.release(FLOOR);
         }
-        answers.write_all(&unlocked.to_le_bytes())?;
-        answers.flush()?;
+        replies.write_all(&unlocked.to_le_bytes())?;
+        replies.flush()?;
     }
     Ok(())
 }
 
 /// The other process, which ends with this value.
-struct Other {
+struct Peer {
     process: Child,
-    orders: ChildStdin,
-    answers: ChildStdout,
+    requests: ChildStdin,
+    replies: ChildStdout,
 }
 
-impl Other {
+impl Peer {
     fn start(server: &Server) -> Self {
         let mut process = Command::new(env::current_exe().expect("this program"))
-            .env(OTHER, server.url())
+            .env(PEER_URL, server.url())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("this program again");
         Self {
-            orders: process.stdin.take().expect("piped"),
-            answers: process.stdout.take().expect("piped"),
+            requests: process.stdin.take().expect("piped"),
+            replies: process.stdout.take().expect("piped"),
             process,
         }
     }
@@ -125,21 +124,21 @@ impl Other {
 
     /// Returns while the other process holds the lock.
     fn hold(&mut self, what: u8) {
-        self.orders.write_all(&[what]).expect("it reads");
+        self.requests.write_all(&[what]).expect("it reads");
         let mut held = [0];
-        self.answers.read_exact(&mut held).expect("it answers");
+        self.replies.read_exact(&mut held).expect("it replies");
         assert_eq!(held, [HELD]);
     }
 
     /// When it began to unlock.
     fn unlocked(&mut self) -> u64 {
         let mut unlocked = [0; 8];
-        self.answers.read_exact(&mut unlocked).expect("it answers");
+        self.replies.read_exact(&mut unlocked).expect("it replies");
         u64::from_le_bytes(unlocked)
     }
 }
 
-impl Drop for Other {
+impl Drop for Peer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -148,7 +147,7 @@ impl Drop for Other {
 
 /// One thread waits for a message on one connection, and acquires on another.
 struct Waiter {
-    by_hand: ByHand,
+    raw: RawClient,
     listening: Connection,
 }
 
@@ -161,16 +160,16 @@ impl Waiter {
         listening.send_packed_command(&subscribe).expect("sent");
         listening.recv_response().expect("confirmed");
         Self {
-            by_hand: ByHand::new(server),
+            raw: RawClient::new(server),
             listening,
         }
     }
 
     fn take(&mut self) -> u64 {
-        let mut taken = self.by_hand.acquire(FLOOR);
+        let mut taken = self.raw.acquire(FLOOR);
         self.message();
         if !taken {
-            taken = self.by_hand.acquire(FLOOR);
+            taken = self.raw.acquire(FLOOR);
         }
         assert!(taken, "nobody else wants it");
         now()
@@ -178,7 +177,7 @@ impl Waiter {
 
     /// Gives the lock back, and hears of it itself.
     fn give_back(&mut self) {
-        self.by_hand.release(FLOOR);
+        self.raw.release(FLOOR);
         self.message();
     }
 
@@ -188,9 +187,9 @@ impl Waiter {
 }
 
 fn main() {
-    if let Ok(url) = env::var(OTHER) {
+    if let Ok(url) = env::var(PEER_URL) {
         // When we end, so does this.
-        let _ = be_the_other(&url);
+        let _ = run_peer(&url);
         return;
     }
     pin_clients();
@@ -198,15 +197,15 @@ fn main() {
     let client = server.client();
     let lock = client.reentrant_lock(OURS);
     let mut waiter = Waiter::new(&server);
-    let other = RefCell::new(Other::start(&server));
+    let peer = RefCell::new(Peer::start(&server));
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 
-    let handoff = duel(
+    let handoff = compare(
         &mut criterion,
         "unlock there to lock here",
         || {
-            other.borrow_mut().round(HOLD_OURS, || {
+            peer.borrow_mut().round(HOLD_OURS, || {
                 lock.lock().expect("the lock");
                 let locked = now();
                 lock.unlock().expect("held");
@@ -214,14 +213,14 @@ fn main() {
             })
         },
         || {
-            other.borrow_mut().round(HOLD_FLOOR, || {
+            peer.borrow_mut().round(HOLD_FLOOR, || {
                 let locked = waiter.take();
                 waiter.give_back();
                 locked
             })
         },
     );
-    table.duel("unlock there to lock here", &handoff, Bound::AtMost(1.6));
+    table.comparison("unlock there to lock here", &handoff, Bound::AtMost(1.6));
 
     criterion.final_summary();
     table.print();

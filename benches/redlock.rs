@@ -8,9 +8,8 @@ mod support;
 use criterion::Criterion;
 use leasehold::{Lock, LockClient, RedLock};
 use support::{
-    Server,
-    by_hand::{ByHand, LEASE_MILLIS},
-    duel, pin_clients,
+    Server, compare, pin_clients,
+    raw_client::{LEASE_MILLIS, RawClient},
     server::{CLIENT_CORE, SERVER_CORE},
     table::{Bound, Table},
     time,
@@ -27,7 +26,7 @@ fn main() {
     ];
     let servers: Vec<Server> = cores.into_iter().map(Server::start_on).collect();
     let clients: Vec<LockClient> = servers.iter().map(Server::client).collect();
-    let mut by_hand: Vec<ByHand> = servers.iter().map(ByHand::new).collect();
+    let mut raw: Vec<RawClient> = servers.iter().map(RawClient::new).collect();
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 
@@ -37,25 +36,25 @@ fn main() {
             _ => Box::new(RedLock::new(&clients[..count], "pair:ours")),
         };
         let what = format!("pair on {count}, to its floor");
-        let pair = duel(
+        let pair = compare(
             &mut criterion,
             &what,
             || time(|| pair(&*lock)),
-            || time(|| pair_by_hand(&mut by_hand[..count], "pair:floor")),
+            || time(|| raw_pair(&mut raw[..count], "pair:floor")),
         );
-        table.duel(&what, &pair, Bound::AtMost(1.5));
+        table.comparison(&what, &pair, Bound::AtMost(1.5));
     }
     let one = clients[0].reentrant_lock("pair:one");
     for (count, bound) in [(3, Bound::None), (5, Bound::AtMost(3.5))] {
         let lock = RedLock::new(&clients[..count], "pair:ours");
         let what = format!("pair on {count}, to a pair on one");
-        let pairs = duel(
+        let pairs = compare(
             &mut criterion,
             &what,
             || time(|| pair(&lock)),
             || time(|| pair(&one)),
         );
-        table.duel(&what, &pairs, bound);
+        table.comparison(&what, &pairs, bound);
     }
 
     let others: Vec<LockClient> = servers.iter().map(Server::client).collect();
@@ -73,7 +72,7 @@ fn main() {
             }
         }
     };
-    let pairs = duel(
+    let pairs = compare(
         &mut criterion,
         what,
         || {
@@ -86,7 +85,7 @@ fn main() {
         },
     );
     halt(false);
-    table.duel(what, &pairs, Bound::AtMost(1.5));
+    table.comparison(what, &pairs, Bound::AtMost(1.5));
 
     criterion.final_summary();
     table.print();
@@ -98,7 +97,7 @@ fn pair(lock: &dyn Lock) {
 }
 
 /// Everything is sent before the first reply is read.
-fn pair_by_hand(servers: &mut [ByHand], key: &str) {
+fn raw_pair(servers: &mut [RawClient], key: &str) {
     for server in servers.iter_mut() {
         server.begin_acquire(key, LEASE_MILLIS);
     }

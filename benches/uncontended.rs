@@ -6,9 +6,8 @@ mod support;
 
 use criterion::Criterion;
 use support::{
-    Server,
-    by_hand::{ByHand, LEASE_MILLIS},
-    duel, pin_clients,
+    Server, compare, pin_clients,
+    raw_client::{LEASE_MILLIS, RawClient},
     table::{Bound, Table},
     time,
 };
@@ -17,12 +16,12 @@ fn main() {
     pin_clients();
     let server = Server::start();
     let client = server.client();
-    let mut by_hand = ByHand::new(&server);
+    let mut raw = RawClient::new(&server);
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 
     let lock = client.reentrant_lock("pair:ours");
-    let pair = duel(
+    let pair = compare(
         &mut criterion,
         "lock and unlock",
         || {
@@ -33,17 +32,17 @@ fn main() {
         },
         || {
             time(|| {
-                assert!(by_hand.acquire("pair:floor"));
-                by_hand.release("pair:floor");
+                assert!(raw.acquire("pair:floor"));
+                raw.release("pair:floor");
             })
         },
     );
-    table.duel("lock and unlock", &pair, Bound::AtMost(1.20));
+    table.comparison("lock and unlock", &pair, Bound::AtMost(1.20));
 
     let lock = client.reentrant_lock("nested:ours");
     lock.lock().expect("free");
-    assert!(by_hand.acquire("nested:floor"));
-    let nested = duel(
+    assert!(raw.acquire("nested:floor"));
+    let nested = compare(
         &mut criterion,
         "nested lock and unlock",
         || {
@@ -54,12 +53,12 @@ fn main() {
         },
         || {
             time(|| {
-                by_hand.recount("nested:floor", 2, LEASE_MILLIS);
-                by_hand.recount("nested:floor", 1, 0);
+                raw.recount("nested:floor", 2, LEASE_MILLIS);
+                raw.recount("nested:floor", 1, 0);
             })
         },
     );
-    table.duel("nested lock and unlock", &nested, Bound::AtMost(1.20));
+    table.comparison("nested lock and unlock", &nested, Bound::AtMost(1.20));
     lock.unlock().expect("held");
 
     criterion.final_summary();

@@ -9,18 +9,17 @@ use std::time::Duration;
 use criterion::Criterion;
 use leasehold::LockClient;
 use support::{
-    Server,
-    by_hand::ByHand,
-    group, is_list, is_test, pin_clients,
+    Server, group, is_list, is_test, pin_clients,
+    raw_client::RawClient,
+    renewal_cost::{RenewalCost, ServerCounts, cpu_time, lease},
     table::{Bound, Table, span},
-    watch::{Cost, Counted, cpu_time, lease},
 };
 
 fn locks() -> usize {
     if is_test() { 300 } else { 10_000 }
 }
 
-fn measure(server: &Server) -> Cost {
+fn measure(server: &Server) -> RenewalCost {
     let client = LockClient::builder(&server.url())
         .watchdog_lease(lease())
         .build()
@@ -28,10 +27,10 @@ fn measure(server: &Server) -> Cost {
     let names: Vec<String> = (0..locks())
         .map(|number| format!("held:{number}"))
         .collect();
-    Cost::measure(&client, &names, &|| {
+    RenewalCost::measure(&client, &names, &|| {
         let counts = server.command_counts();
         let standing = redis::cmd("DBSIZE").query(&mut server.connection());
-        Counted {
+        ServerCounts {
             calls: counts.of("evalsha") + counts.of("eval"),
             reads: 0,
             standing: standing.expect("a number"),
@@ -46,12 +45,12 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 
-    let mut by_hand = ByHand::new(&server);
+    let mut raw = RawClient::new(&server);
     let keys: Vec<String> = (0..locks())
         .map(|number| format!("floor:{number}"))
         .collect();
     for key in &keys {
-        assert!(by_hand.acquire_for(key, 3_600_000));
+        assert!(raw.acquire_for(key, 3_600_000));
     }
     let (mut passes, mut passed) = (0, Duration::ZERO);
     let mut group = group(
@@ -63,7 +62,7 @@ fn main() {
     group.bench_function("floor", |bencher| {
         bencher.iter_custom(|turns| {
             let before = cpu_time();
-            (0..turns).for_each(|_| by_hand.renew(&keys, 3_600_000));
+            (0..turns).for_each(|_| raw.renew(&keys, 3_600_000));
             let spent = cpu_time() - before;
             passes += turns;
             passed += spent;
@@ -80,7 +79,7 @@ fn main() {
     table.print();
 }
 
-fn report(table: &mut Table, cost: &Cost, floor: Duration) {
+fn report(table: &mut Table, cost: &RenewalCost, floor: Duration) {
     let what = |figure| format!("{} locks for {:.0} s: {figure}", locks(), cost.seconds);
     let none = String::new;
 

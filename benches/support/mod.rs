@@ -2,11 +2,11 @@
 //! ours beside them. Every bench uses a part of it.
 #![allow(dead_code, missing_docs, unused_imports)]
 
-pub mod by_hand;
-pub mod crowd;
+pub mod contention;
+pub mod raw_client;
+pub mod renewal_cost;
 pub mod server;
 pub mod table;
-pub mod watch;
 
 use std::{
     env,
@@ -72,14 +72,14 @@ impl Samples {
 
 /// Ours and its floor, measured in one run.
 #[derive(Default)]
-pub struct Duel {
+pub struct Comparison {
     pub ours: Samples,
     pub floor: Samples,
 }
 
-impl Duel {
+impl Comparison {
     /// Lets both sides have `turns` turns, in alternating blocks; the time of each side.
-    fn fight(
+    fn run(
         &mut self,
         turns: u64,
         ours: &mut impl FnMut() -> Duration,
@@ -109,27 +109,27 @@ impl Duel {
 
 /// Two benches of criterion, `name/ours` and `name/floor`. In each of them both sides take turns,
 /// so that whatever else the machine does hits both. A side answers with the time that counts.
-pub fn duel(
+pub fn compare(
     criterion: &mut Criterion,
     name: &str,
     mut ours: impl FnMut() -> Duration,
     mut floor: impl FnMut() -> Duration,
-) -> Duel {
-    let mut duel = Duel::default();
+) -> Comparison {
+    let mut comparison = Comparison::default();
     if !is_list() {
         // Connections are opened and scripts loaded before anything counts.
-        duel.fight(if is_test() { 1 } else { 200 }, &mut ours, &mut floor);
-        duel = Duel::default();
+        comparison.run(if is_test() { 1 } else { 200 }, &mut ours, &mut floor);
+        comparison = Comparison::default();
     }
     let mut group = group(criterion, name, 20, Duration::from_secs(4));
     group.bench_function("ours", |bencher| {
-        bencher.iter_custom(|turns| duel.fight(turns, &mut ours, &mut floor).0);
+        bencher.iter_custom(|turns| comparison.run(turns, &mut ours, &mut floor).0);
     });
     group.bench_function("floor", |bencher| {
-        bencher.iter_custom(|turns| duel.fight(turns, &mut ours, &mut floor).1);
+        bencher.iter_custom(|turns| comparison.run(turns, &mut ours, &mut floor).1);
     });
     group.finish();
-    duel
+    comparison
 }
 
 /// A group of benches whose turns take long enough to be timed one by one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use comfy_table::{Table as Grid, presets::ASCII_MARKDOWN};
 
-use super::{Duel, Samples, is_list, is_test};
+use super::{Comparison, Samples, is_list, is_test};
 
 /// What a measured number must be.
 #[derive(Clone, Copy)]
@@ -55,12 +55,18 @@ impl Table {
     }
 
     /// Ours and its floor by their times; the ratio of the medians is bounded.
-    pub fn duel(&mut self, what: &str, duel: &Duel, bound: Bound) {
-        if duel.ours.is_empty() {
+    pub fn comparison(&mut self, what: &str, comparison: &Comparison, bound: Bound) {
+        if comparison.ours.is_empty() {
             return;
         }
-        let ratio = duel.ours.median().as_secs_f64() / duel.floor.median().as_secs_f64();
-        self.times(what, (&duel.ours, &duel.floor), (ratio, " x"), bound);
+        let ratio =
+            comparison.ours.median().as_secs_f64() / comparison.floor.median().as_secs_f64();
+        self.times(
+            what,
+            (&comparison.ours, &comparison.floor),
+            (ratio, " x"),
+            bound,
+        );
     }
 
     /// The median, p99.9 and longest time of both sides, and whatever figure is bounded.

@@ -14,13 +14,13 @@ pub fn lease() -> Duration {
     length(Duration::from_secs(6), Duration::from_millis(600))
 }
 
-fn watched_for() -> Duration {
+fn measured_time() -> Duration {
     let seconds = env::var(SECONDS).ok().and_then(|set| set.parse().ok());
     length(Duration::from_secs(seconds.unwrap_or(30)), lease())
 }
 
 /// What the servers have counted since they started.
-pub struct Counted {
+pub struct ServerCounts {
     /// Of scripts.
     pub calls: u64,
     /// From the sockets of clients, of at most 16 KB each.
@@ -30,7 +30,7 @@ pub struct Counted {
 }
 
 /// What a period of holding all locks cost.
-pub struct Cost {
+pub struct RenewalCost {
     pub seconds: f64,
     pub cpu: Duration,
     pub calls: u64,
@@ -40,9 +40,13 @@ pub struct Cost {
     pub lost: u64,
 }
 
-impl Cost {
+impl RenewalCost {
     /// Takes all locks, and then only holds them. They are the only ones.
-    pub fn measure(client: &LockClient, names: &[String], count: &dyn Fn() -> Counted) -> Self {
+    pub fn measure(
+        client: &LockClient,
+        names: &[String],
+        count: &dyn Fn() -> ServerCounts,
+    ) -> Self {
         let locks: Vec<_> = names
             .iter()
             .map(|name| client.reentrant_lock(name))
@@ -50,13 +54,13 @@ impl Cost {
         locks.iter().for_each(|lock| lock.lock().expect("free"));
 
         let (cpu, stats, counted) = (cpu_time(), client.stats(), count());
-        thread::sleep(watched_for());
+        thread::sleep(measured_time());
         let (cpu, now, counted_now) = (cpu_time() - cpu, client.stats(), count());
 
         locks.iter().for_each(|lock| lock.unlock().expect("held"));
         let missing = (locks.len() as u64).saturating_sub(counted_now.standing);
         Self {
-            seconds: watched_for().as_secs_f64(),
+            seconds: measured_time().as_secs_f64(),
             cpu,
             calls: counted_now.calls - counted.calls,
             reads: counted_now.reads - counted.reads,

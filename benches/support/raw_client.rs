@@ -13,7 +13,7 @@ const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
 const BATCH: usize = 250;
 
 /// A connection and the hashes of the scripts that it has loaded.
-pub struct ByHand {
+pub struct RawClient {
     connection: Connection,
     owner: String,
     /// How releases are announced.
@@ -24,7 +24,7 @@ pub struct ByHand {
     renew: String,
 }
 
-impl ByHand {
+impl RawClient {
     pub fn new(server: &Server) -> Self {
         Self::on(server.connection(), OWNER)
     }

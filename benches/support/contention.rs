@@ -12,9 +12,8 @@ use leasehold::{Lock, ReentrantLock};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    Samples,
-    by_hand::ByHand,
-    group, is_list, length,
+    Samples, group, is_list, length,
+    raw_client::RawClient,
     table::{Bound, Table},
     time,
 };
@@ -26,7 +25,7 @@ pub type Enter<'a> = dyn Fn(&dyn Fn()) -> Duration + Sync + 'a;
 
 /// What all threads did in all windows of one side.
 #[derive(Default)]
-pub struct Tally {
+pub struct Totals {
     pub acquired: u64,
     elapsed: Duration,
     waits: Samples,
@@ -35,7 +34,7 @@ pub struct Tally {
     commands: u64,
 }
 
-impl Tally {
+impl Totals {
     pub fn per_second(&self) -> f64 {
         self.acquired as f64 / self.elapsed.as_secs_f64()
     }
@@ -103,26 +102,26 @@ pub fn windows(
     sent: &dyn Fn() -> u64,
     (ours, floor): (&Enter<'_>, &Enter<'_>),
     (hold, think): (Duration, Duration),
-) -> (Tally, Tally) {
-    let (mut our_tally, mut floor_tally) = (Tally::default(), Tally::default());
+) -> (Totals, Totals) {
+    let (mut our_totals, mut floor_totals) = (Totals::default(), Totals::default());
     if !is_list() {
-        Tally::default().run(sent, ours, hold, think);
-        Tally::default().run(sent, floor, hold, think);
+        Totals::default().run(sent, ours, hold, think);
+        Totals::default().run(sent, floor, hold, think);
     }
     let mut group = group(criterion, name, 10, window() * 25);
     for is_ours in [true, false] {
         let id = if is_ours { "ours" } else { "floor" };
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|turns| {
-                let ours = our_tally.run(sent, ours, hold, think);
-                let floor = floor_tally.run(sent, floor, hold, think);
+                let ours = our_totals.run(sent, ours, hold, think);
+                let floor = floor_totals.run(sent, floor, hold, think);
                 let each = if is_ours { ours } else { floor };
                 each.mul_f64(turns as f64)
             });
         });
     }
     group.finish();
-    (our_tally, floor_tally)
+    (our_totals, floor_totals)
 }
 
 fn window() -> Duration {
@@ -150,11 +149,11 @@ pub fn empty_section(
     criterion: &mut Criterion,
     table: &mut Table,
     lock: &ReentrantLock,
-    (by_hand, key): (ByHand, &str),
+    (raw, key): (RawClient, &str),
     sent: &dyn Fn() -> u64,
 ) {
-    let connection = Mutex::new(by_hand);
-    let by_hand = |work: &dyn Fn()| {
+    let connection = Mutex::new(raw);
+    let raw = |work: &dyn Fn()| {
         let start = Instant::now();
         let mut connection = connection.lock();
         assert!(connection.acquire(key));
@@ -168,7 +167,7 @@ pub fn empty_section(
         criterion,
         "8 threads, nothing to do",
         sent,
-        (&enter(lock), &by_hand),
+        (&enter(lock), &raw),
         (Duration::ZERO, Duration::ZERO),
     );
     if our.acquired > 0 {
@@ -176,14 +175,14 @@ pub fn empty_section(
     }
 }
 
-fn report_empty(table: &mut Table, our: &Tally, floor: &Tally) {
-    let both = |figure: fn(&Tally) -> String| (figure(our), figure(floor));
+fn report_empty(table: &mut Table, our: &Totals, floor: &Totals) {
+    let both = |figure: fn(&Totals) -> String| (figure(our), figure(floor));
 
     let ratio = our.per_second() / floor.per_second();
-    let sides = both(|tally| format!("{:.0}/s", tally.per_second()));
+    let sides = both(|totals| format!("{:.0}/s", totals.per_second()));
     table.figure("empty: acquisitions", sides, (ratio, " x"), Bound::None);
 
-    let sides = both(|tally| format!("{:.2}", tally.commands_each()));
+    let sides = both(|totals| format!("{:.2}", totals.commands_each()));
     let figure = (our.commands_each(), "");
     table.figure(
         "empty: commands an acquisition",
@@ -192,7 +191,7 @@ fn report_empty(table: &mut Table, our: &Tally, floor: &Tally) {
         Bound::AtMost(2.2),
     );
 
-    let sides = both(|tally| format!("{:.2}", tally.worst_share()));
+    let sides = both(|totals| format!("{:.2}", totals.worst_share()));
     let figure = (our.worst_share(), "");
     table.figure(
         "empty: slowest by fastest thread",
