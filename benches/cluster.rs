@@ -1,6 +1,7 @@
-//! Locks in a cluster of three primaries, each with a replica: a free lock taken and given back, and eight
-//! threads on one lock, beside the same scripts sent by hand to the primary; and a thousand locks in as many
-//! slots, which are renewed one by one, beside a pipeline by hand to each primary.
+//! Locks in a cluster of three primaries with a replica each. Lock and unlock of a free lock, and
+//! eight threads on one lock: the floor is the same scripts on a raw connection to the primary. A
+//! thousand locks in a thousand slots, which are renewed one by one: the floor is a raw pipeline to
+//! each primary.
 
 #[path = "support/deployments.rs"]
 mod deployments;
@@ -24,7 +25,7 @@ use support::{
     time,
 };
 
-/// What scripts do inside, what replicas ask for, and what these benches ask.
+/// Commands inside scripts, and commands of the replicas and of the bench itself.
 const NOT_SENT_BY_CLIENTS: [&str; 15] = [
     "exists", "hexists", "hset", "hdel", "hlen", "hgetall", "del", "pexpire", "pttl", "get", "set",
     "time", "spublish", "replconf", "info",
@@ -32,7 +33,7 @@ const NOT_SENT_BY_CLIENTS: [&str; 15] = [
 
 const PAIRS: u64 = 1_000;
 
-/// As the deployment divides the slots.
+/// The first slot of each primary of the deployment.
 const FIRST_SLOTS: [u16; 3] = [0, 5461, 10923];
 
 const HOUR_MILLIS: u64 = 3_600_000;
@@ -51,9 +52,9 @@ fn main() {
         &mut criterion,
         &mut table,
         &primaries,
-        &renewing.expect("good settings"),
+        &renewing.expect("valid settings"),
     );
-    let plain = client().build().expect("good settings");
+    let plain = client().build().expect("valid settings");
     pairs(&mut criterion, &mut table, &primaries, &plain);
 
     criterion.final_summary();
@@ -61,7 +62,7 @@ fn main() {
 }
 
 fn pairs(criterion: &mut Criterion, table: &mut Table, primaries: &Primaries, client: &LockClient) {
-    // Both on the first primary.
+    // Both names are on the first primary.
     let names = primaries.names("pair", 12).swap_remove(0);
     let [ours, floor] = &names[..2] else {
         panic!("a third of the names is on each");
@@ -104,7 +105,7 @@ fn renewals(
 ) {
     let count = if is_test() { 60 } else { 1_000 };
     let held = primaries.names("held", count);
-    // Before all: these load the scripts, which the first renewals would have to send otherwise.
+    // First, because this loads the scripts. Otherwise the first renewals would send them.
     let mut raw = [0, 1, 2].map(|shard| primaries.raw(shard));
     let cost =
         (!is_list()).then(|| RenewalCost::measure(client, &held.concat(), &|| primaries.counted()));
@@ -146,7 +147,7 @@ fn report_renewals(table: &mut Table, count: usize, cost: &RenewalCost, floor: (
 
     let each = cost.calls as f64 / renewals;
     let sides = (format!("{}", cost.calls), String::new());
-    let figure = (each, " a renewal");
+    let figure = (each, " per renewal");
     table.figure(&what("script calls"), sides, figure, Bound::AtMost(1.0));
 
     let (ours, raw) = (cost.reads as f64 / renewals, floor.1);
@@ -171,7 +172,7 @@ fn report_renewals(table: &mut Table, count: usize, cost: &RenewalCost, floor: (
     table.figure("CPU of renewing one lock", sides, figure, Bound::None);
 }
 
-/// The three, in the order of their slots.
+/// The three primaries, in the order of their slots.
 struct Primaries {
     urls: Vec<String>,
     connections: RefCell<Vec<Connection>>,
@@ -189,11 +190,11 @@ impl Primaries {
 
     fn raw(&self, shard: usize) -> RawClient {
         let client = redis::Client::open(self.urls[shard].as_str());
-        let connection = client.expect("the URL is good").get_connection();
+        let connection = client.expect("a valid URL").get_connection();
         RawClient::in_cluster(connection.expect("the server is up"))
     }
 
-    /// So many in as many slots, by primary.
+    /// `count` names in different slots, by primary.
     fn names(&self, prefix: &str, count: usize) -> Vec<Vec<String>> {
         let connection = &mut self.connections.borrow_mut()[0];
         let (mut names, mut slots) = (vec![Vec::new(); 3], HashSet::new());
@@ -227,16 +228,16 @@ impl Primaries {
         let mut all = ServerCounts {
             calls: 0,
             reads: 0,
-            standing: 0,
+            locks: 0,
         };
         for primary in self.connections.borrow_mut().iter_mut() {
             let counts = CommandCounts::ask(primary);
             all.calls += counts.of("evalsha") + counts.of("eval");
-            // Replicas and these questions are read as well, each of their commands by itself.
+            // Does not count the commands of replicas and of this bench, each of which is one read.
             let others = ["replconf", "info", "dbsize"].map(|name| counts.of(name));
             all.reads += reads(primary) - others.iter().sum::<u64>();
             let size: u64 = redis::cmd("DBSIZE").query(primary).expect("a number");
-            all.standing += size;
+            all.locks += size;
         }
         all
     }
@@ -250,7 +251,7 @@ fn reads(primary: &mut Connection) -> u64 {
     let mut lines = info.lines();
     let reads = lines.find_map(|line| line.strip_prefix("total_reads_processed:"));
     reads
-        .expect("it is there")
+        .expect("Redis reports it")
         .trim()
         .parse()
         .expect("a number")

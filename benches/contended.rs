@@ -1,6 +1,6 @@
-//! Eight threads of one process on one lock. With nothing to do under the lock: beside the same two
-//! scripts sent by hand on one connection behind a fair in-process mutex. With 2 ms of work under
-//! the lock and 20 ms of thinking outside: beside an in-process mutex alone.
+//! Eight threads of one process on one lock. With an empty critical section, the floor is the same
+//! two scripts on one raw connection behind a fair in-process mutex. With 2 ms in the critical
+//! section and 20 ms between two of them, the floor is an in-process mutex alone.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -18,7 +18,7 @@ use support::{
 };
 
 const HOLD: Duration = Duration::from_millis(2);
-const THINK: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn main() {
     pin_clients();
@@ -29,7 +29,7 @@ fn main() {
 
     let lock = client.reentrant_lock("contended");
     let sent = || server.command_counts().sent();
-    let raw = (RawClient::new(&server), "by hand");
+    let raw = (RawClient::new(&server), "raw");
     empty_section(&mut criterion, &mut table, &lock, raw, &sent);
 
     let mutex = Mutex::new(());
@@ -46,7 +46,7 @@ fn main() {
         "8 threads, 2 ms inside, 20 ms outside",
         &sent,
         (&enter(&lock), &in_process),
-        (HOLD, THINK),
+        (HOLD, PAUSE),
     );
     if our.acquired > 0 {
         report_busy(&mut table, &our, &floor);

@@ -1,9 +1,9 @@
-//! From another process's unlock to our `lock` returning, beside the same by hand: a release by
-//! script, its message, and an acquire by script.
+//! The time from an unlock in another process to the return of `lock` in this one. The floor is a
+//! release script, its message, and an acquire script on raw connections.
 //!
-//! The time is one way, from just before the other process unlocks to just after our `lock`
-//! returns, by CLOCK_MONOTONIC, which all processes of a machine share. Half of a round trip would
-//! not do: what a process does between its own unlock and its next wait would be in it.
+//! The time is one way, from just before the peer's unlock to just after the return of `lock`, by
+//! CLOCK_MONOTONIC, which all processes of a machine share. Half of a round trip would include what
+//! each process does between its own unlock and its next wait.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -30,29 +30,31 @@ use support::{
 const OURS: &str = "handoff:ours";
 const FLOOR: &str = "handoff:floor";
 
-/// Set for the other process: the URL of the server.
+/// The environment variable that starts a peer: the URL of the server.
 const PEER_URL: &str = "LEASEHOLD_BENCH_OTHER";
 const PEER_OWNER: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff:1";
 
-/// How long the other process holds the lock at least: we wait for it by then, and sleep.
+/// The least time for which the peer holds the lock. This process waits for it and sleeps
+/// meanwhile.
 const HELD_FOR: Duration = Duration::from_millis(2);
 
-/// Nanoseconds after which whoever came for the lock surely sleeps.
+/// After this many nanoseconds a waiting thread sleeps.
 const SETTLED: u64 = 1_000_000;
 
-/// What the other process is asked to do, and what it replies.
+/// The requests to the peer, and its reply.
 const HOLD_OURS: u8 = b'o';
 const HOLD_FLOOR: u8 = b'f';
 const HELD: u8 = b'h';
 
-/// Nanoseconds of a clock that all processes share.
+/// Nanoseconds of a clock that all processes of the machine share.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec))
-        .expect("after the start of the machine")
+        .expect("not negative")
 }
 
-/// Takes a lock, says so, unlocks it a little later, and tells when.
+/// Runs the peer: on each request it acquires a lock, replies, unlocks it a little later, and
+/// replies when it did so.
 fn run_peer(url: &str) -> io::Result<()> {
     let client = LockClient::connect(url).expect("the URL is good");
     let lock = client.reentrant_lock(OURS);
@@ -72,7 +74,7 @@ fn run_peer(url: &str) -> io::Result<()> {
         }
         replies.write_all(&[HELD])?;
         replies.flush()?;
-        // Not always the same, or one side might always meet the same tick of something.
+        // The time varies, so that it does not coincide with a periodic event of the machine.
         thread::sleep(HELD_FOR + Duration::from_micros(round % 16 * 60));
         let unlocked = now();
         if is_ours {
@@ -86,7 +88,7 @@ fn run_peer(url: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The other process, which ends with this value.
+/// The other process. Dropping this value ends it.
 struct Peer {
     process: Child,
     requests: ChildStdin,
@@ -108,21 +110,22 @@ impl Peer {
         }
     }
 
-    /// From its unlock to the time at which `take`, which waits for that, says that it has the lock.
+    /// The time from the peer's unlock to the time that `take` returns after it has acquired the
+    /// lock.
     fn round(&mut self, what: u8, mut take: impl FnMut() -> u64) -> Duration {
         loop {
             self.hold(what);
             let came = now();
             let locked = take();
             let unlocked = self.unlocked();
-            // If the machine kept us from coming in time there was nothing to wait for.
+            // Repeats the round if this thread was not yet waiting at the unlock.
             if came + SETTLED <= unlocked {
                 return Duration::from_nanos(locked - unlocked);
             }
         }
     }
 
-    /// Returns while the other process holds the lock.
+    /// Lets the peer acquire the lock. Returns while it holds it.
     fn hold(&mut self, what: u8) {
         self.requests.write_all(&[what]).expect("it reads");
         let mut held = [0];
@@ -130,7 +133,7 @@ impl Peer {
         assert_eq!(held, [HELD]);
     }
 
-    /// When it began to unlock.
+    /// The time just before the peer's unlock.
     fn unlocked(&mut self) -> u64 {
         let mut unlocked = [0; 8];
         self.replies.read_exact(&mut unlocked).expect("it replies");
@@ -145,7 +148,7 @@ impl Drop for Peer {
     }
 }
 
-/// One thread waits for a message on one connection, and acquires on another.
+/// The floor of a waiter: one connection for messages, one for scripts.
 struct Waiter {
     raw: RawClient,
     listening: Connection,
@@ -171,12 +174,12 @@ impl Waiter {
         if !taken {
             taken = self.raw.acquire(FLOOR);
         }
-        assert!(taken, "nobody else wants it");
+        assert!(taken, "no other client wants the lock");
         now()
     }
 
-    /// Gives the lock back, and hears of it itself.
-    fn give_back(&mut self) {
+    /// Releases the lock, and receives the message of the release.
+    fn release(&mut self) {
         self.raw.release(FLOOR);
         self.message();
     }
@@ -188,7 +191,7 @@ impl Waiter {
 
 fn main() {
     if let Ok(url) = env::var(PEER_URL) {
-        // When we end, so does this.
+        // The peer ends when the pipe from its parent is closed.
         let _ = run_peer(&url);
         return;
     }
@@ -215,7 +218,7 @@ fn main() {
         || {
             peer.borrow_mut().round(HOLD_FLOOR, || {
                 let locked = waiter.take();
-                waiter.give_back();
+                waiter.release();
                 locked
             })
         },

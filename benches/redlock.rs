@@ -1,6 +1,7 @@
-//! A free lock on a majority of servers taken and given back, beside the same scripts sent by hand to all
-//! servers at once, and beside a pair on one server. Five servers and a client share two cores here, so each
-//! server adds its own time: the client's core, which is idle while it waits, has two of them.
+//! Lock and unlock of a free `RedLock`. The floor is the same scripts on raw connections to all
+//! servers at once; a second comparison is with one server. Five servers and a client share two
+//! cores, so each server adds its own time. The client's core runs two of them, because it is idle
+//! while the client waits.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -57,16 +58,16 @@ fn main() {
         table.comparison(&what, &pairs, bound);
     }
 
-    let others: Vec<LockClient> = servers.iter().map(Server::client).collect();
-    let (whole, maimed) = (
+    let other_clients: Vec<LockClient> = servers.iter().map(Server::client).collect();
+    let (complete, degraded) = (
         RedLock::new(&clients, "pair:ours"),
-        RedLock::new(&others, "pair:maimed"),
+        RedLock::new(&other_clients, "pair:degraded"),
     );
-    // Both sides run while two servers are stopped in turn: what counts is the same machine.
+    // The servers are stopped for each round of one side, so that the sides alternate.
     let what = "pair on 5, 2 of them stopped, to 5";
-    let halted = std::cell::Cell::new(false);
-    let halt = |wanted: bool| {
-        if halted.replace(wanted) != wanted {
+    let stopped = std::cell::Cell::new(false);
+    let stop = |wanted: bool| {
+        if stopped.replace(wanted) != wanted {
             for server in &servers[3..] {
                 server.signal(if wanted { "STOP" } else { "CONT" });
             }
@@ -76,15 +77,15 @@ fn main() {
         &mut criterion,
         what,
         || {
-            halt(true);
-            time(|| pair(&maimed))
+            stop(true);
+            time(|| pair(&degraded))
         },
         || {
-            halt(false);
-            time(|| pair(&whole))
+            stop(false);
+            time(|| pair(&complete))
         },
     );
-    halt(false);
+    stop(false);
     table.comparison(what, &pairs, Bound::AtMost(1.5));
 
     criterion.final_summary();
@@ -96,7 +97,7 @@ fn pair(lock: &dyn Lock) {
     lock.unlock().expect("held");
 }
 
-/// Everything is sent before the first reply is read.
+/// Sends all requests before it reads the first reply.
 fn raw_pair(servers: &mut [RawClient], key: &str) {
     for server in servers.iter_mut() {
         server.begin_acquire(key, LEASE_MILLIS);

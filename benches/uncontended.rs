@@ -1,5 +1,5 @@
-//! A free lock taken and given back, and a held lock taken and given back once more, beside the
-//! same two scripts sent by hand on one plain connection.
+//! Lock and unlock of a free lock, and nested lock and unlock of a held lock. The floor is the same
+//! two scripts on one raw connection.
 
 #[path = "support/mod.rs"]
 mod support;

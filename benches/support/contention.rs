@@ -1,4 +1,4 @@
-//! Eight threads of one process on one lock.
+//! Measures eight threads of one process on one lock.
 
 use std::{
     sync::Barrier,
@@ -20,16 +20,16 @@ use super::{
 
 const THREADS: usize = 8;
 
-/// Enters the lock, does the work, leaves; how long it waited to enter.
+/// Runs the work under a lock, and returns how long it waited for the lock.
 pub type Enter<'a> = dyn Fn(&dyn Fn()) -> Duration + Sync + 'a;
 
-/// What all threads did in all windows of one side.
+/// The totals of all threads in all windows of one side.
 #[derive(Default)]
 pub struct Totals {
     pub acquired: u64,
     elapsed: Duration,
     waits: Samples,
-    /// The fewest acquisitions of a thread by the most of another, in the worst window.
+    /// The acquisitions of the slowest thread divided by those of the fastest, in the worst window.
     worst: Option<f64>,
     commands: u64,
 }
@@ -47,25 +47,25 @@ impl Totals {
         self.commands as f64 / self.acquired as f64
     }
 
-    /// Runs one window, and answers with the time of one acquisition.
+    /// Runs one window, and returns the time of one acquisition.
     fn run(
         &mut self,
         sent: &dyn Fn() -> u64,
         enter: &Enter<'_>,
         hold: Duration,
-        think: Duration,
+        pause: Duration,
     ) -> Duration {
         let (before, stop, start) = (sent(), AtomicBool::new(false), Barrier::new(THREADS + 1));
         let work = || {
             let mut waits = Vec::new();
             start.wait();
             loop {
-                let wait = enter(&|| pause(hold));
+                let wait = enter(&|| sleep(hold));
                 if stop.load(Ordering::Relaxed) {
                     return waits;
                 }
                 waits.push(wait);
-                pause(think);
+                sleep(pause);
             }
         };
         let (elapsed, waits) = thread::scope(|scope| {
@@ -94,27 +94,27 @@ impl Totals {
     }
 }
 
-/// Both sides in alternating windows; `name/ours` and `name/floor` in criterion. `sent` says how many
-/// commands the server has had from its clients.
+/// Measures both sides in alternating windows, as `name/ours` and `name/floor` in criterion. `sent`
+/// returns how many commands the clients have sent to the server.
 pub fn windows(
     criterion: &mut Criterion,
     name: &str,
     sent: &dyn Fn() -> u64,
     (ours, floor): (&Enter<'_>, &Enter<'_>),
-    (hold, think): (Duration, Duration),
+    (hold, pause): (Duration, Duration),
 ) -> (Totals, Totals) {
     let (mut our_totals, mut floor_totals) = (Totals::default(), Totals::default());
     if !is_list() {
-        Totals::default().run(sent, ours, hold, think);
-        Totals::default().run(sent, floor, hold, think);
+        Totals::default().run(sent, ours, hold, pause);
+        Totals::default().run(sent, floor, hold, pause);
     }
     let mut group = group(criterion, name, 10, window() * 25);
     for is_ours in [true, false] {
         let id = if is_ours { "ours" } else { "floor" };
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|turns| {
-                let ours = our_totals.run(sent, ours, hold, think);
-                let floor = floor_totals.run(sent, floor, hold, think);
+                let ours = our_totals.run(sent, ours, hold, pause);
+                let floor = floor_totals.run(sent, floor, hold, pause);
                 let each = if is_ours { ours } else { floor };
                 each.mul_f64(turns as f64)
             });
@@ -128,7 +128,7 @@ fn window() -> Duration {
     length(Duration::from_millis(500), Duration::from_millis(100))
 }
 
-fn pause(duration: Duration) {
+fn sleep(duration: Duration) {
     if !duration.is_zero() {
         thread::sleep(duration);
     }
@@ -143,8 +143,8 @@ pub fn enter(lock: &ReentrantLock) -> impl Fn(&dyn Fn()) -> Duration + Sync {
     }
 }
 
-/// With nothing to do under the lock: beside the same two scripts sent by hand on one connection behind a
-/// fair in-process mutex.
+/// Measures an empty critical section. The floor is the same two scripts on one raw connection
+/// behind a fair in-process mutex.
 pub fn empty_section(
     criterion: &mut Criterion,
     table: &mut Table,
@@ -165,7 +165,7 @@ pub fn empty_section(
     };
     let (our, floor) = windows(
         criterion,
-        "8 threads, nothing to do",
+        "8 threads, empty section",
         sent,
         (&enter(lock), &raw),
         (Duration::ZERO, Duration::ZERO),
@@ -185,7 +185,7 @@ fn report_empty(table: &mut Table, our: &Totals, floor: &Totals) {
     let sides = both(|totals| format!("{:.2}", totals.commands_each()));
     let figure = (our.commands_each(), "");
     table.figure(
-        "empty: commands an acquisition",
+        "empty: commands per acquisition",
         sides,
         figure,
         Bound::AtMost(2.2),
@@ -194,7 +194,7 @@ fn report_empty(table: &mut Table, our: &Totals, floor: &Totals) {
     let sides = both(|totals| format!("{:.2}", totals.worst_share()));
     let figure = (our.worst_share(), "");
     table.figure(
-        "empty: slowest by fastest thread",
+        "empty: slowest / fastest thread",
         sides,
         figure,
         Bound::AtLeast(0.8),

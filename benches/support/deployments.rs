@@ -1,4 +1,4 @@
-//! Deployments of many servers, as the tests of this crate use them.
+//! The deployments of several servers that the tests use.
 
 #![allow(dead_code, unused_imports, missing_docs)]
 

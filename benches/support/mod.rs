@@ -1,5 +1,5 @@
-//! What the benches share: a private server, the same calls made by hand, and the table that sets
-//! ours beside them. Every bench uses a part of it.
+//! Shared by the benches: a private server, a raw client, and the table of results. Each bench uses
+//! a part of it.
 #![allow(dead_code, missing_docs, unused_imports)]
 
 pub mod contention;
@@ -17,23 +17,24 @@ use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 
 pub use server::{Server, pin_clients, pin_servers};
 
-/// Turns before the other side has its go: long enough for warm caches, short enough that both
-/// sides see the same weather.
+/// Rounds of one side before the other side runs: enough for warm caches, few enough that a busy
+/// machine slows both sides.
 const BLOCK: u64 = 20;
 
-/// Run only to see that it runs: `cargo bench -- --test`, and every run that is not a bench.
+/// True for `cargo bench -- --test` and for any run other than a bench. The bench then runs only
+/// briefly.
 pub fn is_test() -> bool {
     let mut arguments = env::args().skip(1);
     let bench = arguments.any(|argument| argument == "--bench");
     !bench || env::args().any(|argument| argument == "--test")
 }
 
-/// Whether only the names of the benches are asked for.
+/// True if only the names of the benches are requested.
 pub fn is_list() -> bool {
     env::args().any(|argument| argument == "--list")
 }
 
-/// The length of something in a real run, and when it is only seen to run.
+/// Returns `real` in a bench and `test` in a test run.
 pub fn length(real: Duration, test: Duration) -> Duration {
     if is_test() { test } else { real }
 }
@@ -60,7 +61,7 @@ impl Samples {
         self.quantile(0.5)
     }
 
-    /// The sample that a share of all is not longer than; 1.0: the longest.
+    /// The smallest sample that is at least as long as this share of all; 1.0: the longest.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -70,7 +71,7 @@ impl Samples {
     }
 }
 
-/// Ours and its floor, measured in one run.
+/// The samples of the library and of its floor, measured in one run.
 #[derive(Default)]
 pub struct Comparison {
     pub ours: Samples,
@@ -78,15 +79,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Lets both sides have `turns` turns, in alternating blocks; the time of each side.
+    /// Runs `rounds` rounds of both sides in alternating blocks. Returns the time of each side.
     fn run(
         &mut self,
-        turns: u64,
+        rounds: u64,
         ours: &mut impl FnMut() -> Duration,
         floor: &mut impl FnMut() -> Duration,
     ) -> (Duration, Duration) {
         let mut total = (Duration::ZERO, Duration::ZERO);
-        let mut left = turns;
+        let mut left = rounds;
         while left > 0 {
             let block = left.min(BLOCK);
             left -= block;
@@ -107,8 +108,8 @@ impl Comparison {
     }
 }
 
-/// Two benches of criterion, `name/ours` and `name/floor`. In each of them both sides take turns,
-/// so that whatever else the machine does hits both. A side answers with the time that counts.
+/// Runs two benches of criterion, `name/ours` and `name/floor`. In each of them both sides
+/// alternate, so that other load of the machine slows both. A side returns the time to count.
 pub fn compare(
     criterion: &mut Criterion,
     name: &str,
@@ -117,22 +118,22 @@ pub fn compare(
 ) -> Comparison {
     let mut comparison = Comparison::default();
     if !is_list() {
-        // Connections are opened and scripts loaded before anything counts.
+        // The warm-up opens connections and loads scripts.
         comparison.run(if is_test() { 1 } else { 200 }, &mut ours, &mut floor);
         comparison = Comparison::default();
     }
     let mut group = group(criterion, name, 20, Duration::from_secs(4));
     group.bench_function("ours", |bencher| {
-        bencher.iter_custom(|turns| comparison.run(turns, &mut ours, &mut floor).0);
+        bencher.iter_custom(|rounds| comparison.run(rounds, &mut ours, &mut floor).0);
     });
     group.bench_function("floor", |bencher| {
-        bencher.iter_custom(|turns| comparison.run(turns, &mut ours, &mut floor).1);
+        bencher.iter_custom(|rounds| comparison.run(rounds, &mut ours, &mut floor).1);
     });
     group.finish();
     comparison
 }
 
-/// A group of benches whose turns take long enough to be timed one by one.
+/// A group of benches whose rounds are long enough to be timed one by one.
 pub fn group<'a>(
     criterion: &'a mut Criterion,
     name: &str,

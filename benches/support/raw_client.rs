@@ -1,4 +1,4 @@
-//! The floor: the very scripts of the crate, sent by hand on one plain connection.
+//! The floor of the comparisons: the scripts of the library on one raw connection.
 
 use redis::{Cmd, Connection, Value, cmd};
 
@@ -9,14 +9,14 @@ pub const LEASE_MILLIS: u64 = 30_000;
 
 const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
 
-/// Locks in one renewal, as the watchdog has it.
+/// Locks in one renewal, as in the watchdog.
 const BATCH: usize = 250;
 
-/// A connection and the hashes of the scripts that it has loaded.
+/// A connection and the hashes of the loaded scripts.
 pub struct RawClient {
     connection: Connection,
     owner: String,
-    /// How releases are announced.
+    /// The command that publishes releases.
     publish: &'static str,
     acquire: String,
     recount: String,
@@ -29,7 +29,7 @@ impl RawClient {
         Self::on(server.connection(), OWNER)
     }
 
-    /// On a primary of a cluster.
+    /// A client for a primary of a cluster.
     pub fn in_cluster(connection: Connection) -> Self {
         Self {
             publish: "spublish",
@@ -54,7 +54,7 @@ impl RawClient {
         }
     }
 
-    /// Whether the lock was free.
+    /// Acquires the lock; false if it was not free.
     pub fn acquire(&mut self, key: &str) -> bool {
         self.acquire_for(key, LEASE_MILLIS)
     }
@@ -72,12 +72,12 @@ impl RawClient {
     pub fn recount(&mut self, key: &str, count: u32, millis: u64) {
         let mut call = call(&self.recount, &[key]);
         call.arg(&self.owner).arg(count).arg(millis);
-        self.must(&call);
+        self.expect_success(&call);
     }
 
     pub fn release(&mut self, key: &str) {
         let call = self.release_call(key);
-        self.must(&call);
+        self.expect_success(&call);
     }
 
     fn release_call(&self, key: &str) -> Cmd {
@@ -86,13 +86,14 @@ impl RawClient {
         call
     }
 
-    /// Sends an acquire, whose reply is read by [`end`](Self::end).
+    /// Sends an acquire. [`end`](Self::end) reads the reply.
     pub fn begin_acquire(&mut self, key: &str, millis: u64) {
         let mut call = call(&self.acquire, &[key]);
         call.arg(&self.owner).arg(millis);
         self.begin(&call);
     }
 
+    /// Sends a release. [`end`](Self::end) reads the reply.
     pub fn begin_release(&mut self, key: &str) {
         let call = self.release_call(key);
         self.begin(&call);
@@ -104,6 +105,7 @@ impl RawClient {
         sent.expect("the server is up");
     }
 
+    /// Reads one reply.
     pub fn end(&mut self) {
         self.connection.recv_response().expect("a reply");
     }
@@ -113,7 +115,7 @@ impl RawClient {
         self.renew_in(BATCH, keys, millis);
     }
 
-    /// The same, each lock by a call of its own.
+    /// Renews all locks in one pipeline with one call for each lock.
     pub fn renew_one_by_one(&mut self, keys: &[String], millis: u64) {
         self.renew_in(1, keys, millis);
     }
@@ -131,13 +133,13 @@ impl RawClient {
         assert!(replies.iter().flatten().all(|&reply| reply == 1));
     }
 
-    fn must(&mut self, call: &Cmd) {
+    fn expect_success(&mut self, call: &Cmd) {
         let reply: i64 = call.query(&mut self.connection).expect("a reply");
-        assert_eq!(reply, 1, "the lock is ours");
+        assert_eq!(reply, 1, "the owner holds the lock");
     }
 }
 
-/// Where releases of a lock are announced.
+/// The channel for releases of a lock.
 pub fn channel(key: &str) -> String {
     format!("redisson_lock__channel:{{{key}}}")
 }

@@ -1,4 +1,4 @@
-//! What it costs to hold many locks.
+//! Measures the cost of holding many locks.
 
 use std::{env, thread, time::Duration};
 
@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::length;
 
-/// How long to watch in seconds, 30 unless it is set.
+/// The environment variable for the time to measure, in seconds; default 30.
 const SECONDS: &str = "LEASEHOLD_BENCH_SECONDS";
 
 pub fn lease() -> Duration {
@@ -19,17 +19,17 @@ fn measured_time() -> Duration {
     length(Duration::from_secs(seconds.unwrap_or(30)), lease())
 }
 
-/// What the servers have counted since they started.
+/// Counts of the servers since they started.
 pub struct ServerCounts {
-    /// Of scripts.
+    /// Calls of scripts.
     pub calls: u64,
-    /// From the sockets of clients, of at most 16 KB each.
+    /// Reads from the sockets of clients, of at most 16 KB each.
     pub reads: u64,
-    /// The locks that are there.
-    pub standing: u64,
+    /// The locks that exist.
+    pub locks: u64,
 }
 
-/// What a period of holding all locks cost.
+/// The cost of holding all locks for a period.
 pub struct RenewalCost {
     pub seconds: f64,
     pub cpu: Duration,
@@ -41,7 +41,7 @@ pub struct RenewalCost {
 }
 
 impl RenewalCost {
-    /// Takes all locks, and then only holds them. They are the only ones.
+    /// Acquires all locks, then only holds them. The servers must have no other keys.
     pub fn measure(
         client: &LockClient,
         names: &[String],
@@ -58,7 +58,7 @@ impl RenewalCost {
         let (cpu, now, counted_now) = (cpu_time() - cpu, client.stats(), count());
 
         locks.iter().for_each(|lock| lock.unlock().expect("held"));
-        let missing = (locks.len() as u64).saturating_sub(counted_now.standing);
+        let missing = (locks.len() as u64).saturating_sub(counted_now.locks);
         Self {
             seconds: measured_time().as_secs_f64(),
             cpu,
@@ -77,7 +77,7 @@ impl RenewalCost {
     }
 }
 
-/// Of this process, all of its threads.
+/// The CPU time of all threads of this process.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(

@@ -1,4 +1,4 @@
-//! A private server on a core of its own.
+//! A private Redis server on its own core.
 
 use std::{
     env,
@@ -11,19 +11,19 @@ use std::{
 use leasehold::LockClient;
 use tempfile::TempDir;
 
-/// As valkey-server is a drop-in replacement, some systems have that one only.
+/// Some systems have only valkey-server, a drop-in replacement.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub const SERVER_CORE: &str = "0";
 pub const CLIENT_CORE: &str = "1";
 
-/// Keeps this process, and what it starts from here on, to one core; the server has the other.
+/// Pins this process and its future children to one core; the server has the other.
 pub fn pin_clients() {
     pin(CLIENT_CORE);
 }
 
-/// Keeps what this process starts from here on to the servers' core, until the clients are pinned.
+/// Pins future children to the servers' core, until the clients are pinned.
 pub fn pin_servers() {
     pin(SERVER_CORE);
 }
@@ -35,7 +35,7 @@ fn pin(core: &str) {
     }
 }
 
-/// Where there is `taskset` and both cores may be used, unless LEASEHOLD_BENCH_PIN=0.
+/// True if `taskset` is installed and both cores are usable, unless LEASEHOLD_BENCH_PIN=0.
 pub fn pins() -> bool {
     let usable = |core| run_quietly(Command::new("taskset").args(["-c", core, "true"]));
     env::var("LEASEHOLD_BENCH_PIN").as_deref() != Ok("0")
@@ -49,7 +49,7 @@ fn run_quietly(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// A Redis server of this bench alone, on the loopback. It ends with this value.
+/// A private Redis server on loopback. Dropping this value ends it.
 pub struct Server {
     process: Child,
     port: u16,
@@ -61,11 +61,11 @@ impl Server {
         Self::start_on(SERVER_CORE)
     }
 
-    /// On another core: servers that are to work at the same time need several.
+    /// Starts a server on another core, so that several servers can work at the same time.
     pub fn start_on(core: &str) -> Self {
-        // Another program can take the free port first, though hardly three times.
+        // Another program may take the free port first. That is unlikely to happen three times.
         let server = (0..3).find_map(|_| Self::try_start(core));
-        server.expect("redis-server is not to be found or does not start")
+        server.expect("redis-server is not installed or does not start")
     }
 
     fn try_start(core: &str) -> Option<Self> {
@@ -115,15 +115,15 @@ impl Server {
     }
 
     pub fn client(&self) -> LockClient {
-        LockClient::connect(&self.url()).expect("the URL is good")
+        LockClient::connect(&self.url()).expect("a valid URL")
     }
 
     pub fn connection(&self) -> redis::Connection {
-        let client = redis::Client::open(self.url()).expect("the URL is good");
+        let client = redis::Client::open(self.url()).expect("a valid URL");
         client.get_connection().expect("the server is up")
     }
 
-    /// How often the server has run each of its commands, inside scripts as well.
+    /// How often the server has executed each command, including those inside scripts.
     pub fn command_counts(&self) -> CommandCounts {
         CommandCounts::ask(&mut self.connection())
     }
@@ -149,7 +149,7 @@ impl CommandCounts {
         Self(info.expect("INFO works"))
     }
 
-    /// Of all commands but these.
+    /// The calls of all commands except these.
     pub fn all_but(&self, names: &[&str]) -> u64 {
         let counts = self.0.lines().filter_map(|line| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -166,7 +166,8 @@ impl CommandCounts {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
-    /// Commands that clients sent. Each release publishes once inside its script, beside its DEL.
+    /// Commands sent by clients. Each release script publishes once and deletes once, so the
+    /// deletions are subtracted.
     pub fn sent(&self) -> u64 {
         const SENT: [&str; 6] = [
             "evalsha",

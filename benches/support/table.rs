@@ -1,4 +1,4 @@
-//! The table that a bench ends with.
+//! The table of results that a bench prints.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use comfy_table::{Table as Grid, presets::ASCII_MARKDOWN};
 
 use super::{Comparison, Samples, is_list, is_test};
 
-/// What a measured number must be.
+/// The bound of a figure.
 #[derive(Clone, Copy)]
 pub enum Bound {
     AtMost(f64),
@@ -41,7 +41,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// One line each: what was measured, ours, the floor, and the figure that is bounded.
+/// A row for each measurement: its name, the library (`ours`), the floor, and the bounded figure.
 pub struct Table(Grid);
 
 impl Table {
@@ -54,7 +54,7 @@ impl Table {
         Self(grid)
     }
 
-    /// Ours and its floor by their times; the ratio of the medians is bounded.
+    /// Adds the times of both sides; the ratio of the medians is bounded.
     pub fn comparison(&mut self, what: &str, comparison: &Comparison, bound: Bound) {
         if comparison.ours.is_empty() {
             return;
@@ -69,7 +69,7 @@ impl Table {
         );
     }
 
-    /// The median, p99.9 and longest time of both sides, and whatever figure is bounded.
+    /// Adds the median, p99.9 and longest time of both sides, and a bounded figure.
     pub fn times(
         &mut self,
         what: &str,
@@ -82,7 +82,7 @@ impl Table {
         self.row(what, ours, floor, figure, bound);
     }
 
-    /// A number that is no time: what ours and the floor are, and the figure that is bounded.
+    /// Adds a measurement that is not a time: a text for each side, and a bounded figure.
     pub fn figure(
         &mut self,
         what: &str,
@@ -116,7 +116,7 @@ impl Table {
         }
         println!("\n{}", self.0);
         if is_test() {
-            println!("(a trial run: too short for its numbers to mean anything)");
+            println!("(a test run: too short for meaningful numbers)");
         }
         println!();
     }
