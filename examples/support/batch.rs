@@ -88,7 +88,7 @@ impl Batch {
             .collect();
         let reported = Arc::clone(&groups);
         threads.push(thread::spawn(move || {
-            print_progress(&reported, timeline, &ended)
+            print_progress(&reported, timeline, &ended);
         }));
         Self {
             groups,
