@@ -53,8 +53,8 @@ fn main() -> ExitCode {
 fn show(args: &Args) -> Result<()> {
     deployments::find_server()?;
     println!(
-        "{NAMES} sums, each under its own fenced lock, in a cluster of three primaries (a, b, c), each
-with a replica. {THREADS} threads for the locks of each primary. What to expect:
+        "{NAMES} sums, each under its own fenced lock, in a cluster of three primaries (a, b, c)
+with a replica each. {THREADS} threads for the locks of each primary. What to expect:
   * after the death of a, its locks are unavailable until its replica is elected; b and c go on
   * while a slot moves from b to c, a plain lock in it can be acquired and held. A fenced lock has
     two keys. Redis refuses them while only one has moved, so its threads wait for the end of the
