@@ -1,4 +1,4 @@
-//! The Lua scripts, how they are called, and what their replies mean.
+//! The Lua scripts, their calls, and the meaning of their replies.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 
-/// A script of `lua/`, whose header says what its keys, arguments and replies are.
+/// A script in `lua/`. Its header documents its keys, arguments and replies.
 #[derive(Debug)]
 pub(crate) struct Script {
     source: &'static str,
@@ -42,12 +42,12 @@ scripts! {
     FORCE_UNLOCK = "force_unlock.lua",
 }
 
-/// How a release is announced.
+/// How a release is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Publish {
-    /// To every server.
+    /// To all servers of a cluster (`PUBLISH`).
     ToAll,
-    /// To the servers of one shard, where a cluster knows how.
+    /// To the servers of one shard (`SPUBLISH`), if the cluster supports it.
     ToShard,
 }
 
@@ -64,11 +64,12 @@ impl Publish {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     script: &'static Script,
-    /// Sending it twice does its work once.
+    /// A second copy of the call has no further effect.
     repeatable: bool,
-    /// What it grants may be worth nothing before replicas have it.
+    /// The call acquires a lock, so replicas may have to confirm it.
     acquires: bool,
-    /// Its last argument is how the server that it is sent to announces a release.
+    /// The call publishes a release. Its last argument is the command that publishes at the server
+    /// to which it is sent.
     publishes: bool,
     keys: Vec<Box<[u8]>>,
     args: Vec<Box<[u8]>>,
@@ -100,17 +101,17 @@ impl Call {
         self.repeatable
     }
 
-    /// Whether it has just taken a lock, by this reply.
+    /// True if the call acquired a lock, according to this reply.
     pub(crate) fn has_taken(&self, reply: &Value) -> bool {
         self.acquires && !matches!(reply, Value::Int(_))
     }
 
-    /// Whether it has just released a lock, by this reply.
+    /// True if the call released a lock, according to this reply.
     pub(crate) fn has_released(&self, reply: &Value) -> bool {
         self.publishes && *reply == Value::Int(1)
     }
 
-    /// Announces the release of the lock.
+    /// Makes the call publish the release of the lock.
     fn publishing_to(self, key: &LockKey) -> Self {
         Self {
             publishes: true,
@@ -118,12 +119,12 @@ impl Call {
         }
     }
 
-    /// By its hash, as long as the server knows the script.
+    /// The command that calls the script by its hash. The server must know the script.
     pub(crate) fn by_hash(&self, publish: Publish) -> Vec<u8> {
         self.packed("EVALSHA", &self.script.sha, publish)
     }
 
-    /// By its source, which also makes the server know it.
+    /// The command that calls the script by its source. The server then knows the script.
     pub(crate) fn by_source(&self, publish: Publish) -> Vec<u8> {
         self.packed("EVAL", self.script.source, publish)
     }
@@ -141,20 +142,23 @@ impl Call {
     }
 }
 
-/// What one attempt at a lock found.
+/// The result of one attempt to acquire a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// With a fencing token, if it was asked for.
+    /// Acquired, with a fencing token if one was requested.
     Taken(Option<u64>),
-    /// Somebody else holds it, for so many milliseconds more; `None`: it never expires.
+    /// Another client or thread holds it, for this many milliseconds; `None` if the lease never
+    /// ends.
     Held(Option<u64>),
 }
 
-/// How long Redis keeps the last fencing token of a lock that nobody takes any more. Without a bound
-/// one key stays for every name that was ever used, as Redisson's do. Once the key is gone, tokens
-/// rise on from the server's clock, so they would fall only if that were set back by more than this.
+/// How long Redis keeps the last fencing token of an unused lock. Without a limit one key would
+/// stay for every name that was ever used, as with Redisson. When the key is gone, the next token
+/// is derived from the server's clock. So tokens can decrease only if that clock is set back by
+/// more than this.
 const TOKEN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Acquires a lock for `millis` milliseconds.
 pub(crate) fn acquire(key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
     let call = Call::new(&ACQUIRE)
         .key(key.key())
@@ -166,13 +170,14 @@ pub(crate) fn acquire(key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
     }
 }
 
-/// As [`acquire`], and asks for a fencing token.
+/// Acquires a lock for `millis` milliseconds, and requests a fencing token.
 pub(crate) fn acquire_fenced(key: &LockKey, owner: &OwnerId, millis: u64) -> Call {
     acquire(key, owner, millis)
         .key(&key.last_token())
         .arg(TOKEN_KEPT.as_millis().to_string())
 }
 
+/// The reply to [`acquire`].
 pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     match reply {
         Value::Nil => Ok(Attempt::Taken(None)),
@@ -181,6 +186,7 @@ pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
     }
 }
 
+/// The reply to [`acquire_fenced`].
 pub(crate) fn attempt_fenced(reply: &Value) -> RedisResult<Attempt> {
     match reply {
         Value::Array(parts) => match parts[..] {
@@ -192,7 +198,8 @@ pub(crate) fn attempt_fenced(reply: &Value) -> RedisResult<Attempt> {
     }
 }
 
-/// An owner of several names has the newest from then on.
+/// Sets the hold count, and extends the lease to `millis` milliseconds if it is shorter. If the
+/// owner has several names, the hold gets the newest one.
 pub(crate) fn recount(key: &LockKey, owner: &OwnerId, count: u32, millis: u64) -> Call {
     let call = Call::new(&RECOUNT)
         .key(key.key())
@@ -206,6 +213,7 @@ pub(crate) fn recount(key: &LockKey, owner: &OwnerId, count: u32, millis: u64) -
     }
 }
 
+/// Releases a lock, and publishes that.
 pub(crate) fn release(key: &LockKey, owner: &OwnerId) -> Call {
     Call::new(&RELEASE)
         .key(key.key())
@@ -213,7 +221,7 @@ pub(crate) fn release(key: &LockKey, owner: &OwnerId) -> Call {
         .publishing_to(key)
 }
 
-/// As [`release`], but the lock stays for so many milliseconds more, under a name of its own.
+/// Releases a lock of `owner`, but leaves it held by `name` for `millis` milliseconds.
 pub(crate) fn leave(key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
     Call::new(&LEAVE)
         .key(key.key())
@@ -223,7 +231,7 @@ pub(crate) fn leave(key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId)
         .publishing_to(key)
 }
 
-/// A hold count to be written, for an owner of several names.
+/// A hold count to write, for an owner with several names.
 #[derive(Clone, Debug)]
 pub(crate) struct Count {
     pub(crate) key: LockKey,
@@ -237,10 +245,10 @@ impl Count {
     }
 }
 
-/// What Redis says of a hold that was believed to stand.
+/// Redis' reply about a hold of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It stood, and what was asked is done.
+    /// The lock was held, and the request was executed.
     Done,
     Lost(LostReason),
 }
@@ -254,7 +262,7 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
     }
 }
 
-/// One lock of a renewal.
+/// One lock to renew, and its lease in milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
     pub(crate) key: LockKey,
@@ -262,6 +270,7 @@ pub(crate) struct Renewal {
     pub(crate) millis: u64,
 }
 
+/// Renews several locks in one call.
 pub(crate) fn renew<'a>(renewals: impl IntoIterator<Item = &'a Renewal>) -> Call {
     renewals
         .into_iter()
@@ -272,12 +281,12 @@ pub(crate) fn renew<'a>(renewals: impl IntoIterator<Item = &'a Renewal>) -> Call
         })
 }
 
-/// The verdict on the one lock of a call.
+/// The verdict about the only lock of a call.
 pub(crate) fn only_verdict(reply: &Value) -> RedisResult<Verdict> {
     verdicts(reply, 1).map(|verdicts| verdicts[0])
 }
 
-/// One verdict for each of the `count` locks asked for.
+/// The verdicts about the `count` locks of a call.
 pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
     match reply {
         Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
@@ -285,17 +294,17 @@ pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>>
     }
 }
 
-/// Who holds a lock, as Redis tells it.
+/// The holder of a lock, according to Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspected {
-    /// `None`: it never expires.
+    /// `None` if the lease never ends.
     pub(crate) millis_left: Option<u64>,
     pub(crate) owner: String,
     pub(crate) hold_count: u32,
 }
 
 impl Inspected {
-    /// What is left of the lease, as the trait `Lock` tells it.
+    /// The time left of the lease; [`Duration::MAX`] if it never ends.
     pub(crate) fn left(&self) -> Duration {
         self.millis_left
             .map_or(Duration::MAX, Duration::from_millis)
@@ -315,8 +324,8 @@ pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     }))
 }
 
-/// What a key of the lock holds that it should not, and which key, by the error of a script
-/// (`WRONGTYPE lock: a list`) or of a command in one.
+/// Describes the value of another type, and its key, from the error of a script (`WRONGTYPE lock: a
+/// list`) or of a command in a script.
 pub(crate) fn found(key: &LockKey, error: &RedisError) -> String {
     match error.detail().and_then(|detail| detail.split_once(": ")) {
         Some(("lock", what)) => format!("{what} in the key {:?}", key.key()),
@@ -325,7 +334,8 @@ pub(crate) fn found(key: &LockKey, error: &RedisError) -> String {
     }
 }
 
-/// Not repeatable: the second copy would break the hold of whoever came after the first.
+/// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next
+/// holder.
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call {
         repeatable: false,
@@ -333,7 +343,7 @@ pub(crate) fn force_unlock(key: &LockKey) -> Call {
     }
 }
 
-/// Whether there was a hold to break.
+/// True if [`force_unlock`] released a lock.
 pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
     verdict(reply).map(|verdict| verdict == Verdict::Done)
 }
@@ -341,7 +351,7 @@ pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
 fn unexpected(reply: &Value) -> RedisError {
     RedisError::from((
         ErrorKind::UnexpectedReturnType,
-        "a lock script gave a reply of another form than it is written to",
+        "unexpected reply from a lock script",
         format!("{reply:?}"),
     ))
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_reply_of_a_script_has_its_meaning() {
+fn replies_of_scripts_are_decoded() {
     assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken(None));
     let token = Value::Array(vec![Value::Int(7)]);
     assert_eq!(attempt_fenced(&token).unwrap(), Attempt::Taken(Some(7)));
@@ -55,7 +55,7 @@ fn a_value_of_another_type_is_named_with_its_key() {
 }
 
 #[test]
-fn a_reply_of_another_form_is_an_error_never_an_answer() {
+fn an_unexpected_reply_is_an_error() {
     for odd in [Value::Okay, Value::Int(7), Value::Array(vec![])] {
         assert!(verdict(&odd).is_err(), "{odd:?}");
         assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
@@ -68,6 +68,6 @@ fn a_reply_of_another_form_is_an_error_never_an_answer() {
     ] {
         assert!(attempt_fenced(&odd).is_err(), "no token: {odd:?}");
     }
-    // Fewer verdicts than locks: which lock is missing cannot be told.
+    // There are fewer verdicts than locks, so it is unknown which one is missing.
     assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
 }
