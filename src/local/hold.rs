@@ -19,14 +19,14 @@ use crate::base::process::Process;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
 use crate::observe::Observer;
-use crate::watchdog::{Id, Schedule};
+use crate::watchdog::{HoldId, Schedule};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    id: Id,
+    id: HoldId,
     key: LockKey,
     token: Option<u64>,
     thread: ThreadId,
@@ -145,7 +145,7 @@ impl Hold {
         }
     }
 
-    pub(crate) fn id(&self) -> Id {
+    pub(crate) fn id(&self) -> HoldId {
         self.id
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::thread::{WatchdogThread, guarded};
-use super::{Id, Orphan, Renew};
+use super::{HoldId, Orphan, Renew};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::{self, Call, Count, Verdict};
@@ -13,11 +13,11 @@ use crate::transport::retry_action::RetryAction;
 impl WatchdogThread {
     /// Writes the counts that are unknown in Redis. Ignores failures, because the targets ask for
     /// another attempt.
-    pub(super) fn write_counts(&mut self, due: &[(Id, Arc<dyn Renew>)], until: Moment) {
+    pub(super) fn write_counts(&mut self, due: &[(HoldId, Arc<dyn Renew>)], until: Moment) {
         let now = Moment::now();
         let counts: Vec<(&Arc<dyn Renew>, Count)> = due
             .iter()
-            .filter_map(|(_, target)| Some((target, guarded(|| target.settle(now))??)))
+            .filter_map(|(_, target)| Some((target, guarded(|| target.count_to_write(now))??)))
             .collect();
         let requests: Vec<(&LockKey, Call)> = counts
             .iter()
@@ -27,7 +27,7 @@ impl WatchdogThread {
         for ((target, count), (reply, _)) in counts.iter().zip(replies) {
             let verdict = reply.and_then(|reply| script::verdict(&reply));
             if matches!(verdict, Ok(Verdict::Done)) {
-                guarded(|| target.settled(&count.owner));
+                guarded(|| target.count_written(&count.owner));
             }
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-pub(crate) use registry::{Id, Schedule, slack};
+pub(crate) use registry::{HoldId, Schedule, slack};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -42,11 +42,11 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// result from the target's state, and calls neither the watchdog nor code of the application.
     fn schedule(&self) -> Schedule;
     /// The count to write at `now`, if the count in Redis is unknown.
-    fn settle(&self, now: Moment) -> Option<Count>;
+    fn count_to_write(&self, now: Moment) -> Option<Count>;
     /// Called after the count was written for this owner.
-    fn settled(&self, owner: &OwnerId);
+    fn count_written(&self, owner: &OwnerId);
     /// What the watchdog has to do at `now`.
-    fn step(&self, now: Moment) -> Step;
+    fn next_step(&self, now: Moment) -> Step;
     /// Called after Redis confirmed this renewal, which was sent after `asked`.
     fn renewed(&self, asked: Moment, done: &Renewal);
     /// Called after a renewal got no clear reply. The lock may or may not be held.
@@ -62,8 +62,8 @@ pub(crate) enum Step {
     Renew(Renewal),
     /// Nothing now.
     Wait,
-    /// Forget the target.
-    Over,
+    /// Remove the target.
+    Forget,
 }
 
 /// The handle of the renewal thread. Dropping it stops the thread.
@@ -141,7 +141,7 @@ impl Watchdog {
     }
 
     /// Adds a target.
-    pub(crate) fn watch(&self, id: Id, target: Arc<dyn Renew>) {
+    pub(crate) fn watch(&self, id: HoldId, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
@@ -150,13 +150,13 @@ impl Watchdog {
 
     /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
     /// the target is not registered.
-    pub(crate) fn reschedule(&self, id: Id) {
+    pub(crate) fn reschedule(&self, id: HoldId) {
         self.shared.reschedule(id, |target| target.schedule());
     }
 
     /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
-    pub(crate) fn forget(&self, id: Id) {
+    pub(crate) fn forget(&self, id: HoldId) {
         let forgotten = self.shared.state.lock().registry.remove(id);
         drop(forgotten);
     }
@@ -179,7 +179,7 @@ impl Watchdog {
 
 impl Shared {
     /// Stores the schedule that `ask` reads from the target.
-    fn reschedule(&self, id: Id, ask: impl FnOnce(&dyn Renew) -> Schedule) {
+    fn reschedule(&self, id: HoldId, ask: impl FnOnce(&dyn Renew) -> Schedule) {
         let mut state = self.state.lock();
         let due = state.registry.reschedule(id, |target| ask(&**target));
         if let Some(due) = due {

@@ -35,12 +35,12 @@ pub(crate) fn slack(lease: Duration) -> Duration {
 
 /// Identifies one hold. Never used again, unlike a name or a thread, which can have another hold
 /// later.
-pub(crate) type Id = u64;
+pub(crate) type HoldId = u64;
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
-    targets: HashMap<Id, Entry<T>>,
-    by_due: BTreeSet<(Moment, Id)>,
+    targets: HashMap<HoldId, Entry<T>>,
+    by_due: BTreeSet<(Moment, HoldId)>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    pub(crate) fn insert(&mut self, id: Id, target: T, schedule: Schedule) {
+    pub(crate) fn insert(&mut self, id: HoldId, target: T, schedule: Schedule) {
         self.by_due.insert((schedule.due, id));
         self.targets.insert(id, Entry { target, schedule });
     }
@@ -68,7 +68,7 @@ impl<T: Clone> Registry<T> {
     /// `None` if it is not registered.
     pub(crate) fn reschedule(
         &mut self,
-        id: Id,
+        id: HoldId,
         ask: impl FnOnce(&T) -> Schedule,
     ) -> Option<Moment> {
         let entry = self.targets.get_mut(&id)?;
@@ -79,13 +79,13 @@ impl<T: Clone> Registry<T> {
         Some(schedule.due)
     }
 
-    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: HoldId) -> Option<T> {
         let entry = self.targets.remove(&id)?;
         self.by_due.remove(&(entry.schedule.due, id));
         Some(entry.target)
     }
 
-    pub(crate) fn contains(&self, id: Id) -> bool {
+    pub(crate) fn contains(&self, id: HoldId) -> bool {
         self.targets.contains_key(&id)
     }
 
@@ -96,7 +96,7 @@ impl<T: Clone> Registry<T> {
 
     /// Returns the targets that are due at `now`, and those that would be due within the slack of
     /// the first of them. They stay registered, and can be removed while the caller handles them.
-    pub(crate) fn due(&self, now: Moment) -> Vec<(Id, T)> {
+    pub(crate) fn due(&self, now: Moment) -> Vec<(HoldId, T)> {
         let Some(&(first, id)) = self.by_due.first() else {
             return Vec::new();
         };
@@ -180,7 +180,7 @@ mod tests {
             );
         }
         assert!(registry.due(at(999)).is_empty());
-        let ids: Vec<Id> = registry
+        let ids: Vec<HoldId> = registry
             .due(at(1000))
             .into_iter()
             .map(|(id, ())| id)
@@ -236,9 +236,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Change {
-        Insert(Id, u64),
-        Reschedule(Id, u64),
-        Remove(Id),
+        Insert(HoldId, u64),
+        Reschedule(HoldId, u64),
+        Remove(HoldId),
     }
 
     fn change() -> impl Strategy<Value = Change> {
@@ -257,7 +257,7 @@ mod tests {
             now in 0..1000u64,
         ) {
             let mut registry = Registry::default();
-            let mut model: Model<Id, u64> = Model::new();
+            let mut model: Model<HoldId, u64> = Model::new();
             for change in changes {
                 match change {
                     // An id is never used twice.
@@ -278,8 +278,8 @@ mod tests {
                 prop_assert_eq!(registry.next_due(), model.values().min().map(|&due| at(due)));
             }
             let due = registry.due(at(now)).into_iter();
-            let mut due: Vec<Id> = due.map(|(id, ())| id).collect();
-            let mut expected: Vec<Id> =
+            let mut due: Vec<HoldId> = due.map(|(id, ())| id).collect();
+            let mut expected: Vec<HoldId> =
                 model.into_iter().filter(|&(_, due)| due <= now).map(|(id, _)| id).collect();
             due.sort_unstable();
             expected.sort_unstable();

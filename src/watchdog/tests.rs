@@ -7,7 +7,7 @@ use crate::request::RedisClient;
 use crate::script::Verdict;
 use crate::topology::Topology;
 
-const ID: Id = 7;
+const ID: HoldId = 7;
 
 fn at(millis: u64) -> Moment {
     Moment::now().after(Duration::from_millis(millis))
@@ -41,11 +41,11 @@ impl Renew for Nested {
     fn schedule(&self) -> Schedule {
         schedule(*self.due.lock())
     }
-    fn settle(&self, _: Moment) -> Option<Count> {
+    fn count_to_write(&self, _: Moment) -> Option<Count> {
         None
     }
-    fn settled(&self, _: &OwnerId) {}
-    fn step(&self, _: Moment) -> Step {
+    fn count_written(&self, _: &OwnerId) {}
+    fn next_step(&self, _: Moment) -> Step {
         self.acquire();
         Step::Wait
     }
@@ -80,7 +80,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
     type Pass = fn(&thread::WatchdogThread, &[&thread::RenewalRequest]);
     let passes: [(&str, Pass); 4] = [
         ("step", |thread, asked| {
-            thread.step_all(&[(ID, Arc::clone(&asked[0].1))]);
+            thread.collect_renewals(&[(ID, Arc::clone(&asked[0].1))]);
         }),
         ("renewed", |thread, asked| {
             thread.apply_verdicts(asked, &[Verdict::Done], Moment::now());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{Id, Orphan, Renew, Schedule, Shared, Step};
+use super::{HoldId, Orphan, Renew, Schedule, Shared, Step};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
@@ -40,11 +40,11 @@ pub(super) struct WatchdogThread {
 }
 
 /// A target and the renewal that it needs.
-pub(super) type RenewalRequest = (Id, Arc<dyn Renew>, Renewal);
+pub(super) type RenewalRequest = (HoldId, Arc<dyn Renew>, Renewal);
 
 /// What one pass of the loop has to do.
 struct Work {
-    due: Vec<(Id, Arc<dyn Renew>)>,
+    due: Vec<(HoldId, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
     /// The deadline for its I/O.
     until: Moment,
@@ -76,7 +76,7 @@ impl WatchdogThread {
     }
 
     fn pass(&mut self, work: Work) {
-        let renewals = self.step_all(&work.due);
+        let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         if work.until.is_past() {
             work.orphans
@@ -143,14 +143,14 @@ impl WatchdogThread {
     }
 
     /// Handles each target that is due. Returns the renewals to send.
-    pub(super) fn step_all(&self, due: &[(Id, Arc<dyn Renew>)]) -> Vec<RenewalRequest> {
+    pub(super) fn collect_renewals(&self, due: &[(HoldId, Arc<dyn Renew>)]) -> Vec<RenewalRequest> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
-            match guarded(|| target.step(now)) {
+            match guarded(|| target.next_step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
                 Some(Step::Wait) => self.reschedule(*id),
-                Some(Step::Over) => drop(self.forget(*id)),
+                Some(Step::Forget) => drop(self.forget(*id)),
                 None => self.reschedule_later(*id),
             }
         }
@@ -243,7 +243,7 @@ impl WatchdogThread {
 
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
     /// released the lock.
-    fn lose(&self, id: Id, target: &Arc<dyn Renew>, reason: LostReason, asked: &Renewal) {
+    fn lose(&self, id: HoldId, target: &Arc<dyn Renew>, reason: LostReason, asked: &Renewal) {
         if !self.is_watched(id) {
             return;
         }
@@ -286,16 +286,16 @@ impl WatchdogThread {
         });
     }
 
-    fn is_watched(&self, id: Id) -> bool {
+    fn is_watched(&self, id: HoldId) -> bool {
         self.shared.state.lock().registry.contains(id)
     }
 
-    fn reschedule(&self, id: Id) {
+    fn reschedule(&self, id: HoldId) {
         self.shared.reschedule(id, schedule_of);
     }
 
     /// Reads the target's schedule after a failure, but postpones it by the target's pause.
-    fn reschedule_later(&self, id: Id) {
+    fn reschedule_later(&self, id: HoldId) {
         let now = Moment::now();
         self.shared.reschedule(id, |target| {
             let schedule = schedule_of(target);
@@ -303,7 +303,7 @@ impl WatchdogThread {
         });
     }
 
-    fn forget(&self, id: Id) -> Option<Arc<dyn Renew>> {
+    fn forget(&self, id: HoldId) -> Option<Arc<dyn Renew>> {
         self.shared.state.lock().registry.remove(id)
     }
 }

@@ -14,7 +14,7 @@ impl Renew for Hold {
         Self::schedule(self)
     }
 
-    fn settle(&self, now: Moment) -> Option<Count> {
+    fn count_to_write(&self, now: Moment) -> Option<Count> {
         let mut state = self.state.lock();
         if state.end.is_some() {
             return None;
@@ -26,14 +26,14 @@ impl Renew for Hold {
         })
     }
 
-    fn settled(&self, owner: &OwnerId) {
+    fn count_written(&self, owner: &OwnerId) {
         self.state.lock().owner_ids.settled(owner);
     }
 
-    fn step(&self, now: Moment) -> Step {
+    fn next_step(&self, now: Moment) -> Step {
         let mut state = self.state_with_waiters();
         if state.end.is_some() {
-            return Step::Over;
+            return Step::Forget;
         }
         let action = state.lease.action_at(now);
         let loss = if now >= state.lease.expires() {
@@ -44,7 +44,7 @@ impl Renew for Hold {
         if let Some(reason) = loss {
             drop(state);
             self.lose(reason);
-            return Step::Over;
+            return Step::Forget;
         }
         let Action::Renew(millis) = action else {
             return Step::Wait;

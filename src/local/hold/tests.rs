@@ -119,16 +119,19 @@ fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
 #[test]
 fn the_watchdog_renews_a_hold_and_ends_it_once_on_time() {
     let (hold, _) = taken(LEASE, Renewals::Unlimited);
-    assert!(matches!(hold.step(Moment::ZERO), Step::Wait));
-    assert!(matches!(hold.step(hold.schedule().due), Step::Renew(_)));
-    assert!(matches!(hold.step(hold.expires()), Step::Over));
+    assert!(matches!(hold.next_step(Moment::ZERO), Step::Wait));
+    assert!(matches!(
+        hold.next_step(hold.schedule().due),
+        Step::Renew(_)
+    ));
+    assert!(matches!(hold.next_step(hold.expires()), Step::Forget));
     assert_eq!(reason(&hold), Some(LostReason::Expired));
-    assert!(matches!(hold.step(Moment::ZERO), Step::Over));
+    assert!(matches!(hold.next_step(Moment::ZERO), Step::Forget));
 }
 
 #[test]
 fn a_hold_without_renewals_left_is_lost() {
     let (hold, _) = taken(LEASE, Renewals::Left(0));
-    assert!(matches!(hold.step(hold.schedule().due), Step::Over));
+    assert!(matches!(hold.next_step(hold.schedule().due), Step::Forget));
     assert_eq!(reason(&hold), Some(LostReason::RenewalLimit));
 }
