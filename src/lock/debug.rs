@@ -1,5 +1,5 @@
-//! What `Debug` shows of clients, locks and guards: one short line, without I/O and without a
-//! change of their state.
+//! The `Debug` output of clients, locks and guards: one short line. It needs no I/O and changes no
+//! state.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Longer texts, such as the names of many locks, are cut off.
 const LONGEST: usize = 64;
 
-/// A text of which `Debug` shows no more than the beginning.
+/// A text of which `Debug` shows at most the first [`LONGEST`] bytes.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
 
 impl fmt::Debug for Short<'_> {
@@ -23,10 +23,10 @@ impl fmt::Debug for Short<'_> {
     }
 }
 
-/// Whether a lock is held, by the result of a check: `Held`, `Lost(reason)` or `NotHeld`.
-pub(super) struct State<'a>(pub(super) &'a Result<()>);
+/// Shows the result of a check as `Held`, `Lost(reason)` or `NotHeld`.
+pub(super) struct CheckResult<'a>(pub(super) &'a Result<()>);
 
-impl fmt::Debug for State<'_> {
+impl fmt::Debug for CheckResult<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Ok(()) => f.write_str("Held"),
@@ -36,7 +36,7 @@ impl fmt::Debug for State<'_> {
     }
 }
 
-/// Shows a lock that is made of `parts`.
+/// Writes the `Debug` output of a lock that consists of `parts`.
 pub(super) fn show_lock(
     f: &mut fmt::Formatter<'_>,
     kind: &str,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{Short, State};
+use super::debug::{CheckResult, Short};
 use super::held::{Held, Needed, combine, release_all, slowest};
 use super::standing;
 use crate::base::call_budget::CallBudget;
@@ -310,7 +310,7 @@ impl LockGuard {
         let standing = |part: &Held| part.hold.left().map(drop);
         let state = combine(self.parts.iter().map(standing), self.needed());
         shown
-            .field("state", &State(&state))
+            .field("state", &CheckResult(&state))
             .field("remaining", &format_args!("{:.1?}", self.left()));
     }
 

@@ -1,4 +1,4 @@
-//! One lock on several independent servers, of which a majority counts.
+//! One lock on several independent servers, of which a majority must agree.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,16 @@ use crate::script::{self, Inspected, Verdict};
 #[derive(Clone, Debug)]
 pub(super) struct Majority {
     name: Arc<str>,
-    /// In the order of their clients: whoever is first in line at the first of them asks for this process.
+    /// In the order of their clients. The thread that has the ticket for the first one sends the
+    /// requests of this process.
     pub(super) locks: Arc<[Handle]>,
 }
 
 impl Take for Majority {
     type Held = Vec<Held>;
 
-    /// The client by whose time-outs a call is measured, if these servers can have a majority.
+    /// The client with the longest command timeout. Fails if there are fewer than three servers, an
+    /// even number, or one of them twice.
     fn check(&self) -> Result<&Arc<Core>> {
         let refused = |value, rule: &str| Error::Config {
             field: "clients",
@@ -40,7 +42,7 @@ impl Take for Majority {
         let servers = self.locks.len();
         let cores = || self.locks.iter().map(|lock| &lock.core);
         let (Some(core), true) = (slowest(cores()), servers >= 3 && servers % 2 == 1) else {
-            let rule = "a majority needs an odd number of servers, three at least";
+            let rule = "a majority needs an odd number of servers, at least three";
             return Err(refused(format!("{servers} servers"), rule));
         };
         for lock in self.locks.iter() {
@@ -52,10 +54,10 @@ impl Take for Majority {
             .iter()
             .map(|lock| lock.core.redis.name(&lock.key))
             .collect();
-        let twice = (1..servers).find(|&at| names[..at].contains(&names[at]));
-        match twice {
+        let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
+        match duplicate {
             Some(at) => {
-                let rule = "each server counts once";
+                let rule = "each server may occur only once";
                 Err(refused(format!("{}, more than once", names[at]), rule))
             }
             None => Ok(core),
@@ -86,7 +88,7 @@ impl Majority {
         &self.name
     }
 
-    /// How many of the servers must agree.
+    /// The number of servers that must agree.
     pub(super) fn needed(&self) -> usize {
         self.locks.len() / 2 + 1
     }
@@ -96,29 +98,27 @@ impl Majority {
         LockGuard::new(Arc::clone(&self.name), held, needed)
     }
 
-    /// What this thread has, lost or not, and has not unlocked; and where.
+    /// The holds of this thread that it has not unlocked yet, lost or not, with their servers.
     fn holds(&self) -> impl Iterator<Item = (usize, Arc<Hold>)> {
         let locks = self.locks.iter().enumerate();
         locks.filter_map(|(at, lock)| Some((at, lock.hold()?)))
     }
 
-    /// A further level wherever this thread holds the lock. Where nobody answers, the level counts here,
-    /// and the watchdog writes it; the hold stands if a majority says so.
+    /// Adds a level to each of this thread's holds. If a server does not reply, the level counts in
+    /// this process, and the watchdog writes the count. Fails if fewer than a majority confirm the
+    /// level.
     fn reenter(&self, terms: &[Terms], budget: &CallBudget) -> Result<Vec<Held>> {
         let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
         if holds.len() < self.needed() {
             return Err(self.held_otherwise());
         }
-        let (standing, lost): (Vec<_>, Vec<_>) = holds
+        let (held, lost): (Vec<_>, Vec<_>) = holds
             .into_iter()
             .partition(|(_, hold)| hold.check().is_ok());
-        if standing.len() < self.needed() {
-            return Err(self.lost(lost.iter().chain(&standing).map(|(_, hold)| hold)));
+        if held.len() < self.needed() {
+            return Err(self.lost(lost.iter().chain(&held).map(|(_, hold)| hold)));
         }
-        let begun: Vec<OwnerId> = standing
-            .iter()
-            .map(|(_, hold)| hold.begin_count())
-            .collect();
+        let begun: Vec<OwnerId> = held.iter().map(|(_, hold)| hold.begin_count()).collect();
         let recount = |(at, hold): &(usize, Arc<Hold>), owner: &OwnerId| {
             let (key, count) = (&self.locks[*at].key, hold.count() + 1);
             script::recount(key, owner, count, terms[*at].millis)
@@ -131,19 +131,19 @@ impl Majority {
                 call: recount(part, owner),
             }
         };
-        let requests: Vec<Request<'_>> = standing.iter().zip(&begun).map(request).collect();
+        let requests: Vec<Request<'_>> = held.iter().zip(&begun).map(request).collect();
         let next_call = |index: usize| {
-            let part = &standing[index];
+            let part = &held[index];
             Some(recount(part, &part.1.retry_count(&begun[index])))
         };
         let replies = broadcast(&requests, self.enough(is_done), next_call, budget);
-        let (mut held, mut confirmed, mut failure) = (Vec::new(), 0, None);
-        for ((at, hold), reply) in standing.iter().zip(replies) {
+        let (mut levels, mut confirmed, mut failure) = (Vec::new(), 0, None);
+        for ((at, hold), reply) in held.iter().zip(replies) {
             let core = &self.locks[*at].core;
-            let is_reply = reply.is_ok();
+            let has_reply = reply.is_ok();
             let level = match standing::recounted(core, hold, reply) {
                 Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
-                Err(error) if is_reply => Err(error),
+                Err(error) if has_reply => Err(error),
                 Err(error) => {
                     failure.get_or_insert(error);
                     hold.end_count(Written::Unknown);
@@ -153,7 +153,7 @@ impl Majority {
             core.watchdog.reschedule(hold.id());
             if let Ok(level) = level {
                 core.observer.counters.reentries.add(1);
-                held.push(Held {
+                levels.push(Held {
                     core: Arc::clone(core),
                     hold: Arc::clone(hold),
                     level,
@@ -161,22 +161,22 @@ impl Majority {
             }
         }
         if confirmed >= self.needed() {
-            return Ok(held);
+            return Ok(levels);
         }
-        let _ = release_all(&held, Needed::Majority(held.len()), budget);
-        Err(failure.unwrap_or_else(|| self.lost(standing.iter().map(|(_, hold)| hold))))
+        let _ = release_all(&levels, Needed::Majority(levels.len()), budget);
+        Err(failure.unwrap_or_else(|| self.lost(held.iter().map(|(_, hold)| hold))))
     }
 
     fn held_otherwise(&self) -> Error {
         Error::Config {
             field: "name",
             value: format!("{:?}", self.name),
-            rule: "this thread holds it by a lock of one server; use one kind of lock for one name"
+            rule: "this thread holds it as a lock of one server; use one kind of lock per name"
                 .into(),
         }
     }
 
-    /// The error of a hold that fewer servers have than are needed.
+    /// The error of a lock that too few of these holds still have.
     fn lost<'a>(&self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Error {
         let mut errors = holds.filter_map(|hold| hold.check().err());
         errors.next().unwrap_or_else(|| Error::NotHeld {
@@ -201,9 +201,9 @@ impl Majority {
                 lock: self.name().into(),
             });
         }
-        // All parts of a level come and go together. A lost part lacks the levels that were taken
-        // after its loss, so it has fewer levels without a guard than the others until these are
-        // given back.
+        // All parts of a level are added and removed together. A lost part lacks the levels that
+        // were acquired after its loss. So it has fewer levels without a guard than the other parts
+        // until these levels are unlocked.
         let newest = holds.iter().map(|(_, hold)| hold.unguarded()).max();
         let levels = holds
             .iter()
@@ -217,7 +217,7 @@ impl Majority {
         release_levels(levels.into_iter(), needed, &budget)
     }
 
-    /// The median of `count` over the servers, so a majority has at least that.
+    /// The median of `count` over the servers: a majority has at least this count.
     pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
         let counts = self.locks.iter().map(|lock| lock.hold_count(count));
         let mut counts: Vec<u32> = counts.collect();
@@ -245,16 +245,14 @@ impl Majority {
             })
             .collect();
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
-        let answers = broadcast(&requests, self.enough(|_| true), |_| None, &budget);
-        for (lock, answer) in self.locks.iter().zip(answers) {
-            let found = answer
-                .map_err(|no_reply| no_reply.error)
-                .and_then(|answer| {
-                    let found = script::inspected(answer.reply);
-                    found.map_err(|error| lock.core.redis.refusal(&lock.key, error))
-                });
-            match found {
-                Ok(found) => lefts.push(found.as_ref().map(Inspected::left)),
+        let replies = broadcast(&requests, self.enough(|_| true), |_| None, &budget);
+        for (lock, reply) in self.locks.iter().zip(replies) {
+            let status = reply.map_err(|no_reply| no_reply.error).and_then(|reply| {
+                let status = script::inspected(reply.reply);
+                status.map_err(|error| lock.core.redis.refusal(&lock.key, error))
+            });
+            match status {
+                Ok(status) => lefts.push(status.as_ref().map(Inspected::left)),
                 Err(error) => failures.push(error),
             }
         }
@@ -262,7 +260,7 @@ impl Majority {
             return Err(joined(&self.name, failures, &budget));
         }
         lefts.sort_unstable();
-        // A majority of the servers has it for so long, or longer.
+        // The longest time for which a majority of the servers has the lock.
         let needed = lefts.len().checked_sub(self.needed());
         Ok(needed.and_then(|at| lefts.get(at).copied().flatten()))
     }
@@ -272,8 +270,8 @@ fn is_done(reply: &Value) -> bool {
     matches!(script::verdict(reply), Ok(Verdict::Done))
 }
 
-/// What kept a majority from answering, as one error: a refusal, which means it, or else all servers that
-/// gave no answer.
+/// One error for all `failures`: the first refusal, or else an error that names all servers without
+/// a reply.
 pub(super) fn joined(lock: &str, failures: Vec<Error>, budget: &CallBudget) -> Error {
     let (mut nodes, mut last) = (Vec::new(), None);
     for failure in failures {
@@ -289,6 +287,6 @@ pub(super) fn joined(lock: &str, failures: Vec<Error>, budget: &CallBudget) -> E
         lock: lock.into(),
         node: nodes.join(", "),
         waited: budget.elapsed(),
-        cause: last.unwrap_or_else(|| "no majority of the servers answered".into()),
+        cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The way to all of several locks at once, or to none.
+//! Acquires several locks together: all of them or none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use crate::local::Hold;
 use crate::request::{Request, request_batch};
 use crate::script::{self, Inspected};
 
-/// The longest that one waits for a lock while it keeps others from those that it has already, where
-/// other programs may take the same ones in another order. Between half of it and one and a half.
+/// The longest wait for a lock while other locks are held, if other programs may acquire the same
+/// locks in another order. The time is random: half of this to one and a half times this.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// What was taken longer ago, or an eighth of its lease ago, is asked after before the whole is had: it may
-/// be lost, and its lease is partly used up.
-const LONG_AGO: Duration = Duration::from_millis(100);
+/// A lock that was acquired longer ago than this, or than an eighth of its lease, is renewed before
+/// the call returns: it may be lost, and a part of its lease is over.
+const MAX_AGE: Duration = Duration::from_millis(100);
 
-/// Between two rounds.
+/// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Locks that are taken together.
+/// Locks that are acquired together.
 #[derive(Clone, Debug)]
 pub(super) struct Several {
     name: Arc<str>,
-    /// In the order in which every program takes them, as far as it can know: so nobody waits for
-    /// somebody who waits for him.
+    /// In the order in which all programs acquire them, so that no two clients wait for each other.
     locks: Arc<[Handle]>,
 }
 
-/// What came of trying to take them one after another.
-enum Round {
-    Taken(Vec<Held>),
-    /// This one was not to be had in time.
+/// The result of one round, which tries to acquire the locks in one order.
+enum RoundOutcome {
+    Acquired(Vec<Held>),
+    /// The lock at this index was not granted in time.
     Refused(usize),
-    /// One of them was lost while another was waited for.
+    /// One lock was lost during the wait for another one.
     Lost,
 }
 
 impl Take for Several {
     type Held = Vec<Held>;
 
-    /// The client by whose time-outs a call is measured, if these locks can be taken together.
+    /// The client with the longest command timeout. Fails if a name is invalid or named twice, or
+    /// if there is no name.
     fn check(&self) -> Result<&Arc<Core>> {
         let refused = |value, rule: &str| Error::Config {
             field: "names",
@@ -63,31 +63,32 @@ impl Take for Several {
             let place = (lock.key.key(), lock.core.id);
             if !seen.insert(place) {
                 let value = format!("{:?}, more than once", lock.name());
-                return Err(refused(value, "each of several locks is named once"));
+                return Err(refused(value, "each name may occur only once"));
             }
         }
         let cores = self.locks.iter().map(|lock| &lock.core);
-        slowest(cores).ok_or_else(|| refused("an empty list".into(), "it has one name at least"))
+        slowest(cores)
+            .ok_or_else(|| refused("an empty list".into(), "at least one name is required"))
     }
 
-    /// Takes all of them; `None` if the budget ends before.
+    /// Acquires all of them; `None` if the budget ends first.
     fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
         budget.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
-        // Since when their leases have not lasted until all were had.
-        let mut lost = None;
+        // Since when every round has lost a lock before it had all of them.
+        let mut lost_since = None;
         loop {
-            match self.take_in(&order, lease, budget) {
-                Ok(Round::Taken(held)) => return Ok(Some(held)),
-                // Begins with the one that was not to be had: while it is waited for, nothing is held.
-                Ok(Round::Refused(at)) => {
+            match self.run_round(&order, lease, budget) {
+                Ok(RoundOutcome::Acquired(held)) => return Ok(Some(held)),
+                // The next round begins with this lock, so that no other lock is held meanwhile.
+                Ok(RoundOutcome::Refused(at)) => {
                     order.rotate_left(at);
-                    lost = None;
+                    lost_since = None;
                 }
-                Ok(Round::Lost) => {
-                    budget.set_unanswered_since(Some(*lost.get_or_insert_with(Moment::now)));
+                Ok(RoundOutcome::Lost) => {
+                    budget.set_unanswered_since(Some(*lost_since.get_or_insert_with(Moment::now)));
                     if budget.reply_deadline().is_past() {
-                        let cause = "the leases of the first are over before all are taken";
+                        let cause = "the first leases ended before all locks were acquired";
                         let first = order[0];
                         let redis = &first.core.redis;
                         return Err(redis.unavailable(&first.key, budget, cause.into()));
@@ -129,68 +130,73 @@ impl Several {
         LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
-    /// Takes the locks in this order. Neighbours of one client are asked for in one pipeline. A
-    /// lock that others hold is waited for alone, while those before it are held. If not all are
-    /// taken, what was taken is given back.
-    fn take_in(&self, order: &[&Handle], lease: Lease, budget: &CallBudget) -> Result<Round> {
-        let mut taken = Taken::new(budget);
-        let mut in_time = Moment::NEVER;
+    /// Acquires the locks in this order. Consecutive locks of one client are requested together. If
+    /// another owner holds a lock, the thread waits for that lock alone and holds those before it.
+    /// If not all are acquired, those that were acquired are released.
+    fn run_round(
+        &self,
+        order: &[&Handle],
+        lease: Lease,
+        budget: &CallBudget,
+    ) -> Result<RoundOutcome> {
+        let mut acquired = Acquired::new(budget);
+        let mut until_half = Moment::NEVER;
         let mut not_granted: Option<NotGranted> = None;
-        while let Some(&lock) = order.get(taken.held.len()) {
-            let at = taken.held.len();
+        while let Some(&lock) = order.get(acquired.held.len()) {
+            let at = acquired.held.len();
             if not_granted
                 .as_ref()
                 .is_none_or(|not_granted| !not_granted.is_unanswered)
             {
-                // What the last one met says nothing about this one.
+                // The time without a reply for the previous lock does not count for this one.
                 budget.set_unanswered_since(None);
             }
-            let until = in_time.min(self.yield_by(at));
-            let hurried =
+            let until = until_half.min(self.yield_by(at));
+            let capped =
                 (until < Moment::NEVER).then(|| budget.capped_at(until, lock.core.command_timeout));
-            let limit = hurried.as_ref().unwrap_or(budget);
-            let attempted = match not_granted.take() {
+            let limit = capped.as_ref().unwrap_or(budget);
+            let outcome = match not_granted.take() {
                 Some(not_granted) => not_granted.acquire(lock, lease, limit),
                 None => acquire_batch(of_one_client(&order[at..]), lease, limit),
             };
-            let attempted = match attempted {
-                // The whole call may have more time for an answer than one who holds others has.
+            let outcome = match outcome {
+                // Only the cap is reached: the whole call may have more time for a reply.
                 Err(Error::Unavailable { .. } | Error::TooFewReplicas { .. })
-                    if hurried.is_some() && !budget.is_wait_over() =>
+                    if capped.is_some() && !budget.is_wait_over() =>
                 {
-                    return Ok(Round::Refused(at));
+                    return Ok(RoundOutcome::Refused(at));
                 }
-                attempted => attempted?,
+                outcome => outcome?,
             };
-            // A lock that is refused behind granted ones is asked for once more, even without a
-            // wait: another call may have it and give it back, because it lacks one of these.
-            let ends = attempted.not_granted.is_none() || limit.is_wait_over();
-            if attempted.held.is_empty() && ends {
-                return Ok(Round::Refused(at));
+            // A lock that is refused after granted ones is requested once more, even without a
+            // wait: another call may hold it and release it, because it lacks one of these.
+            let ends = outcome.not_granted.is_none() || limit.is_wait_over();
+            if outcome.held.is_empty() && ends {
+                return Ok(RoundOutcome::Refused(at));
             }
-            for held in attempted.held {
-                in_time = in_time.min(half_time(&held, lease));
-                taken.held.push(held);
+            for held in outcome.held {
+                until_half = until_half.min(half_of_lease(&held, lease));
+                acquired.held.push(held);
             }
-            not_granted = attempted.not_granted;
+            not_granted = outcome.not_granted;
         }
-        if !taken.renew(lease)? {
-            return Ok(Round::Lost);
+        if !acquired.renew(lease)? {
+            return Ok(RoundOutcome::Lost);
         }
-        Ok(Round::Taken(std::mem::take(&mut taken.held)))
+        Ok(RoundOutcome::Acquired(std::mem::take(&mut acquired.held)))
     }
 
-    /// Until when one may wait for the next lock with so many in hand. Locks of one client are taken
-    /// in one order by everybody.
-    fn yield_by(&self, in_hand: usize) -> Moment {
+    /// Until when to wait for the next lock while `held` locks are held. All programs acquire the
+    /// locks of one client in the same order, so there is no limit for these.
+    fn yield_by(&self, held: usize) -> Moment {
         let one_client = self
             .locks
             .windows(2)
             .all(|two| Arc::ptr_eq(&two[0].core, &two[1].core));
-        if in_hand == 0 || one_client {
+        if held == 0 || one_client {
             return Moment::NEVER;
         }
-        // By chance, so that two who wait for each other do not give way at the same moment, for ever.
+        // Random, so that two clients that wait for each other do not always yield together.
         Moment::now().after(jitter(SLICE))
     }
 
@@ -200,7 +206,7 @@ impl Several {
             .locks
             .iter()
             .map(|lock| Some((&lock.core, lock.hold_to_unlock()?)));
-        // If one of the locks has nothing to give back, none is given back.
+        // If one of the locks has no level to unlock, none is unlocked.
         let holds: Option<Vec<_>> = holds.collect();
         let holds = holds.ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
@@ -209,7 +215,7 @@ impl Several {
         release_levels(levels, Needed::All, &budget)
     }
 
-    /// The least of `count` of what this thread holds.
+    /// The smallest `count` of all locks.
     pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
         let counts = self.locks.iter().map(|lock| lock.hold_count(count));
         counts.min().unwrap_or(0)
@@ -235,27 +241,27 @@ impl Several {
             });
         }
         let mut longest = None;
-        let answers = request_batch(&requests, |_| None, budget.reply_deadline(), &budget);
-        for (question, answer) in requests.iter().zip(answers) {
-            let answer = answer.map_err(|no_reply| no_reply.error)?;
-            let found = script::inspected(answer.reply)
-                .map_err(|error| question.client.refusal(question.lock, error))?;
-            longest = longest.max(found.as_ref().map(Inspected::left));
+        let replies = request_batch(&requests, |_| None, budget.reply_deadline(), &budget);
+        for (request, reply) in requests.iter().zip(replies) {
+            let reply = reply.map_err(|no_reply| no_reply.error)?;
+            let status = script::inspected(reply.reply)
+                .map_err(|error| request.client.refusal(request.lock, error))?;
+            longest = longest.max(status.as_ref().map(Inspected::left));
         }
         Ok(longest)
     }
 }
 
-/// The first of these locks, and those behind it that are of the same client.
+/// The first lock, and the locks after it that belong to the same client.
 fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
     let is_of_first = |lock: &&Handle| Arc::ptr_eq(&lock.core, &locks[0].core);
     let others = locks.iter().position(|lock| !is_of_first(lock));
     &locks[..others.unwrap_or(locks.len())]
 }
 
-/// When half of a lease that ends by itself is over: if other locks are still waited for then, too
-/// little of it would be left.
-fn half_time(held: &Held, lease: Lease) -> Moment {
+/// When half of the lease is over, if it is not renewed without limit. A wait for other locks ends
+/// then, because too little of the lease would be left.
+fn half_of_lease(held: &Held, lease: Lease) -> Moment {
     match lease.terms(held.core.watchdog_lease) {
         Ok(terms) if terms.renewals != Renewals::Unlimited => {
             let left = held.hold.left().unwrap_or_default();
@@ -265,14 +271,14 @@ fn half_time(held: &Held, lease: Lease) -> Moment {
     }
 }
 
-/// What was taken on the way to all of them. It is given back when this is dropped.
-struct Taken<'p> {
+/// The locks that a round has acquired. They are released when this is dropped.
+struct Acquired<'p> {
     held: Vec<Held>,
-    /// That of the call.
+    /// The budget of the call.
     budget: &'p CallBudget,
 }
 
-impl<'p> Taken<'p> {
+impl<'p> Acquired<'p> {
     fn new(budget: &'p CallBudget) -> Self {
         Self {
             held: Vec::new(),
@@ -287,16 +293,16 @@ impl<'p> Taken<'p> {
         self.budget.remaining(time.unwrap_or_default())
     }
 
-    /// Makes sure that what was taken before others were waited for still stands, and brings its lease up
-    /// to its whole length; false if one is lost.
+    /// Renews the locks that were acquired before a wait for others, so that each has its whole
+    /// lease; false if one is lost.
     fn renew(&self, lease: Lease) -> Result<bool> {
         let mut old = Vec::new();
         for held in &self.held {
             let millis = lease.terms(held.core.watchdog_lease)?.millis;
             let whole = Duration::from_millis(millis);
-            // Counted from before the request that took it, like the lease itself.
+            // Like the lease, this counts from before the request was sent.
             let used = (whole - drift(whole)).saturating_sub(held.hold.left().unwrap_or_default());
-            if used > LONG_AGO.min(whole / 8) {
+            if used > MAX_AGE.min(whole / 8) {
                 old.push((held, whole));
             }
         }
@@ -310,10 +316,10 @@ impl<'p> Taken<'p> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Acquired<'_> {
     fn drop(&mut self) {
         if !self.held.is_empty() {
-            // What gets no reply in the rest of the call is released in the background.
+            // What gets no reply in the rest of the call's time is released in the background.
             let _ = release_all(&self.held, Needed::All, &self.rest());
         }
     }
