@@ -1,4 +1,4 @@
-//! Several names as one lock.
+//! A lock on several names at once.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -14,52 +14,55 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
 
-/// Several reentrant locks that are taken together: all of them, or none. Made by
-/// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and by
-/// [`over`](Self::over) for locks of several.
+/// Several reentrant locks that are acquired together: all of them or none. Made by
+/// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and
+/// by [`over`](Self::over) for locks of several clients.
 ///
-/// Each name is the same lock as a [`ReentrantLock`] of that name, for this program and all others; each
-/// is counted, renewed, listed in [`Stats`](crate::Stats) and told of in
-/// [`LockEvent`](crate::LockEvent)s on its own.
+/// Each name is the same lock as a [`ReentrantLock`] of that name, for this program and for all
+/// other programs. Each name is renewed on its own, counts on its own in [`Stats`](crate::Stats),
+/// and has its own [`LockEvent`](crate::LockEvent)s.
 ///
 /// # All or none
 ///
-/// A call that ends without the lock (false, an error, an interrupt, a panic) gives back what it
-/// has taken. It has the rest of its time for that, at most one command time-out; what gets no
-/// reply in that time is released in the background. When a call ends with the lock, every part has
-/// its whole lease, less at most 100 ms or an eighth of it, however long the call has waited for
-/// another.
+/// A call that ends without the lock (false, an error, an interrupt, a panic) releases the names
+/// that it has acquired. It does so in the rest of its time, for at most one command timeout. What
+/// gets no reply in that time is released in the background. When a call ends with the lock, every
+/// name has its whole lease, less at most 100 ms or an eighth of the lease, however long the call
+/// has waited.
 ///
-/// There is one wait, one deadline and one interrupt for all names. Names of one client are asked
-/// for together: to take all of them is one round trip, and to give them back is another. If
-/// another client holds one of them, that one is waited for. Those before it in the order of their
-/// keys are held meanwhile, and those behind it are given back. So take no more names together than
-/// the work needs.
+/// There is one wait, one deadline and one interrupt for all names. The names of one client are
+/// requested together: to acquire all of them takes one round trip, and to release them another. If
+/// another client holds one of them, the call waits for that one. Meanwhile it holds the names
+/// before it in the order of their keys, and releases those after it. So do not acquire more names
+/// together than the work needs.
 ///
 /// # No deadlock
 ///
-/// In whatever order the names are given, the locks are taken in the order of their keys. Where programs
-/// could still see the order differently, because the locks are those of several clients, nobody waits for
-/// long while it holds others: after a second or so it gives them back, and waits for the one that it
-/// lacks first. The same holds for half of a lease that is not [renewed](Lease::RENEWED).
+/// The names are acquired in the order of their keys, in whatever order they are given. Locks of
+/// several clients have no order that all programs agree on. For these, a call that holds some
+/// locks and waits for another one releases them after about one second, and then waits for that
+/// one first. It also does so after half of a lease that is not [renewed](Lease::RENEWED).
 ///
-/// No order helps a thread that comes with a lock in hand: whoever holds `b` and asks for `a` and `b`
-/// can wait for somebody who holds `a` and waits for `b`. Take all names in one call.
+/// No order helps a thread that already holds one of the locks. A thread that holds `b` and then
+/// acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all names
+/// in one call.
 ///
-/// # What it tells
+/// # Results of the methods
 ///
-/// * [`name`](crate::Lock::name): the names in their order, with `, ` between.
-/// * An error names the part that it is about, where it is about one: a loss, a key of another type, a server that
-///   does not answer. [`Error::Interrupted`](crate::Error::Interrupted) and
-///   [`Error::NotHeld`](crate::Error::NotHeld) name the whole.
-/// * [`hold_count`](crate::Lock::hold_count): the least of all; 0 once one of them is lost.
-/// * [`is_locked`](crate::Lock::is_locked): whether anybody holds any of them, so that all are not to be had.
-///   [`remaining_lease`](crate::Lock::remaining_lease): the longest that any of them is held.
-/// * [`unlock`](crate::Lock::unlock) gives every one back, the last one first, whatever becomes of the others, and tells
-///   the first error, a loss before all others. A thread that does not hold all of them without a
-///   guard gets [`Error::NotHeld`](crate::Error::NotHeld), and keeps what it has of them.
+/// * [`name`](crate::Lock::name): the names in their order, separated by `, `.
+/// * An error that concerns one name has that name: a loss, a key of another type, a server without
+///   a reply. [`Error::Interrupted`](crate::Error::Interrupted) and
+///   [`Error::NotHeld`](crate::Error::NotHeld) have all names.
+/// * [`hold_count`](crate::Lock::hold_count): the smallest count of all names; 0 once one of them
+///   is lost.
+/// * [`is_locked`](crate::Lock::is_locked): true if any owner holds any of the names.
+///   [`remaining_lease`](crate::Lock::remaining_lease): the longest lease of all names.
+/// * [`unlock`](crate::Lock::unlock) releases every name, the last one first, even if one of them
+///   fails. It returns the first error, a loss before other errors. If the thread does not hold all
+///   names without a guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases
+///   nothing.
 ///
-/// No names at all, a name that is there twice, and a bad name are an
+/// An empty list of names, a name that occurs twice, and an invalid name are an
 /// [`Error::Config`](crate::Error::Config) of the first call.
 ///
 /// ```
@@ -72,7 +75,7 @@ use crate::local::Hold;
 /// let (from, to) = ("account:7", "account:4");
 /// let guard = client.multi_lock([from, to]).acquire()?;
 /// assert!(client.reentrant_lock(to).is_locked()?);
-/// guard.check()?;     // both are held
+/// guard.check()?; // Both are held.
 /// guard.unlock()?;
 /// # Ok(())
 /// # }
@@ -86,9 +89,11 @@ impl MultiLock {
         Self(Several::new(names.into_iter().map(lock).collect()))
     }
 
-    /// The locks of several clients, which may be on several servers, as one. Never fails and asks nobody.
+    /// One lock from the locks of several clients, which may be on several servers. Never fails and
+    /// sends nothing.
     ///
-    /// Two clients of one server are two owners: one name by both of them is never to be had.
+    /// Two clients of one server are two owners. If both have the same name in this list, the lock
+    /// can never be acquired.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

@@ -13,48 +13,56 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
 
-/// A reentrant lock that a majority of several independent servers must grant, so that it outlives the
-/// failure of the others. Made by [`RedLock::new`]; the algorithm is
-/// [Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/), by Salvatore Sanfilippo.
+/// A reentrant lock that a majority of several independent servers must grant, so that it survives
+/// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
+/// [Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/), by Salvatore
+/// Sanfilippo.
 ///
-/// All servers are asked at once, in parallel. The lock is had if more than half of them grant it while their
-/// leases last; else what was granted is given back. With 3 servers one may be dead or hang, with 5 two, and
-/// calls go on at the speed of the others: a server that does not answer is left out for a while, which
-/// doubles from 100 ms to 3 s. Where several callers get a part of the servers each, they give it back and try
-/// again, a call that does not wait included, for as long as one command may take: one of them has the lock in the end.
-/// One that got no part says `false` meanwhile: others have the lock, or are about to settle who does.
+/// A call requests the lock from all servers in parallel. It acquires the lock if more than half of
+/// the servers grant it before their leases end. Otherwise it releases what was granted. With 3
+/// servers one may be dead or hang, with 5 servers two; calls then take as long as the other
+/// servers need. A server that does not reply is skipped for a while, from 100 ms up to 3 s.
+///
+/// If several callers get some servers each, they release them and try again until one of them has
+/// the lock. A call without a wait does so, too, for at most one command timeout. A call without a
+/// wait that gets no server returns false: other callers have the lock, or are about to acquire it.
 ///
 /// # The hold
 ///
-/// Each server's part has its own lease, which counts from before it was asked, and is renewed by its own
-/// client's watchdog, so that a dead server delays no other's. The hold stands as long as more than half of the
-/// servers have it, by what they answered and by the local clock. [`LockGuard::remaining`] is how long that is
-/// so without another renewal. A server that comes back without its data is not won back by a hold
-/// under way: the hold goes on with the others.
+/// The lease at each server counts from before the request to that server. Each server's client
+/// renews it with its own watchdog, so a dead server does not delay the others. The lock is held
+/// while more than half of the servers have it, by their replies and by the local clock.
+/// [`LockGuard::remaining`] tells how long that lasts without another renewal. If a server restarts
+/// without its data, a hold does not acquire that server again: it continues with the others.
 ///
-/// # What it needs, and what it cannot give
+/// # Requirements and limits
 ///
-/// * **Independent servers**: no replicas of each other, no failover between them. A server that is replaced by
-///   a replica that lacks the newest writes grants the lock a second time. So does one that restarts without
-///   its data: keep it away for one lease, or let it write every change to disk (`appendfsync always`).
-///   [`min_replicas`](crate::LockClientBuilder::min_replicas) plays no part.
-/// * **Clocks that run at about one speed.** A hold ends here before its lease, by an allowance for drift, but
-///   not for a clock that is set: Redis counts leases by the wall clock. Let no server's clock step.
-/// * **It is no proof against pauses.** A process that stops after its last
-///   [`check`](LockGuard::check), for longer than its lease, writes when somebody else has the lock. Only what
-///   is written to can refuse that, by a [fencing token](crate::FencedGuard::fencing_token), and Redlock
-///   has none: the servers count apart. If a double execution does harm, and not only wastes work, fence the
-///   writes: see Martin Kleppmann, "How to do distributed locking" (2016), and for the other side Salvatore
-///   Sanfilippo, "Is Redlock safe?" (2016).
-/// * **All users of the name use the same servers**, by this kind of lock.
+/// * **Independent servers**: no server is a replica of another, and there is no failover. A
+///   replica that replaces its server without the newest writes grants the lock a second time. So
+///   does a server that restarts without its data: keep it out for one lease, or let it write every
+///   change to disk (`appendfsync always`). The setting
+///   [`min_replicas`](crate::LockClientBuilder::min_replicas) has no effect.
+/// * **Clocks of about the same speed.** A hold ends in this process before its lease ends, with an
+///   allowance for drift, but not for a clock that is set. Redis measures leases by its wall clock,
+///   so do not let a server's clock jump.
+/// * **No protection against pauses.** A process that is paused after its last
+///   [`check`](LockGuard::check) for longer than its lease may write while another client has the
+///   lock. Only the system that it writes to can reject that, by a [fencing
+///   token](crate::FencedGuard::fencing_token). Redlock has no fencing tokens, because the servers
+///   count separately. If a second execution does harm, and does not only waste work, use a fenced
+///   lock. See Martin Kleppmann, "How to do distributed locking" (2016), and Salvatore Sanfilippo's
+///   reply, "Is Redlock safe?" (2016).
+/// * **All users of a name use the same servers**, and only this kind of lock.
 ///
-/// # What it tells
+/// # Results of the methods
 ///
-/// [`is_locked`](crate::Lock::is_locked): whether more than half of the servers have a hold of it;
-/// [`remaining_lease`](crate::Lock::remaining_lease): for how long. An
-/// [`Error::Unavailable`](crate::Error::Unavailable) names the servers that did not answer, when too few did. Each
-/// client counts its part in its [`Stats`](crate::Stats) and tells of its loss in its
-/// [`LockEvent`](crate::LockEvent)s, also while a majority still stands.
+/// * [`is_locked`](crate::Lock::is_locked): true if more than half of the servers have the lock.
+///   [`remaining_lease`](crate::Lock::remaining_lease): for how long more than half of them have
+///   it.
+/// * If too few servers reply, [`Error::Unavailable`](crate::Error::Unavailable) names those that
+///   did not.
+/// * Each client counts its server's part in its [`Stats`](crate::Stats), and reports the loss of
+///   that part in its [`LockEvent`](crate::LockEvent)s, even while a majority is left.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -69,7 +77,7 @@ use crate::local::Hold;
 /// ];
 /// let lock = RedLock::new(&clients, "order:pay");
 /// let guard = lock.acquire()?;
-/// guard.check()?;     // more than half of the servers have it
+/// guard.check()?; // More than half of the servers have the lock.
 /// guard.unlock()?;
 /// # Ok(())
 /// # }

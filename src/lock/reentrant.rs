@@ -12,12 +12,15 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
 
-/// A reentrant lock: a thread that holds it can take it again, and frees it with the last unlock.
-/// Made by [`LockClient::reentrant_lock`](crate::LockClient::reentrant_lock).
+/// A reentrant lock: a thread that holds it can acquire it again, and frees it with the last
+/// unlock. Made by [`LockClient::reentrant_lock`](crate::LockClient::reentrant_lock).
 ///
-/// The handle is cheap; clones, and handles of the same name from the same client, are the same
-/// lock. In Redis it is Redisson's `RLock`: a hash of owner to hold count. Threads of one process
-/// get it in the order in which they came; between processes whoever is first after a release has it.
+/// A handle is cheap to clone. Clones, and handles of the same name from the same client, are the
+/// same lock. The threads of one client acquire it in the order of their calls. Between clients,
+/// the first request after a release acquires it.
+///
+/// The format in Redis is that of Redisson's `RLock`: a hash that maps the owner id to the hold
+/// count.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
