@@ -1,4 +1,4 @@
-//! Where everything comes from.
+//! The client: it connects to Redis and makes lock handles.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,40 +14,60 @@ use crate::error::Result;
 use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
-/// A client of the locks on one Redis. Cheap to clone; clones share everything.
+/// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
 ///
-/// It has three threads: the watchdog renews (`leasehold-watchdog`), the reporter calls the log
-/// subscriber and the metrics recorder for the client's own threads (`leasehold-reporter`,
-/// [why](crate::guide::operations#logs-events-and-metrics)), and `leasehold-pool` manages the connection pool. From the
-/// first wait on it has one more for each server with a lock that was waited for: a subscriber
-/// listens for releases (`leasehold-subscriber`). To each server that has its locks it opens up to
-/// [`pool_size`](LockClientBuilder::pool_size) redis for its callers, when they need them,
-/// one for the watchdog and one for the subscriber; while a server hangs, up to three more for each
-/// call whose request it has not answered.
+/// # Threads
 ///
-/// When the last client, lock and guard are gone, the threads end and the redis are closed;
-/// locks that are still held then run out with their lease. That last drop waits for the watchdog
-/// and the subscribers, which takes moments, and while the server hangs at most a connection
-/// time-out, a command time-out and a second for each. Then it waits for the reporter to finish,
-/// for at most 250 ms; while the log blocks, the reporter ends later. The log subscriber itself may
-/// drop the last client. A guard that is forgotten keeps the threads running.
+/// * `leasehold-watchdog` renews leases.
+/// * `leasehold-reporter` calls the log subscriber and the metrics recorder for the client's other
+///   threads ([why](crate::guide::operations#logs-events-and-metrics)).
+/// * `leasehold-pool` manages the connection pool.
+/// * `leasehold-subscriber` listens for releases. There is one for each server, from the first wait
+///   for one of its locks.
+///
+/// # Connections
+///
+/// To each server that has its locks, the client opens up to
+/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
+/// one for the watchdog and one for the subscriber. While a server hangs, there are up to three
+/// more for each call that waits for a reply.
+///
+/// # End
+///
+/// When the last client, lock handle and guard are dropped, the threads end and the connections are
+/// closed. Locks that are still held end with their leases. The last drop waits for the watchdog
+/// and for each subscriber. Normally that takes moments; while a server hangs, it takes at most a
+/// connection timeout, a command timeout and one second for each. Then it waits at most 250 ms for
+/// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
+/// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
 #[derive(Clone)]
 pub struct LockClient {
     pub(crate) core: Arc<Core>,
 }
 
 impl LockClient {
-    /// A client with the default settings for `redis://[user:password@]host[:port][/database]`, the same
-    /// with `rediss://` for TLS, or `redis+unix:///path/to/socket`.
+    /// Makes a client with the default settings. Opens no connection yet.
+    ///
+    /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
+    /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::connect("redis://127.0.0.1:6379")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`LockClientBuilder::build`], which see: no connection is opened yet.
+    /// Those of [`LockClientBuilder::build`].
     pub fn connect(url: &str) -> Result<Self> {
         Self::builder(url).build()
     }
 
-    /// A client with settings of your own.
+    /// Makes a builder for a client of one server. [`connect`](Self::connect) describes the URL.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -65,14 +85,17 @@ impl LockClient {
         LockClientBuilder::new(Urls::One(url.into()))
     }
 
-    /// A client of the locks on a master that sentinels watch. They are asked who the master is when a
-    /// lock is first used, and again after every failure, so that after a failover calls go on at the new
-    /// master, as soon as the sentinels agree on it. No sentinel is needed in between.
+    /// Makes a builder for a client of a master that sentinels monitor. The client asks them for
+    /// the master's address when it first needs a lock, and again after every failure. So calls
+    /// continue at the new master after a failover, as soon as the sentinels agree on it. At other
+    /// times the client needs no sentinel.
     ///
-    /// `sentinels` are some of them, better all, as `redis://[user:password@]host[:port][/database]`:
-    /// user and password are for the sentinels, the database is the master's; for user and
-    /// password of the master see [`credentials`](LockClientBuilder::credentials). `master` is its
-    /// name there. A connection is used only if its server says that it is a master (`ROLE`).
+    /// `sentinels` are some of the sentinels, preferably all, as
+    /// `redis://[user:password@]host[:port][/database]`. The user and the password are those of the
+    /// sentinels, the database is that of the master. For the user and the password of the master,
+    /// see [`credentials`](LockClientBuilder::credentials). `master` is the master's name in the
+    /// sentinels. The client uses a connection only if the server says that it is a master
+    /// (`ROLE`).
     ///
     /// **A failover loses the newest writes**, and with them locks: see
     /// [which deployment gives which promise](crate::guide::deployments).
@@ -90,11 +113,14 @@ impl LockClient {
     /// # }
     /// ```
     ///
-    /// If every sentinel says that it does not know `master`, calls fail with
-    /// [`Error::Config`](crate::Error::Config); if every one refuses to tell (a wrong password, or no
-    /// sentinel at all), with [`Error::Redis`](crate::Error::Redis). Both at once. One that does not answer
-    /// may tell later, so calls then go on asking, and fail with
-    /// [`Error::Unavailable`](crate::Error::Unavailable).
+    /// # Errors of the calls
+    ///
+    /// * [`Error::Config`](crate::Error::Config), at once, if every sentinel replies that it does
+    ///   not know `master`.
+    /// * [`Error::Redis`](crate::Error::Redis), at once, if every sentinel refuses the question (a
+    ///   wrong password, or the server is no sentinel).
+    /// * [`Error::Unavailable`](crate::Error::Unavailable), after the time limit of the call, if a
+    ///   sentinel does not reply.
     pub fn builder_sentinel<S: Into<String>>(
         sentinels: impl IntoIterator<Item = S>,
         master: &str,
@@ -105,17 +131,19 @@ impl LockClient {
         })
     }
 
-    /// A client of the locks on a cluster. Each lock is on the primary that has its slot; the client
-    /// follows the slots (MOVED, ASK) and failovers, and looks for the map again after every failure.
+    /// Makes a builder for a client of a cluster. Each lock is on the primary that has the slot of
+    /// its key. The client follows redirects (MOVED, ASK) and failovers, and requests the slot map
+    /// again after every failure.
     ///
-    /// `nodes` are some of the servers, better one of each shard, as
-    /// `redis://[user:password@]host[:port]`, all with the same user and password. Releases are
-    /// announced to the shard (`SPUBLISH`, Redis 7) where the cluster knows that, as Redisson does.
+    /// `nodes` are some of the servers, preferably one of each shard, as
+    /// `redis://[user:password@]host[:port]`, all with the same user and password. If the cluster
+    /// supports it (Redis 7), releases are announced only to the shard (`SPUBLISH`), as Redisson
+    /// does.
     ///
-    /// All that belongs to a lock is in one slot. For names that make that impossible, such as `a}b`,
-    /// `a{b` and `{}x`, calls fail with [`Error::Config`](crate::Error::Config). If all servers
-    /// refuse to tell where the slots are, because of the log-in or because there is no cluster, calls
-    /// fail with [`Error::Redis`](crate::Error::Redis) at once.
+    /// All keys of a lock are in one slot. Some names make that impossible, such as `a}b`, `a{b`
+    /// and `{}x`: calls for these fail with [`Error::Config`](crate::Error::Config). If all servers
+    /// refuse to report the slots, because of the login or because there is no cluster, calls fail
+    /// at once with [`Error::Redis`](crate::Error::Redis).
     ///
     /// **A failover loses the newest writes**, and with them locks: see
     /// [which deployment gives which promise](crate::guide::deployments).
@@ -124,8 +152,8 @@ impl LockClient {
     /// # fn main() -> leasehold::Result<()> {
     /// use leasehold::LockClient;
     ///
-    /// let client =
-    ///     LockClient::builder_cluster(["redis://n1.example:6379", "redis://n2.example:6379"]).build()?;
+    /// let nodes = ["redis://n1.example:6379", "redis://n2.example:6379"];
+    /// let client = LockClient::builder_cluster(nodes).build()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -141,31 +169,43 @@ impl LockClient {
         })
     }
 
-    /// A handle of the reentrant lock of this name. Never fails and asks nobody; a bad name is an
-    /// error of the first call that uses it.
+    /// Makes a handle of the reentrant lock with this name. Never fails and sends nothing: an
+    /// invalid name is an error of the first call that uses the handle.
     ///
-    /// Bounds of a name: 1 to 512 bytes, any UTF-8. Do not use one name for locks of different kinds.
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
+    /// kinds.
+    ///
+    /// [`ReentrantLock`] has an example.
     #[must_use]
     pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
         ReentrantLock::new(Arc::clone(&self.core), name)
     }
 
-    /// A handle of the fenced lock of this name: reentrant, and each hold has a number that what the
-    /// lock protects can tell a late writer by. Otherwise as [`reentrant_lock`](Self::reentrant_lock).
+    /// Makes a handle of the fenced lock with this name: a reentrant lock that gives each hold a
+    /// fencing token. A storage system can reject late writes by this number. Never fails and sends
+    /// nothing: an invalid name is an error of the first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
+    /// kinds.
+    ///
+    /// [`FencedLock`] has an example.
     #[must_use]
     pub fn fenced_lock(&self, name: &str) -> FencedLock {
         FencedLock::new(Arc::clone(&self.core), name)
     }
 
-    /// A handle of the reentrant locks of all these names as one lock, which has all of them or none.
-    /// Never fails and asks nobody; no names, a name that is there twice and a bad name are errors of the
-    /// first call that uses it. See [`MultiLock`], also for locks of several clients.
+    /// Makes a handle of the reentrant locks with these names, as one lock that acquires all of
+    /// them or none. Never fails and sends nothing: an empty list, a name that occurs twice and an
+    /// invalid name are errors of the first call that uses the handle.
+    ///
+    /// [`MultiLock`] has the details and an example, and [`MultiLock::over`] combines the locks of
+    /// several clients.
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         MultiLock::new(&self.core, names)
     }
 
-    /// Who holds the lock of this name, as Redis knows it.
+    /// Asks Redis which owner holds the lock with this name, how many times, and for how long.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -184,40 +224,47 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis); `Unavailable`
-    /// after one command time-out.
+    /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
-        let found = lock::inspect(&self.core, &key)?;
-        Ok(found.map_or_else(LockStatus::default, |hold| LockStatus {
+        let status = lock::inspect(&self.core, &key)?;
+        Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
             owner: Some(hold.owner),
             hold_count: hold.hold_count,
             time_to_live: hold.millis_left.map(Duration::from_millis),
         }))
     }
 
-    /// Frees the lock of this name, whoever holds it, and wakes those who wait for it; false if
-    /// nobody held it. **Its holder goes on working until it notices the loss**: at once if it is a
-    /// thread of this client, else within two thirds of its lease. If other threads of the holder's
-    /// client wait for the lock, it notices within about a second, and the waiting threads go on.
+    /// Frees the lock with this name, whichever owner holds it, and wakes the clients that wait for
+    /// it. Returns false if no owner held it.
+    ///
+    /// **The holder continues to work until it notices the loss**: at once if it is a thread of
+    /// this client, otherwise within two thirds of its lease. If other threads of the holder's
+    /// client wait for the lock, it notices the loss within about one second, and these threads
+    /// continue.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect).
+    /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
     pub fn force_unlock(&self, name: &str) -> Result<bool> {
         lock::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
     }
 
-    /// What this client has counted since it was made.
+    /// The counters of this client since it was made. Sends nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.core.observer.counters.stats()
     }
 
-    /// What happens to this client's locks and redis from now on. Every call makes a receiver
-    /// of its own. A receiver that was dropped is forgotten at the next event; until then it takes
-    /// half a kilobyte. A receiver that is 1,024 events behind misses the next ones
-    /// ([`Stats::events_dropped`]); it never delays a thread of the client.
+    /// Makes a channel that receives the events of this client's locks and connections from now on.
+    /// Each call makes a channel of its own.
+    ///
+    /// A channel holds at most 1,024 events. While it is full, further events are dropped
+    /// ([`Stats::events_dropped`] counts them), and no thread of the client waits. The client
+    /// removes a dropped receiver at the next event; until then it takes half a kilobyte. In a
+    /// process that was forked from the client's, the channel never receives anything.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -257,11 +304,15 @@ impl fmt::Debug for LockClient {
 }
 
 impl RedLock {
-    /// The lock of this name on the servers of all these clients. Never fails and asks nobody.
+    /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
+    /// sends nothing.
     ///
-    /// An even number of clients, fewer than three, one client twice, and two clients of one address are an
-    /// [`Error::Config`](crate::Error::Config) of the first call, and so is a bad name. One server under two
-    /// addresses is not noticed: it grants the lock to one of its clients only.
+    /// The first call fails with [`Error::Config`](crate::Error::Config) if the number of clients
+    /// is even or less than three, if a client occurs twice, if two clients have the same address,
+    /// or if the name is invalid. One server under two addresses is not noticed: it grants the lock
+    /// to only one of its clients.
+    ///
+    /// [`RedLock`] has an example.
     #[must_use]
     pub fn new(clients: &[LockClient], name: &str) -> Self {
         Self::over(clients.iter().map(|client| &client.core), name)
@@ -269,28 +320,28 @@ impl RedLock {
 }
 
 impl LockClientBuilder {
-    /// Makes the client. This checks every setting but opens no connection: a server that is away
-    /// or refuses the log-in is told by the first call.
+    /// Makes the client. Checks all settings, but opens no connection: if a server cannot be
+    /// reached or refuses the login, that is an error of the first call.
     ///
     /// # Errors
     ///
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
-    /// breaks, or says that the client's threads could not be started.
+    /// violates, or says that the client's threads could not be started.
     pub fn build(self) -> Result<LockClient> {
         LockClient::open(self.validate()?)
     }
 }
 
-/// Who holds a lock.
+/// The state of a lock in Redis, as [`LockClient::inspect`] returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStatus {
-    /// `<client uuid>:<thread number>`; `None` if nobody holds the lock.
+    /// The owner id, `<client uuid>:<thread number>`; `None` if the lock is free.
     pub owner: Option<String>,
-    /// How many times its owner holds it; 0 if nobody does.
+    /// How many times the owner holds the lock; 0 if it is free.
     pub hold_count: u32,
-    /// What is left of the lease, in whole milliseconds; `None` if nobody holds the lock, or if
-    /// the hold never expires (no client of this crate makes such a hold).
+    /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
+    /// expires. This crate never sets a lock without an expiry.
     pub time_to_live: Option<Duration>,
 }
 
