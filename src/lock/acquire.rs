@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::handle::{Handle, Kind};
 use super::held::Held;
-use super::standing;
+use super::hold_requests;
 use super::ticket::{check_reply_deadline, wait_for_ticket};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
@@ -343,7 +343,7 @@ fn reenter(
         });
     }
     let count = hold.count() + 1;
-    let written = standing::recount(core, &hold, count, terms.millis, budget);
+    let written = hold_requests::recount(core, &hold, count, terms.millis, budget);
     add_level(core, hold, terms, written)
 }
 

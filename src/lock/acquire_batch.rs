@@ -8,7 +8,7 @@ use super::acquire::{
 };
 use super::handle::Handle;
 use super::held::{Held, Needed, release_all};
-use super::standing::recounted;
+use super::hold_requests::recounted;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::owner::{OwnerId, ThreadId};

@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 
 use super::debug::{CheckResult, Short};
 use super::held::{Held, Needed, combine, release_all, slowest};
-use super::standing;
+use super::hold_requests;
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -203,7 +203,7 @@ impl LockGuard {
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
         let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();
-        standing::extend_all(&parts, self.needed, &budget)
+        hold_requests::extend_all(&parts, self.needed, &budget)
     }
 
     /// Asks Redis whether the lock still stands. [`check`](Self::check) knows what the last renewal
@@ -238,7 +238,7 @@ impl LockGuard {
     /// [`Error::NotHeld`] in a forked child. No panics.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        standing::confirm_all(&self.parts, self.needed, &budget)
+        hold_requests::confirm_all(&self.parts, self.needed, &budget)
     }
 
     /// Unlocks, and says how that went.

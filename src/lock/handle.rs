@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::acquire::acquire;
 use super::held::{Held, Needed};
-use super::{LockGuard, release, standing};
+use super::{LockGuard, hold_requests, release};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -153,11 +153,11 @@ impl Handle {
     }
 
     pub(super) fn is_locked(&self) -> Result<bool> {
-        Ok(standing::inspect(&self.core, &self.key)?.is_some())
+        Ok(hold_requests::inspect(&self.core, &self.key)?.is_some())
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let found = standing::inspect(&self.core, &self.key)?;
+        let found = hold_requests::inspect(&self.core, &self.key)?;
         Ok(found.map(|hold| hold.left()))
     }
 }

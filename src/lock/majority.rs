@@ -8,8 +8,8 @@ use redis::Value;
 use super::LockGuard;
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
+use super::hold_requests;
 use super::majority_acquire::MajorityAcquire;
-use super::standing;
 use crate::base::call_budget::CallBudget;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
@@ -141,7 +141,7 @@ impl Majority {
         for ((at, hold), reply) in held.iter().zip(replies) {
             let core = &self.locks[*at].core;
             let has_reply = reply.is_ok();
-            let level = match standing::recounted(core, hold, reply) {
+            let level = match hold_requests::recounted(core, hold, reply) {
                 Ok(asked) => hold.push(terms[*at], asked).inspect(|_| confirmed += 1),
                 Err(error) if has_reply => Err(error),
                 Err(error) => {

@@ -7,6 +7,7 @@ mod fenced;
 mod guard;
 mod handle;
 mod held;
+mod hold_requests;
 mod majority;
 mod majority_acquire;
 mod methods;
@@ -15,7 +16,6 @@ mod redlock;
 mod reentrant;
 mod release;
 mod several;
-mod standing;
 mod ticket;
 
 use std::fmt;
@@ -24,10 +24,10 @@ use std::time::Duration;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub(crate) use hold_requests::{force_unlock, inspect};
 pub use multi::MultiLock;
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
-pub(crate) use standing::{force_unlock, inspect};
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;

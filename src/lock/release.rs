@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::standing;
+use super::hold_requests;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -159,7 +159,7 @@ impl<'a> Release<'a> {
         let Self { core, hold, kind } = self;
         match kind {
             ReleaseKind::Inner(..) => {
-                let result = result.map(|result| standing::recounted(core, hold, result));
+                let result = result.map(|result| hold_requests::recounted(core, hold, result));
                 if !matches!(result, Some(Ok(_))) {
                     // The level is unlocked all the same. The watchdog writes the count.
                     hold.end_count(Written::Unknown);
@@ -226,7 +226,7 @@ fn release_failed(core: &Core, hold: &Hold, error: Error) -> Error {
 /// Ends a hold as lost because the lock was gone before its release.
 fn lost_on_release(hold: &Hold, reason: LostReason) -> Error {
     hold.lose_on_release(reason);
-    standing::loss(hold, reason)
+    hold_requests::loss(hold, reason)
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::acquire_batch::{NotGranted, acquire_batch};
 use super::handle::{Handle, Take};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
-use super::{LockGuard, standing};
+use super::{LockGuard, hold_requests};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -307,7 +307,7 @@ impl<'p> Acquired<'p> {
             }
         }
         if !old.is_empty() {
-            match standing::extend_all(&old, Needed::All, &self.rest()) {
+            match hold_requests::extend_all(&old, Needed::All, &self.rest()) {
                 Err(Error::Lost { .. }) => return Ok(false),
                 extended => extended?,
             }
