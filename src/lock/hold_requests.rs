@@ -1,4 +1,4 @@
-//! Questions about a hold that is believed to stand, and about a lock whoever holds it.
+//! Requests about a hold (count, renew, confirm), and about a lock whichever owner holds it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::local::{Hold, Written};
 use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
-/// Writes how many levels the hold has from now on, and brings what is left of its lease up to
-/// `millis`, which counts from the answer. A hold that turns out not to stand is lost from here on.
+/// Writes the count of the hold to Redis, and prolongs its lease to `millis`. Returns a moment before
+/// the request was sent. If Redis does not have the hold any more, it ends as lost.
 pub(super) fn recount(
     core: &Core,
     hold: &Hold,
@@ -27,21 +27,21 @@ pub(super) fn recount(
 ) -> Result<Moment> {
     let begun = hold.begin_count();
     let request = |owner: &OwnerId| script::recount(hold.key(), owner, count, millis);
-    let anew = || Some(request(&hold.retry_count(&begun)));
+    let next_call = || Some(request(&hold.retry_count(&begun)));
     let redis = &core.redis;
-    let result = redis.request_with_retry(hold.key(), request(&begun), anew, budget);
+    let result = redis.request_with_retry(hold.key(), request(&begun), next_call, budget);
     recounted(core, hold, result)
 }
 
-/// What came of writing a count that was begun.
+/// Evaluates the reply to a request that writes the count.
 pub(super) fn recounted(
     core: &Core,
     hold: &Hold,
     result: Result<Reply, NoReply>,
 ) -> Result<Moment> {
     match result {
-        Ok(answer) => {
-            let verdict = verdict(core, hold, &answer, script::verdict);
+        Ok(reply) => {
+            let verdict = verdict(core, hold, &reply, script::verdict);
             hold.end_count(match verdict {
                 Ok(Ok(_)) => Written::Yes,
                 Ok(Err(_)) => Written::No,
@@ -55,12 +55,13 @@ pub(super) fn recounted(
             } else {
                 Written::No
             });
-            Err(failure(core, hold, no_reply.error))
+            Err(hold_error(core, hold, no_reply.error))
         }
     }
 }
 
-/// As [`recount`], but leaves the levels as they are.
+/// Prolongs the lease to `millis`; with 0, only confirms that Redis has the hold. Returns a moment
+/// before the request was sent. If Redis does not have the hold any more, it ends as lost.
 fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<Moment> {
     loop {
         let owner = hold.begin_renewal()?;
@@ -73,13 +74,13 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
         if !lost_copies(&result).is_ambiguous() {
             hold.end_renewal();
         }
-        let settled = match result {
-            Ok(answer) => verdict(core, hold, &answer, script::only_verdict)?,
-            Err(no_reply) => return Err(failure(core, hold, no_reply.error)),
+        let verdict = match result {
+            Ok(reply) => verdict(core, hold, &reply, script::only_verdict)?,
+            Err(no_reply) => return Err(hold_error(core, hold, no_reply.error)),
         };
-        match settled {
+        match verdict {
             Ok(asked) => return Ok(asked),
-            // Another thread can ask of a hold while its own gives it another name.
+            // The hold's own thread has changed the owner id meanwhile: send the request again.
             Err(_) if !owner.covers(&hold.owner()) => {}
             Err(reason) => return Err(lose(core, hold, reason)),
         }
@@ -99,50 +100,50 @@ fn renewal<'a>(part: &'a Held, owner: &OwnerId, millis: u64) -> Request<'a> {
     }
 }
 
-fn stands(reply: &Value) -> bool {
+fn is_done(reply: &Value) -> bool {
     matches!(script::only_verdict(reply), Ok(Verdict::Done))
 }
 
-/// When it was asked whether the hold stands, or how it was lost.
+/// A moment before the request was sent if Redis has the hold, or why the hold is lost.
 fn verdict(
     core: &Core,
     hold: &Hold,
-    answer: &Reply,
+    reply: &Reply,
     decode: fn(&Value) -> RedisResult<Verdict>,
 ) -> Result<Result<Moment, LostReason>> {
-    let verdict = decode(&answer.reply);
+    let verdict = decode(&reply.reply);
     let verdict = verdict.map_err(|error| core.redis.refusal(hold.key(), error))?;
     Ok(match verdict {
-        Verdict::Done => Ok(answer.asked),
+        Verdict::Done => Ok(reply.asked),
         Verdict::Lost(reason) => Err(reason),
     })
 }
 
-/// The error of a request about a hold that got no clear answer.
-pub(super) fn failure(core: &Core, hold: &Hold, error: Error) -> Error {
+/// The error of a request about a hold that got no reply. A hold whose key has a value of another type
+/// ends as lost.
+fn hold_error(core: &Core, hold: &Hold, error: Error) -> Error {
     match error {
-        // A value of another type stands where our hold was.
         Error::WrongType { .. } => lose(core, hold, LostReason::Taken),
         error => error,
     }
 }
 
-/// Ends a hold of which Redis says that it is gone.
-pub(super) fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
+/// Ends a hold as lost that Redis does not have any more. Returns its error.
+fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
     core.watchdog.forget(hold.id());
     hold.lose(reason);
-    loss(hold, reason)
+    loss_error(hold, reason)
 }
 
-/// The error of a hold that was lost, perhaps by something else than the `reason` found last.
-pub(super) fn loss(hold: &Hold, reason: LostReason) -> Error {
+/// The error of a lost hold. It has the reason of the loss, which may differ from this `reason`.
+pub(super) fn loss_error(hold: &Hold, reason: LostReason) -> Error {
     match hold.check() {
         Err(error) => error,
         Ok(()) => hold.lost_error(reason),
     }
 }
 
-/// Brings what is left of the leases of these parts up to what is named for each.
+/// Prolongs the lease of each part to at least its duration.
 pub(super) fn extend_all(
     parts: &[(&Held, Duration)],
     needed: Needed,
@@ -153,14 +154,14 @@ pub(super) fn extend_all(
     renew_all(&parts, needed, budget)
 }
 
-/// Asks whether these parts stand. One that does not is lost from here on.
+/// Asks Redis whether it has these parts. A part that it does not have any more ends as lost.
 pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
     let parts: Vec<_> = parts.iter().map(|part| (part, 0)).collect();
     renew_all(&parts, needed, budget)
 }
 
-/// Asks of each part whether it stands, and brings what is left of its lease up to these
-/// milliseconds.
+/// Prolongs the lease of each part to its milliseconds; with 0, only confirms the part. A part that
+/// Redis does not have any more ends as lost.
 fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Result<()> {
     if let (Needed::All, &[(part, millis)]) = (needed, parts) {
         return renew_part(part, millis, budget);
@@ -169,26 +170,27 @@ fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Res
         .iter()
         .map(|(part, _)| part.hold.begin_renewal())
         .collect();
-    let asked = parts.iter().zip(&owners);
-    let requests: Vec<Request<'_>> = asked
+    let requests: Vec<Request<'_>> = parts
+        .iter()
+        .zip(&owners)
         .filter_map(|(&(part, millis), owner)| Some(renewal(part, owner.as_ref().ok()?, millis)))
         .collect();
-    let mut answers = needed
-        .request(&requests, stands, |_| None, budget)
+    let mut replies = needed
+        .request(&requests, is_done, |_| None, budget)
         .into_iter();
     let finish = |(&(part, millis), owner): (&(&Held, u64), Result<OwnerId>)| {
         let Held { core, hold, .. } = part;
         let owner = owner?;
-        let Some(answer) = answers.next() else {
+        let Some(reply) = replies.next() else {
             return Err(hold.not_held());
         };
-        if !lost_copies(&answer).is_ambiguous() {
+        if !lost_copies(&reply).is_ambiguous() {
             hold.end_renewal();
         }
-        let answer = answer.map_err(|no_reply| failure(core, hold, no_reply.error))?;
-        match verdict(core, hold, &answer, script::only_verdict)? {
-            Ok(asked) => stood(part, asked, millis),
-            // Asked under a name that its own thread has changed meanwhile: nothing is known.
+        let reply = reply.map_err(|no_reply| hold_error(core, hold, no_reply.error))?;
+        match verdict(core, hold, &reply, script::only_verdict)? {
+            Ok(asked) => record_renewal(part, asked, millis),
+            // The hold's own thread has changed the owner id meanwhile: send the request again.
             Err(_) if !owner.covers(&hold.owner()) => renew_part(part, millis, budget),
             Err(reason) => Err(lose(core, hold, reason)),
         }
@@ -201,40 +203,40 @@ fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Res
 fn renew_part(part: &Held, millis: u64, budget: &CallBudget) -> Result<()> {
     part.hold.check()?;
     let asked = renew(&part.core, &part.hold, millis, budget)?;
-    stood(part, asked, millis)
+    record_renewal(part, asked, millis)
 }
 
-/// Records that the part stood when it was asked about, and has these milliseconds from then on.
-fn stood(Held { core, hold, .. }: &Held, asked: Moment, millis: u64) -> Result<()> {
+/// Records that Redis prolonged the lease of the part to `millis` by a request sent after `asked`.
+fn record_renewal(Held { core, hold, .. }: &Held, asked: Moment, millis: u64) -> Result<()> {
     hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id());
     Ok(())
 }
 
-/// Who holds a lock, as Redis knows it.
+/// Asks Redis which owner holds a lock.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let reply = ask_once(core, key, script::inspect(key), &core.budget_for_a_reply())?;
+    let reply = request_once(core, key, script::inspect(key), &core.budget_for_a_reply())?;
     script::inspected(reply).map_err(|error| core.redis.refusal(key, error))
 }
 
-/// Deletes a hold, whose ever it is; whether there was one.
+/// Frees a lock, whichever owner holds it. Returns false if no owner held it.
 pub(crate) fn force_unlock(core: &Core, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
-    let reply = ask_once(core, key, script::force_unlock(key), &budget)?;
+    let reply = request_once(core, key, script::force_unlock(key), &budget)?;
     let forced = script::forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
     if let (true, Some(hold)) = (forced, core.queue.current_hold(key.key())) {
-        // Not for sure the hold that was deleted, so Redis is asked of this one. Without an answer
-        // the watchdog will ask.
+        // Redis may have had another owner's hold, so this hold is confirmed now. If there is no
+        // reply, the watchdog confirms it later.
         let _ = renew(core, &hold, 0, &budget);
     }
     Ok(forced)
 }
 
-fn ask_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
+fn request_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
     match core.redis.request(key, request, budget) {
-        Ok(answer) => Ok(answer.reply),
+        Ok(reply) => Ok(reply.reply),
         Err(no_reply) => Err(no_reply.error),
     }
 }

@@ -226,7 +226,7 @@ fn release_failed(core: &Core, hold: &Hold, error: Error) -> Error {
 /// Ends a hold as lost because the lock was gone before its release.
 fn lost_on_release(hold: &Hold, reason: LostReason) -> Error {
     hold.lose_on_release(reason);
-    hold_requests::loss(hold, reason)
+    hold_requests::loss_error(hold, reason)
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.
