@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::{Handle, Kind};
+use super::handle::{Handle, LockKind};
 use super::held::Held;
 use super::hold_requests;
 use super::ticket::{check_reply_deadline, wait_for_ticket};
@@ -195,8 +195,8 @@ fn acquire_once(handle: &Handle, terms: Terms, budget: &CallBudget) -> Result<Ac
 /// The script call that acquires the lock for `owner`.
 pub(super) fn acquire_call(handle: &Handle, owner: &OwnerId, terms: Terms) -> Call {
     match handle.kind {
-        Kind::Plain => script::acquire(&handle.key, owner, terms.millis),
-        Kind::Fenced => script::acquire_fenced(&handle.key, owner, terms.millis),
+        LockKind::Plain => script::acquire(&handle.key, owner, terms.millis),
+        LockKind::Fenced => script::acquire_fenced(&handle.key, owner, terms.millis),
     }
 }
 
@@ -222,8 +222,8 @@ pub(super) fn outcome_of(
         }
     };
     let attempt = match kind {
-        Kind::Plain => script::attempt(&reply.reply),
-        Kind::Fenced => script::attempt_fenced(&reply.reply),
+        LockKind::Plain => script::attempt(&reply.reply),
+        LockKind::Fenced => script::attempt_fenced(&reply.reply),
     };
     let attempt = match attempt {
         Ok(attempt) => attempt,
@@ -329,12 +329,12 @@ pub(super) fn release_orphan(core: &Core, key: &LockKey, owner: OwnerId, terms: 
 fn reenter(
     core: &Arc<Core>,
     hold: Arc<Hold>,
-    kind: Kind,
+    kind: LockKind,
     terms: Terms,
     budget: &CallBudget,
 ) -> Result<Held> {
     hold.check()?;
-    if kind == Kind::Fenced && hold.token().is_none() {
+    if kind == LockKind::Fenced && hold.token().is_none() {
         return Err(Error::Config {
             field: "name",
             value: format!("{:?}", hold.key().name()),

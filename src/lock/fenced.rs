@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::LockGuard;
 use super::debug::Short;
-use super::handle::{Handle, Kind, Take};
+use super::handle::{Acquire, Handle, LockKind};
 use super::methods::lock_by_handle;
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
@@ -70,7 +70,7 @@ pub struct FencedLock(Handle);
 
 impl FencedLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Handle::new(core, name, Kind::Fenced))
+        Self(Handle::new(core, name, LockKind::Fenced))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::local::Hold;
 
 /// What one kind of lock asks of Redis that another does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LockKind {
     Plain,
     /// With a fencing token for each hold.
     Fenced,
@@ -29,29 +29,29 @@ pub(crate) enum Kind {
 pub(crate) struct Handle {
     pub(super) core: Arc<Core>,
     pub(super) key: LockKey,
-    pub(super) kind: Kind,
+    pub(super) kind: LockKind,
 }
 
 /// The ways to take a lock, for whatever is one lock or several.
-pub(super) trait Take {
-    type Held;
+pub(super) trait Acquire {
+    type Output;
 
     /// The client by whose time-outs a call is measured, if there can be such a lock.
     fn check(&self) -> Result<&Arc<Core>>;
 
     /// Takes it; `None` if the budget ends before.
-    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Self::Held>>;
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Self::Output>>;
 
-    fn lock_with(&self, lease: Lease) -> Result<Self::Held> {
+    fn lock_with(&self, lease: Lease) -> Result<Self::Output> {
         self.wait_for(lease, &self.check()?.budget_to_lock())
     }
 
-    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Self::Held>> {
+    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<Self::Output>> {
         let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
-        self.take(lease, &budget)
+        self.acquire(lease, &budget)
     }
 
-    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Self::Held> {
+    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<Self::Output> {
         self.check()?;
         self.wait_for(lease, &CallBudget::until_interrupted(interrupt))
     }
@@ -61,40 +61,40 @@ pub(super) trait Take {
         wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
-    ) -> Result<Option<Self::Held>> {
+    ) -> Result<Option<Self::Output>> {
         let core = self.check()?;
         if Moment::now().after(wait) == Moment::NEVER {
             let budget = core.budget_to_lock().with_interrupt(interrupt);
             return self.wait_for(lease, &budget).map(Some);
         }
         let budget = CallBudget::with_wait(wait, core.command_timeout).with_interrupt(interrupt);
-        self.take(lease, &budget)
+        self.acquire(lease, &budget)
     }
 
-    fn wait_for(&self, lease: Lease, budget: &CallBudget) -> Result<Self::Held> {
+    fn wait_for(&self, lease: Lease, budget: &CallBudget) -> Result<Self::Output> {
         loop {
-            if let Some(held) = self.take(lease, budget)? {
+            if let Some(held) = self.acquire(lease, budget)? {
                 return Ok(held);
             }
         }
     }
 }
 
-impl Take for Handle {
-    type Held = Held;
+impl Acquire for Handle {
+    type Output = Held;
 
     /// What can be wrong with it is told by the attempt.
     fn check(&self) -> Result<&Arc<Core>> {
         Ok(&self.core)
     }
 
-    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
         acquire(self, lease, budget)
     }
 }
 
 impl Handle {
-    pub(crate) fn new(core: Arc<Core>, name: &str, kind: Kind) -> Self {
+    pub(crate) fn new(core: Arc<Core>, name: &str, kind: LockKind) -> Self {
         Self {
             key: LockKey::new(&core.namespace, name),
             core,

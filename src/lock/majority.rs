@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::LockGuard;
-use super::handle::{Handle, Take};
+use super::handle::{Acquire, Handle};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::hold_requests;
 use super::majority_acquire::MajorityAcquire;
@@ -28,8 +28,8 @@ pub(super) struct Majority {
     pub(super) locks: Arc<[Handle]>,
 }
 
-impl Take for Majority {
-    type Held = Vec<Held>;
+impl Acquire for Majority {
+    type Output = Vec<Held>;
 
     /// The client with the longest command timeout. Fails if there are fewer than three servers, an
     /// even number, or one of them twice.
@@ -64,7 +64,7 @@ impl Take for Majority {
         }
     }
 
-    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
         let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
         let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
         budget.check_interrupt(&self.name)?;

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::{Handle, Kind, Take};
+use super::handle::{Acquire, Handle, LockKind};
 use super::methods::lock_by_handle;
 use super::several::Several;
 use super::{LockGuard, ReentrantLock};
@@ -85,7 +85,7 @@ pub struct MultiLock(Several);
 
 impl MultiLock {
     pub(crate) fn new<N: AsRef<str>>(core: &Arc<Core>, names: impl IntoIterator<Item = N>) -> Self {
-        let lock = |name: N| Handle::new(Arc::clone(core), name.as_ref(), Kind::Plain);
+        let lock = |name: N| Handle::new(Arc::clone(core), name.as_ref(), LockKind::Plain);
         Self(Several::new(names.into_iter().map(lock).collect()))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, Take};
+use super::handle::{Acquire, Handle, LockKind};
 use super::majority::Majority;
 use super::methods::lock_by_handle;
 use crate::base::interrupt::Interrupt;
@@ -87,7 +87,7 @@ pub struct RedLock(Majority);
 
 impl RedLock {
     pub(crate) fn over<'a>(cores: impl Iterator<Item = &'a Arc<Core>>, name: &str) -> Self {
-        let lock = |core| Handle::new(Arc::clone(core), name, Kind::Plain);
+        let lock = |core| Handle::new(Arc::clone(core), name, LockKind::Plain);
         Self(Majority::new(name, cores.map(lock).collect()))
     }
 }

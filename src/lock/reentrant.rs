@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Handle, Kind, Take};
+use super::handle::{Acquire, Handle, LockKind};
 use super::methods::lock_by_handle;
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
@@ -43,7 +43,7 @@ pub struct ReentrantLock(Handle);
 
 impl ReentrantLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Handle::new(core, name, Kind::Plain))
+        Self(Handle::new(core, name, LockKind::Plain))
     }
 
     pub(super) fn handle(&self) -> &Handle {

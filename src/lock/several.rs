@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire_batch::{NotGranted, acquire_batch};
-use super::handle::{Handle, Take};
+use super::handle::{Acquire, Handle};
 use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::{LockGuard, hold_requests};
 use crate::base::backoff::jitter;
@@ -46,8 +46,8 @@ enum RoundOutcome {
     Lost,
 }
 
-impl Take for Several {
-    type Held = Vec<Held>;
+impl Acquire for Several {
+    type Output = Vec<Held>;
 
     /// The client with the longest command timeout. Fails if a name is invalid or named twice, or
     /// if there is no name.
@@ -72,7 +72,7 @@ impl Take for Several {
     }
 
     /// Acquires all of them; `None` if the budget ends first.
-    fn take(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
         budget.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
         // Since when every round has lost a lock before it had all of them.

@@ -78,7 +78,11 @@ fn the_public_names_are_as_listed() {
     assert_eq!(public, PUBLIC);
     let modules = lib.lines().filter(|line| line.starts_with("pub mod"));
     let modules: Vec<&str> = modules.collect();
-    assert_eq!(modules, ["pub mod admin;", "pub mod guide {"], "the others are private");
+    assert_eq!(
+        modules,
+        ["pub mod admin;", "pub mod guide {"],
+        "the others are private"
+    );
     let admin = std::fs::read_to_string(root.join("src/admin.rs")).unwrap();
     let declared = admin.lines().filter(|line| line.starts_with("pub "));
     let mut declared: Vec<&str> = declared

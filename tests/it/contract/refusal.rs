@@ -96,8 +96,8 @@ pub fn a_lease_at_its_bounds_is_accepted(stage: &Stage) {
         Ok(true) => assert!(matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. }))),
         // On a slow machine the lease may end before several locks or servers have replied.
         Ok(false) if stage.parts() > 1 => {}
-        Err(error @ Error::Unavailable { .. })
-            if error.to_string().contains("after the lease") => {}
+        Err(error @ Error::Unavailable { .. }) if error.to_string().contains("after the lease") => {
+        }
         other => panic!("{other:?}"),
     }
 }
