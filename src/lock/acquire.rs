@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{Handle, LockKind};
-use super::held::Held;
 use super::hold_requests;
+use super::parts::HeldPart;
 use super::ticket::{check_reply_deadline, wait_for_ticket};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
@@ -28,7 +28,11 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 const MAX_OLDER_IDS: usize = 7;
 
 /// Acquires a lock, or a further level of it; `None` if the budget ends first.
-pub(super) fn acquire(handle: &Handle, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
+pub(super) fn acquire(
+    handle: &Handle,
+    lease: Lease,
+    budget: &CallBudget,
+) -> Result<Option<HeldPart>> {
     let Handle { core, key, kind } = handle;
     core.check_process(key.name())?;
     key.check()?;
@@ -56,7 +60,7 @@ pub(super) fn acquire_with_ticket(
     ticket: Ticket,
     terms: Terms,
     budget: &CallBudget,
-) -> Result<Option<Held>> {
+) -> Result<Option<HeldPart>> {
     let Handle { core, key, .. } = handle;
     // With a subscription before the first request, no second request is needed after subscribing.
     let mut listener = core.subscriber.listen_if_live(key, || budget.unparker());
@@ -134,12 +138,12 @@ pub(super) fn start_hold(
     ticket: Ticket,
     hold: Arc<Hold>,
     budget: &CallBudget,
-) -> Held {
+) -> HeldPart {
     ticket.keep(Arc::clone(&hold));
     core.watchdog.watch(hold.id(), Arc::clone(&hold) as _);
     core.observer.counters.acquisitions.add(1);
     core.observer.counters.waited(budget.elapsed());
-    Held {
+    HeldPart {
         core: Arc::clone(core),
         hold,
         level: Hold::FIRST_LEVEL,
@@ -332,7 +336,7 @@ fn reenter(
     kind: LockKind,
     terms: Terms,
     budget: &CallBudget,
-) -> Result<Held> {
+) -> Result<HeldPart> {
     hold.check()?;
     if kind == LockKind::Fenced && hold.token().is_none() {
         return Err(Error::Config {
@@ -353,13 +357,13 @@ pub(super) fn add_level(
     hold: Arc<Hold>,
     terms: Terms,
     written: Result<Moment>,
-) -> Result<Held> {
+) -> Result<HeldPart> {
     let level = written.and_then(|asked| hold.push(terms, asked));
     // The lease was prolonged, or the count in Redis is unknown: both change the schedule.
     core.watchdog.reschedule(hold.id());
     let level = level?;
     core.observer.counters.reentries.add(1);
-    Ok(Held {
+    Ok(HeldPart {
         core: Arc::clone(core),
         hold,
         level,

@@ -7,8 +7,8 @@ use super::acquire::{
     owner_of_next_copy, release_unused, start_hold, too_late_error,
 };
 use super::handle::Handle;
-use super::held::{Held, Needed, release_all};
 use super::hold_requests::recounted;
+use super::parts::{HeldPart, Needed, release_all};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::owner::{OwnerId, ThreadId};
@@ -22,7 +22,7 @@ use crate::script::{self, Call};
 /// The result of requesting several locks together.
 pub(super) struct BatchOutcome {
     /// The granted locks before the first one that was not granted.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldPart>,
     /// The first lock that was not granted; `None` if all were granted or the wait ended.
     pub(super) not_granted: Option<NotGranted>,
 }
@@ -141,7 +141,7 @@ enum PartRequest {
 
 enum Granted {
     Lock(Ticket, Arc<Hold>),
-    Level(Held),
+    Level(HeldPart),
 }
 
 /// A lock that was not granted, and why.
@@ -292,7 +292,7 @@ impl FailedPart {
 #[derive(Default)]
 struct ToRelease {
     unused: Vec<UnusedGrant>,
-    levels: Vec<Held>,
+    levels: Vec<HeldPart>,
     /// Dropped after the release, so that other threads of this process get them then.
     tickets: Vec<Ticket>,
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::debug::{CheckResult, Short};
-use super::held::{Held, Needed, combine, release_all, slowest};
 use super::hold_requests;
+use super::parts::{HeldPart, Needed, combine, release_all, slowest};
 use crate::base::call_budget::CallBudget;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -75,7 +75,7 @@ use crate::observe::tell;
 pub struct LockGuard {
     name: Arc<str>,
     /// One for most kinds of lock.
-    pub(super) parts: Vec<Held>,
+    pub(super) parts: Vec<HeldPart>,
     /// The guard stands while so many of its parts do.
     pub(super) needed: Needed,
     /// Made when somebody first listens to several parts.
@@ -90,7 +90,7 @@ pub struct LockGuard {
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
-    pub(super) fn new(name: Arc<str>, parts: Vec<Held>, needed: Needed) -> Self {
+    pub(super) fn new(name: Arc<str>, parts: Vec<HeldPart>, needed: Needed) -> Self {
         for part in &parts {
             part.hold.guard(part.level);
         }
@@ -182,7 +182,7 @@ impl LockGuard {
 
     /// What is left of the lease. Does not end a hold whose lease has run out.
     fn left(&self) -> Duration {
-        let left = |part: &Held| part.hold.left().unwrap_or_default();
+        let left = |part: &HeldPart| part.hold.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
         lefts.sort_unstable_by_key(|&left| Reverse(left));
         let last_needed = lefts.get(self.needed().saturating_sub(1));
@@ -307,7 +307,7 @@ impl LockGuard {
 
     /// Adds to `shown` whether the lock is held, and for how long.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
-        let standing = |part: &Held| part.hold.left().map(drop);
+        let standing = |part: &HeldPart| part.hold.left().map(drop);
         let state = combine(self.parts.iter().map(standing), self.needed());
         shown
             .field("state", &CheckResult(&state))
@@ -332,7 +332,7 @@ impl fmt::Debug for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        let is_same_process = |part: &Held| part.core.is_same_process();
+        let is_same_process = |part: &HeldPart| part.core.is_same_process();
         if self.unlocked || !self.parts.iter().all(is_same_process) {
             return;
         }

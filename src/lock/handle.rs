@@ -1,10 +1,10 @@
-//! What every handle of a lock is made of.
+//! The handle of one lock, and the ways to acquire a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::acquire;
-use super::held::{Held, Needed};
+use super::parts::{HeldPart, Needed};
 use super::{LockGuard, hold_requests, release};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -16,15 +16,15 @@ use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::Hold;
 
-/// What one kind of lock asks of Redis that another does not.
+/// The kinds of locks that differ in their requests to Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockKind {
     Plain,
-    /// With a fencing token for each hold.
+    /// Each hold has a fencing token.
     Fenced,
 }
 
-/// A lock of one kind under one name.
+/// A lock of one name at one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(super) core: Arc<Core>,
@@ -32,14 +32,14 @@ pub(crate) struct Handle {
     pub(super) kind: LockKind,
 }
 
-/// The ways to take a lock, for whatever is one lock or several.
+/// The ways to acquire a lock: one name, several names, or a majority of several servers.
 pub(super) trait Acquire {
     type Output;
 
-    /// The client by whose time-outs a call is measured, if there can be such a lock.
+    /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid.
     fn check(&self) -> Result<&Arc<Core>>;
 
-    /// Takes it; `None` if the budget ends before.
+    /// Acquires the lock; `None` if the budget ends first.
     fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Self::Output>>;
 
     fn lock_with(&self, lease: Lease) -> Result<Self::Output> {
@@ -81,14 +81,14 @@ pub(super) trait Acquire {
 }
 
 impl Acquire for Handle {
-    type Output = Held;
+    type Output = HeldPart;
 
-    /// What can be wrong with it is told by the attempt.
+    /// Never fails: [`acquire`](Self::acquire) checks the lock.
     fn check(&self) -> Result<&Arc<Core>> {
         Ok(&self.core)
     }
 
-    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Held>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<HeldPart>> {
         acquire(self, lease, budget)
     }
 }
@@ -114,11 +114,11 @@ impl Handle {
         release::release(&self.core, &hold, None, &self.core.budget_to_unlock())
     }
 
-    pub(super) fn guard(&self, held: Held) -> LockGuard {
+    pub(super) fn guard(&self, held: HeldPart) -> LockGuard {
         LockGuard::new(self.key.shared_name(), vec![held], Needed::All)
     }
 
-    /// What this thread holds, lost or not, and has not unlocked.
+    /// The hold of this thread that it has not unlocked yet, lost or not.
     pub(super) fn hold(&self) -> Option<Arc<Hold>> {
         if !self.core.is_same_process() {
             return None;
@@ -126,13 +126,13 @@ impl Handle {
         self.core.queue.hold_of(self.key.key(), ThreadId::current())
     }
 
-    /// What this thread holds, lost or not, if it has a level without a guard: `unlock` gives back
-    /// no other level.
+    /// The hold of this thread, lost or not, if it has a level without a guard. `unlock` releases
+    /// only such levels.
     pub(super) fn hold_to_unlock(&self) -> Option<Arc<Hold>> {
         self.hold().filter(|hold| hold.unguarded() > 0)
     }
 
-    /// `count` of what this thread holds.
+    /// The `count` of this thread's hold; 0 without a hold.
     pub(super) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
         self.hold().map_or(0, |hold| count(&hold))
     }
@@ -141,13 +141,13 @@ impl Handle {
         std::slice::from_ref(self)
     }
 
-    /// The server that has the lock, as far as is known.
+    /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
     pub(super) fn node(&self) -> Arc<str> {
         let redis = &self.core.redis;
         if self.core.is_same_process() {
             redis.name(&self.key)
         } else {
-            // After a fork, a mutex that another thread of the parent held is never released here.
+            // In a forked process, a mutex that another thread had locked stays locked.
             redis.deployment()
         }
     }
@@ -157,7 +157,7 @@ impl Handle {
     }
 
     pub(super) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let found = hold_requests::inspect(&self.core, &self.key)?;
-        Ok(found.map(|hold| hold.left()))
+        let status = hold_requests::inspect(&self.core, &self.key)?;
+        Ok(status.map(|hold| hold.left()))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::held::{Held, Needed, combine};
+use super::parts::{HeldPart, Needed, combine};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -16,8 +16,8 @@ use crate::local::{Hold, Written};
 use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::{self, Call, Inspected, Renewal, Verdict};
 
-/// Writes the count of the hold to Redis, and prolongs its lease to `millis`. Returns a moment before
-/// the request was sent. If Redis does not have the hold any more, it ends as lost.
+/// Writes the count of the hold to Redis, and prolongs its lease to `millis`. Returns a moment
+/// before the request was sent. If Redis does not have the hold any more, it ends as lost.
 pub(super) fn recount(
     core: &Core,
     hold: &Hold,
@@ -87,7 +87,7 @@ fn renew(core: &Core, hold: &Hold, millis: u64, budget: &CallBudget) -> Result<M
     }
 }
 
-fn renewal<'a>(part: &'a Held, owner: &OwnerId, millis: u64) -> Request<'a> {
+fn renewal<'a>(part: &'a HeldPart, owner: &OwnerId, millis: u64) -> Request<'a> {
     let key = part.hold.key();
     Request {
         client: &part.core.redis,
@@ -119,8 +119,8 @@ fn verdict(
     })
 }
 
-/// The error of a request about a hold that got no reply. A hold whose key has a value of another type
-/// ends as lost.
+/// The error of a request about a hold that got no reply. A hold whose key has a value of another
+/// type ends as lost.
 fn hold_error(core: &Core, hold: &Hold, error: Error) -> Error {
     match error {
         Error::WrongType { .. } => lose(core, hold, LostReason::Taken),
@@ -145,7 +145,7 @@ pub(super) fn loss_error(hold: &Hold, reason: LostReason) -> Error {
 
 /// Prolongs the lease of each part to at least its duration.
 pub(super) fn extend_all(
-    parts: &[(&Held, Duration)],
+    parts: &[(&HeldPart, Duration)],
     needed: Needed,
     budget: &CallBudget,
 ) -> Result<()> {
@@ -155,14 +155,14 @@ pub(super) fn extend_all(
 }
 
 /// Asks Redis whether it has these parts. A part that it does not have any more ends as lost.
-pub(super) fn confirm_all(parts: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
+pub(super) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudget) -> Result<()> {
     let parts: Vec<_> = parts.iter().map(|part| (part, 0)).collect();
     renew_all(&parts, needed, budget)
 }
 
 /// Prolongs the lease of each part to its milliseconds; with 0, only confirms the part. A part that
 /// Redis does not have any more ends as lost.
-fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Result<()> {
+fn renew_all(parts: &[(&HeldPart, u64)], needed: Needed, budget: &CallBudget) -> Result<()> {
     if let (Needed::All, &[(part, millis)]) = (needed, parts) {
         return renew_part(part, millis, budget);
     }
@@ -178,8 +178,8 @@ fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Res
     let mut replies = needed
         .request(&requests, is_done, |_| None, budget)
         .into_iter();
-    let finish = |(&(part, millis), owner): (&(&Held, u64), Result<OwnerId>)| {
-        let Held { core, hold, .. } = part;
+    let finish = |(&(part, millis), owner): (&(&HeldPart, u64), Result<OwnerId>)| {
+        let HeldPart { core, hold, .. } = part;
         let owner = owner?;
         let Some(reply) = replies.next() else {
             return Err(hold.not_held());
@@ -200,14 +200,18 @@ fn renew_all(parts: &[(&Held, u64)], needed: Needed, budget: &CallBudget) -> Res
     combine(results.into_iter(), needed)
 }
 
-fn renew_part(part: &Held, millis: u64, budget: &CallBudget) -> Result<()> {
+fn renew_part(part: &HeldPart, millis: u64, budget: &CallBudget) -> Result<()> {
     part.hold.check()?;
     let asked = renew(&part.core, &part.hold, millis, budget)?;
     record_renewal(part, asked, millis)
 }
 
 /// Records that Redis prolonged the lease of the part to `millis` by a request sent after `asked`.
-fn record_renewal(Held { core, hold, .. }: &Held, asked: Moment, millis: u64) -> Result<()> {
+fn record_renewal(
+    HeldPart { core, hold, .. }: &HeldPart,
+    asked: Moment,
+    millis: u64,
+) -> Result<()> {
     hold.extended(asked, millis)?;
     core.watchdog.reschedule(hold.id());
     Ok(())

@@ -7,9 +7,9 @@ use redis::Value;
 
 use super::LockGuard;
 use super::handle::{Acquire, Handle};
-use super::held::{Held, Needed, release_all, release_levels, slowest};
 use super::hold_requests;
 use super::majority_acquire::MajorityAcquire;
+use super::parts::{HeldPart, Needed, release_all, release_levels, slowest};
 use crate::base::call_budget::CallBudget;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
@@ -29,7 +29,7 @@ pub(super) struct Majority {
 }
 
 impl Acquire for Majority {
-    type Output = Vec<Held>;
+    type Output = Vec<HeldPart>;
 
     /// The client with the longest command timeout. Fails if there are fewer than three servers, an
     /// even number, or one of them twice.
@@ -64,7 +64,7 @@ impl Acquire for Majority {
         }
     }
 
-    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<HeldPart>>> {
         let terms = |lock: &Handle| lease.terms(lock.core.watchdog_lease);
         let terms: Vec<Terms> = self.locks.iter().map(terms).collect::<Result<_>>()?;
         budget.check_interrupt(&self.name)?;
@@ -93,7 +93,7 @@ impl Majority {
         self.locks.len() / 2 + 1
     }
 
-    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
+    pub(super) fn guard(&self, held: Vec<HeldPart>) -> LockGuard {
         let needed = Needed::Majority(self.needed());
         LockGuard::new(Arc::clone(&self.name), held, needed)
     }
@@ -107,7 +107,7 @@ impl Majority {
     /// Adds a level to each of this thread's holds. If a server does not reply, the level counts in
     /// this process, and the watchdog writes the count. Fails if fewer than a majority confirm the
     /// level.
-    fn reenter(&self, terms: &[Terms], budget: &CallBudget) -> Result<Vec<Held>> {
+    fn reenter(&self, terms: &[Terms], budget: &CallBudget) -> Result<Vec<HeldPart>> {
         let holds: Vec<(usize, Arc<Hold>)> = self.holds().collect();
         if holds.len() < self.needed() {
             return Err(self.held_otherwise());
@@ -153,7 +153,7 @@ impl Majority {
             core.watchdog.reschedule(hold.id());
             if let Ok(level) = level {
                 core.observer.counters.reentries.add(1);
-                levels.push(Held {
+                levels.push(HeldPart {
                     core: Arc::clone(core),
                     hold: Arc::clone(hold),
                     level,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::acquire_batch::{NotGranted, acquire_batch};
 use super::handle::{Acquire, Handle};
-use super::held::{Held, Needed, release_all, release_levels, slowest};
+use super::parts::{HeldPart, Needed, release_all, release_levels, slowest};
 use super::{LockGuard, hold_requests};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
@@ -39,7 +39,7 @@ pub(super) struct Several {
 
 /// The result of one round, which tries to acquire the locks in one order.
 enum RoundOutcome {
-    Acquired(Vec<Held>),
+    Acquired(Vec<HeldPart>),
     /// The lock at this index was not granted in time.
     Refused(usize),
     /// One lock was lost during the wait for another one.
@@ -47,7 +47,7 @@ enum RoundOutcome {
 }
 
 impl Acquire for Several {
-    type Output = Vec<Held>;
+    type Output = Vec<HeldPart>;
 
     /// The client with the longest command timeout. Fails if a name is invalid or named twice, or
     /// if there is no name.
@@ -72,7 +72,7 @@ impl Acquire for Several {
     }
 
     /// Acquires all of them; `None` if the budget ends first.
-    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<Held>>> {
+    fn acquire(&self, lease: Lease, budget: &CallBudget) -> Result<Option<Vec<HeldPart>>> {
         budget.share_grace();
         let mut order: Vec<&Handle> = self.locks.iter().collect();
         // Since when every round has lost a lock before it had all of them.
@@ -126,7 +126,7 @@ impl Several {
         &self.name
     }
 
-    pub(super) fn guard(&self, held: Vec<Held>) -> LockGuard {
+    pub(super) fn guard(&self, held: Vec<HeldPart>) -> LockGuard {
         LockGuard::new(Arc::clone(&self.name), held, Needed::All)
     }
 
@@ -261,7 +261,7 @@ fn of_one_client<'a, 'l>(locks: &'a [&'l Handle]) -> &'a [&'l Handle] {
 
 /// When half of the lease is over, if it is not renewed without limit. A wait for other locks ends
 /// then, because too little of the lease would be left.
-fn half_of_lease(held: &Held, lease: Lease) -> Moment {
+fn half_of_lease(held: &HeldPart, lease: Lease) -> Moment {
     match lease.terms(held.core.watchdog_lease) {
         Ok(terms) if terms.renewals != Renewals::Unlimited => {
             let left = held.hold.left().unwrap_or_default();
@@ -273,7 +273,7 @@ fn half_of_lease(held: &Held, lease: Lease) -> Moment {
 
 /// The locks that a round has acquired. They are released when this is dropped.
 struct Acquired<'p> {
-    held: Vec<Held>,
+    held: Vec<HeldPart>,
     /// The budget of the call.
     budget: &'p CallBudget,
 }

@@ -9,8 +9,8 @@ mod round;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::held::Held;
 use super::majority::Majority;
+use super::parts::HeldPart;
 use super::ticket::{check_reply_deadline, wait_for_ticket};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::call_budget::CallBudget;
@@ -55,7 +55,7 @@ pub(super) struct MajorityAcquire<'a> {
 
 /// The result of one round.
 enum MajorityOutcome {
-    Acquired(Vec<Held>),
+    Acquired(Vec<HeldPart>),
     /// No owner has a majority: several clients got some servers each.
     Split,
     /// Another thread of this process has the ticket for this server.
@@ -85,7 +85,7 @@ impl<'a> MajorityAcquire<'a> {
 
     /// Acquires the lock; `None` if the budget ends first. If this returns without the lock, the
     /// tickets go to the next waiting threads of this process.
-    pub(super) fn run(mut self) -> Result<Option<Vec<Held>>> {
+    pub(super) fn run(mut self) -> Result<Option<Vec<HeldPart>>> {
         let first = &self.lock.locks[0];
         let thread = ThreadId::current();
         self.tickets[0] = match first.core.queue.enter(first.key.key(), thread) {
@@ -98,7 +98,7 @@ impl<'a> MajorityAcquire<'a> {
         self.acquire()
     }
 
-    fn acquire(&mut self) -> Result<Option<Vec<Held>>> {
+    fn acquire(&mut self) -> Result<Option<Vec<HeldPart>>> {
         let budget = self.budget;
         let first = &self.lock.locks[0];
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();

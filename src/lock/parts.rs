@@ -14,7 +14,7 @@ use crate::script::{self, Call, Verdict};
 
 /// One part of an acquired lock: a level of a hold. Dropping it releases nothing.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldPart {
     pub(super) core: Arc<Core>,
     pub(super) hold: Arc<Hold>,
     pub(super) level: LevelId,
@@ -59,7 +59,7 @@ impl Needed {
 }
 
 /// Releases these parts.
-pub(super) fn release_all(held: &[Held], needed: Needed, budget: &CallBudget) -> Result<()> {
+pub(super) fn release_all(held: &[HeldPart], needed: Needed, budget: &CallBudget) -> Result<()> {
     let levels = held
         .iter()
         .map(|held| (&held.core, &*held.hold, Some(held.level)));
