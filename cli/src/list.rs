@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use super::args::{ListArgs, RedisArgs};
 use super::outcome::Result;
-use super::survey::{Seen, settle};
-use super::voice::Voice;
+use super::reporter::Reporter;
+use super::scan::{Scan, settle};
 use super::{connect, json, output, table};
 
-pub(super) fn list(redis: &RedisArgs, list: &ListArgs, voice: Voice) -> Result<ExitCode> {
+pub(super) fn list(redis: &RedisArgs, list: &ListArgs, reporter: Reporter) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
-    let seen = Seen::by_survey(&clients, &list.pattern, &|| false);
+    let seen = Scan::run(&clients, &list.pattern, &|| false);
     seen.check_deployment(&clients, redis)?;
     let with_server = seen.names_servers();
     let text = if list.json {
@@ -26,8 +26,8 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, voice: Voice) -> Result<E
     };
     output::print(text.as_bytes())?;
     if seen.rows.is_empty() && seen.failures.is_empty() && output::is_seen() {
-        voice.remark(format!("no lock like {:?} is held", list.pattern));
+        reporter.remark(format!("no lock like {:?} is held", list.pattern));
     }
-    settle(seen.failures, seen.servers, redis, voice)?;
+    settle(seen.failures, seen.servers, redis, reporter)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,21 +7,21 @@ mod connect;
 mod doctor;
 mod json;
 mod list;
+mod lookup;
 mod manual;
 mod outcome;
 mod output;
 mod probe;
 #[cfg(test)]
 mod replies;
+mod reporter;
 mod row;
 #[cfg(unix)]
 mod run;
+mod scan;
 mod show;
-mod sight;
 mod stderr;
-mod survey;
 mod table;
-mod voice;
 #[cfg(unix)]
 mod watch;
 
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use outcome::{HELD, Result};
-use voice::Voice;
+use reporter::Reporter;
 
 fn main() -> ExitCode {
     let status = work();
@@ -54,17 +54,17 @@ fn work() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode> {
-    let voice = Voice::of(args);
+    let reporter = Reporter::of(args);
     match &args.command {
         #[cfg(unix)]
-        Command::Run(what) => run::run(what, &args.redis, voice),
+        Command::Run(what) => run::run(what, &args.redis, reporter),
         #[cfg(not(unix))]
         Command::Run(_) => Err(outcome::Failure::usage("run needs a Unix")),
-        Command::List(list) => list::list(&args.redis, list, voice),
-        Command::Show(show) => show::show(&args.redis, show, voice),
-        Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, voice),
+        Command::List(list) => list::list(&args.redis, list, reporter),
+        Command::Show(show) => show::show(&args.redis, show, reporter),
+        Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, reporter),
         #[cfg(unix)]
-        Command::Watch(watch) => watch::watch(&args.redis, watch, voice),
+        Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),
         #[cfg(not(unix))]
         Command::Watch(_) => Err(outcome::Failure::usage("watch needs a Unix")),
         Command::Doctor(doctor) => doctor::run(&args.redis, doctor, args.quiet),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use super::voice::{one_line, say};
+use super::reporter::{one_line, say};
 use leasehold::admin::{LookUpFailed, RouteError, ServerError};
 use leasehold::{Cause, Error, Hint};
 

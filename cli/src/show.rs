@@ -3,27 +3,27 @@
 use std::process::ExitCode;
 
 use super::args::{RedisArgs, ShowArgs};
+use super::lookup::{FoundLock, look};
 use super::outcome::{Failure, NOBODY, Result};
-use super::sight::{Sight, look};
-use super::survey::settle;
-use super::voice::Voice;
+use super::reporter::Reporter;
+use super::scan::settle;
 use super::{connect, json, output, row};
 use leasehold::LockClient;
 
-pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, voice: Voice) -> Result<ExitCode> {
+pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
-    let sights = sights(redis, &clients, &show.key, voice)?;
-    if sights.is_empty() {
+    let find_locks = find_locks(redis, &clients, &show.key, reporter)?;
+    if find_locks.is_empty() {
         return Err(nobody(&show.key));
     }
     let with_server = clients.len() > 1;
-    let texts: Vec<String> = sights
+    let texts: Vec<String> = find_locks
         .iter()
-        .map(|sight| {
+        .map(|lookup| {
             if show.json {
-                object(sight, with_server)
+                object(lookup, with_server)
             } else {
-                lines(sight, with_server)
+                lines(lookup, with_server)
             }
         })
         .collect();
@@ -32,30 +32,30 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, voice: Voice) -> Result<E
 }
 
 /// Who holds the lock, at each server that has it.
-pub(super) fn sights(
+pub(super) fn find_locks(
     redis: &RedisArgs,
     clients: &[LockClient],
     key: &str,
-    voice: Voice,
-) -> Result<Vec<Sight>> {
-    let mut sights = Vec::new();
+    reporter: Reporter,
+) -> Result<Vec<FoundLock>> {
+    let mut find_locks = Vec::new();
     let mut failures = Vec::new();
     for (place, client) in clients.iter().enumerate() {
         match look(place, client, redis, key) {
-            Ok(sight) => sights.extend(sight),
+            Ok(lookup) => find_locks.extend(lookup),
             Err(failure) => failures.push(failure),
         }
     }
-    settle(failures, clients.len(), redis, voice)?;
-    Ok(sights)
+    settle(failures, clients.len(), redis, reporter)?;
+    Ok(find_locks)
 }
 
 pub(super) fn nobody(key: &str) -> Failure {
     Failure::new(NOBODY, format!("nobody holds {}", row::shown(key)))
 }
 
-fn lines(sight: &Sight, with_server: bool) -> String {
-    let Sight { row, listeners, .. } = sight;
+fn lines(lookup: &FoundLock, with_server: bool) -> String {
+    let FoundLock { row, listeners, .. } = lookup;
     let mut lines = vec![
         ("name", row.shown_name()),
         ("kind", row.shown_kind().into()),
@@ -74,12 +74,12 @@ fn lines(sight: &Sight, with_server: bool) -> String {
         .collect()
 }
 
-fn object(sight: &Sight, with_server: bool) -> String {
-    let mut object = sight.row.json(with_server);
-    if let Some(token) = sight.row.token() {
+fn object(lookup: &FoundLock, with_server: bool) -> String {
+    let mut object = lookup.row.json(with_server);
+    if let Some(token) = lookup.row.token() {
         object.insert("token".into(), token.into());
     }
-    if let Some(listeners) = sight.listeners {
+    if let Some(listeners) = lookup.listeners {
         object.insert("listeners".into(), listeners.into());
     }
     json::line(object)

@@ -1,15 +1,15 @@
 //! `leasehold doctor`: looks at the servers for what hurts locks.
 
 mod access;
+mod checks;
 mod clock;
 mod facts;
 mod finding;
 mod report;
 mod rights;
-mod round;
-mod standing;
-mod upkeep;
-mod visit;
+mod role;
+mod storage;
+mod trial;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use uuid::Uuid;
 use super::args::{DoctorArgs, RedisArgs};
 use super::outcome::{Result, UNAVAILABLE};
 use super::{connect, output};
+use checks::Checks;
 use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys};
 use report::{Line, Style};
 use rights::Names;
-use visit::Visit;
 
 /// Something failed.
 const FAILED: u8 = 1;
@@ -52,7 +52,7 @@ pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<E
 
 /// Everything about the servers of one client.
 struct Exam<'a> {
-    visits: Vec<Visit<'a>>,
+    checked: Vec<Checks<'a>>,
     /// What is said of the client as a whole.
     rest: Option<Line>,
 }
@@ -67,7 +67,7 @@ impl<'a> Exam<'a> {
                     finding: access::nowhere(error),
                 };
                 return Self {
-                    visits: Vec::new(),
+                    checked: Vec::new(),
                     rest: Some(rest),
                 };
             }
@@ -75,24 +75,24 @@ impl<'a> Exam<'a> {
         // As a client names its own channel.
         let control = format!("leasehold:{}", Uuid::new_v4());
         let names = Names::of(LockKeys::new(client, lock), LockKeys::new(client, &control));
-        let visits: Vec<Visit<'_>> = servers
+        let checked: Vec<Checks<'_>> = servers
             .into_iter()
-            .map(|server| Visit::pay(server, redis, &names))
+            .map(|server| Checks::pay(server, redis, &names))
             .collect();
         // Never where a right is missing: what is taken then may not be given back.
-        let grants_locks = visits.iter().all(Visit::grants_locks);
+        let grants_locks = checked.iter().all(Checks::grants_locks);
         let rest = grants_locks.then(|| Line {
             server: home(client, lock),
-            finding: round::lock(client, lock),
+            finding: trial::lock(client, lock),
         });
-        Self { visits, rest }
+        Self { checked, rest }
     }
 
     fn end(self) -> Vec<Line> {
         let mut lines = Vec::new();
-        for visit in self.visits {
-            let server = visit.name().to_owned();
-            lines.extend(visit.leave().into_iter().map(|finding| Line {
+        for checks in self.checked {
+            let server = checks.name().to_owned();
+            lines.extend(checks.leave().into_iter().map(|finding| Line {
                 server: server.clone(),
                 finding,
             }));

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::finding::{Finding, Verdict};
 use crate::json;
-use crate::voice::one_line;
+use crate::reporter::one_line;
 
 /// A finding, and the server that it is about.
 pub(super) struct Line {

@@ -2,7 +2,7 @@
 //!
 //! The job is ended before its lease can be over on the server, whatever becomes of Redis: that is what
 //! [`schedule`] is for. This process holds the lock on its main thread, which starts the job and stays with it
-//! ([`vigil`]); signals and the questions to Redis have threads of their own.
+//! ([`supervisor`]); signals and the questions to Redis have threads of their own.
 
 mod heartbeat;
 mod job;
@@ -11,8 +11,8 @@ mod parent;
 mod program;
 mod schedule;
 mod signals;
+mod supervisor;
 mod terminal;
-mod vigil;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) use parent::become_job;
 use super::args::{RedisArgs, RunArgs};
 use super::connect;
 use super::outcome::{Failure, LOST, Result};
-use super::voice::Voice;
+use super::reporter::Reporter;
 use crate::clock::Moment;
 use job::{Job, SIGNALLED};
 use leasehold::Error;
@@ -32,22 +32,22 @@ use leasehold::{Lock, LockGuard, RedLock};
 use program::Program;
 use schedule::{Schedule, Why};
 use signals::Signals;
+use supervisor::{End, Supervisor};
 use terminal::Terminal;
-use vigil::{End, Vigil};
 
 /// Takes the lock, runs the command, gives the lock back. The status is the command's, unless the lock was
 /// not had or not kept.
-pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<ExitCode> {
+pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
     check(args, redis)?;
     let program = Program::find(&args.command)?;
     // Before all the rest: what comes from here on is caught until that is over.
     let signals = Signals::catch()?;
     let clients = connect::clients(redis, Some(args.lease))?;
-    voice.step(format!("waiting for lock {:?}", args.key));
+    reporter.step(format!("waiting for lock {:?}", args.key));
     let asked = Moment::now();
     let acquired = acquire(args, redis, &clients, &signals);
     if let Some(signal) = signals.ended_the_wait() {
-        voice.step(format!("signal {signal} ended the wait"));
+        reporter.step(format!("signal {signal} ended the wait"));
         // Here a guard gives back what was had at the last moment.
         drop(acquired);
         return Ok(ExitCode::from(
@@ -58,10 +58,10 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, voice: Voice) -> Result<Exi
         lock: args.key.clone(),
         waited: Moment::now().since(asked),
     })?;
-    voice.step(format!("have lock {:?}", args.key));
+    reporter.step(format!("have lock {:?}", args.key));
     let had = Moment::now();
-    let end = hold(args, &guard, token, had, &program, &signals, voice)?;
-    finish(args, guard, had, &end, voice)?;
+    let end = hold(args, &guard, token, had, &program, &signals, reporter)?;
+    finish(args, guard, had, &end, reporter)?;
     Ok(ExitCode::from(end.status))
 }
 
@@ -112,7 +112,7 @@ fn hold(
     had: Moment,
     program: &Program<'_>,
     signals: &Signals,
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<End> {
     signals.catch_stops()?;
     let beat = heartbeat::beat(args.lease);
@@ -121,23 +121,29 @@ fn hold(
         let time_is_up = args.max_hold.map_or(Moment::NEVER, |time| had.after(time));
         // It may have been lost since Redis granted it.
         guard.check()?;
-        let vigil = Vigil {
+        let supervisor = Supervisor {
             guard,
             job: Job::start(program, &args.key, token)?,
             schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
             terminal: Terminal::open(),
-            voice,
+            reporter,
             unheeded: None,
             told_to_stop: false,
             stopped_by: None,
             is_beyond_us: false,
         };
-        Ok(vigil.keep(signals, beat))
+        Ok(supervisor.keep(signals, beat))
     })
 }
 
 /// Gives the lock back, now or later.
-fn finish(args: &RunArgs, guard: LockGuard, had: Moment, end: &End, voice: Voice) -> Result<()> {
+fn finish(
+    args: &RunArgs,
+    guard: LockGuard,
+    had: Moment,
+    end: &End,
+    reporter: Reporter,
+) -> Result<()> {
     // A command that never ran needs no time after it.
     let least = args.at_least.filter(|_| !end.in_vain);
     let keep_until = least.map_or(had, |time| had.after(time));
@@ -156,12 +162,12 @@ fn finish(args: &RunArgs, guard: LockGuard, had: Moment, end: &End, voice: Voice
         guard.unlock()
     };
     match given_back {
-        Ok(()) => voice.step(format!("gave lock {:?} back", args.key)),
+        Ok(()) => reporter.step(format!("gave lock {:?} back", args.key)),
         // Why the job was ended has been told.
-        Err(error) if is_silent => voice.step(Failure::from(error)),
+        Err(error) if is_silent => reporter.step(Failure::from(error)),
         // Somebody else may have run beside the command.
         Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
-        Err(error) => voice.warning(Failure::from(error)),
+        Err(error) => reporter.warning(Failure::from(error)),
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use signal_hook::consts::SIGHUP;
 
 use super::frame::Picture;
-use super::lookout::Lookout;
+use super::scanner::Scanner;
 use super::screen::Screen;
 use super::signals::{Signals, end_by};
 use super::{unheard, wait};
@@ -16,7 +16,7 @@ use crate::args::WatchArgs;
 use crate::clock::Moment;
 use crate::outcome::Result;
 use crate::output;
-use crate::survey::Seen;
+use crate::scan::Scan;
 use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.
@@ -28,17 +28,17 @@ enum End {
     Signal(i32),
 }
 
-pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Seen) -> Result<ExitCode> {
+pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Scan) -> Result<ExitCode> {
     let mut signals = Signals::catch().map_err(unheard)?;
     let pattern = watch.pattern.clone();
-    let look = move |stopped: &dyn Fn() -> bool| Seen::by_survey(&clients, &pattern, stopped);
-    let mut lookout = Lookout::start(look).map_err(unheard)?;
+    let look = move |stopped: &dyn Fn() -> bool| Scan::run(&clients, &pattern, stopped);
+    let mut scanner = Scanner::start(look).map_err(unheard)?;
     let screen = Screen::enter().map_err(unheard)?;
-    let end = view(watch, first, &screen, &mut signals, &mut lookout);
-    lookout.stop();
+    let end = view(watch, first, &screen, &mut signals, &mut scanner);
+    scanner.stop();
     // Before anything is told, so that it is to be seen.
     drop(screen);
-    // A server that is silent may keep the lookout for as long as it may take for an answer.
+    // A server that is silent may keep the scanner for as long as it may take for an answer.
     signals.let_go();
     if let End::Signal(signal) = end.map_err(unheard)? {
         end_by(signal).map_err(unheard)?;
@@ -48,10 +48,10 @@ pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Seen) -> R
 
 fn view(
     watch: &WatchArgs,
-    mut seen: Seen,
+    mut seen: Scan,
     screen: &Screen,
     signals: &mut Signals,
-    lookout: &mut Lookout,
+    scanner: &mut Scanner,
 ) -> io::Result<End> {
     // Past the buffer of standard input, of which nobody could tell whether something is left in it.
     let mut keys = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -66,7 +66,7 @@ fn view(
         };
         let size = output::size();
         screen.draw(&picture.lines(size), size)?;
-        let sources = [keys.as_fd(), signals.as_fd(), lookout.as_fd()];
+        let sources = [keys.as_fd(), signals.as_fd(), scanner.as_fd()];
         let ready = wait::readable(&sources, next)?;
         if let Some(signal) = signals.ending() {
             return Ok(End::Signal(signal));
@@ -85,11 +85,11 @@ fn view(
                 return Ok(End::Wanted);
             }
         }
-        if let Some(newly) = lookout.seen()? {
+        if let Some(newly) = scanner.seen()? {
             seen = newly;
             next = Moment::now().after(watch.every);
         } else if next.is_past() {
-            lookout.look();
+            scanner.look();
             // It rings when it has seen something.
             next = Moment::NEVER;
         }

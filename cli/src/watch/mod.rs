@@ -2,7 +2,7 @@
 
 mod frame;
 mod live;
-mod lookout;
+mod scanner;
 mod screen;
 mod signals;
 mod wait;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result, UNAVAILABLE};
-use super::survey::Seen;
-use super::voice::Voice;
+use super::reporter::Reporter;
+use super::scan::Scan;
 use super::{connect, output, table};
 use crate::clock::Moment;
 use leasehold::LockClient;
@@ -22,12 +22,12 @@ use leasehold::LockClient;
 /// Nobody reads faster, and Redis has other things to do.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, voice: Voice) -> Result<ExitCode> {
+pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) -> Result<ExitCode> {
     if watch.every < SHORTEST {
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Seen::by_survey(&clients, &watch.pattern, &|| false);
+    let mut first = Scan::run(&clients, &watch.pattern, &|| false);
     // Whoever is not there from the beginning was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -36,7 +36,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, voice: Voice) -> Resul
     if io::stdin().is_terminal() && output::is_seen() {
         live::run(clients, watch, first)
     } else {
-        print(&clients, watch, first, voice)
+        print(&clients, watch, first, reporter)
     }
 }
 
@@ -44,20 +44,20 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, voice: Voice) -> Resul
 fn print(
     clients: &[LockClient],
     watch: &WatchArgs,
-    mut seen: Seen,
-    voice: Voice,
+    mut seen: Scan,
+    reporter: Reporter,
 ) -> Result<ExitCode> {
     let mut text = String::new();
     loop {
         text.push_str(&table::plain(&seen.rows, seen.names_servers()));
         seen.failures
             .iter()
-            .for_each(|failure| voice.warning(failure));
+            .for_each(|failure| reporter.warning(failure));
         let next = Moment::now().after(watch.every);
         if !output::print(text.as_bytes())? || wait::reader_is_gone(next).map_err(unheard)? {
             return Ok(ExitCode::SUCCESS);
         }
-        seen = Seen::by_survey(clients, &watch.pattern, &|| false);
+        seen = Scan::run(clients, &watch.pattern, &|| false);
         text = String::from("\n");
     }
 }

@@ -9,7 +9,7 @@ use super::clock::{self, Reading};
 use super::facts::Facts;
 use super::finding::Finding;
 use super::rights::{self, Answer, Names, RIGHTS, Right, When};
-use super::{standing, upkeep};
+use super::{role, storage};
 use crate::args::RedisArgs;
 use crate::clock::Moment;
 use leasehold::admin::{Connection, Server, ServerError};
@@ -30,7 +30,7 @@ const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
 /// A server, and what is known of it.
-pub(super) struct Visit<'a> {
+pub(super) struct Checks<'a> {
     server: Server,
     redis: &'a RedisArgs,
     findings: Vec<Finding>,
@@ -38,23 +38,23 @@ pub(super) struct Visit<'a> {
     clock: Option<(Connection, Reading)>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> Checks<'a> {
     /// Looks at everything but how fast its clock runs.
     pub(super) fn pay(server: Server, redis: &'a RedisArgs, names: &Names) -> Self {
-        let mut visit = Self {
+        let mut checks = Self {
             server,
             redis,
             findings: Vec::new(),
             clock: None,
         };
-        if let Err(error) = visit.look(names) {
+        if let Err(error) = checks.look(names) {
             // It may have answered until then.
-            visit
+            checks
                 .findings
                 .retain(|known| known.check != access::REACHABLE);
-            visit.findings.insert(0, access::out_of_reach(&error));
+            checks.findings.insert(0, access::out_of_reach(&error));
         }
-        visit
+        checks
     }
 
     pub(super) fn name(&self) -> &str {
@@ -85,9 +85,8 @@ impl<'a> Visit<'a> {
         self.findings
             .push(Finding::ok(access::REACHABLE, "logged in"));
         let info = Facts::of_info("INFO", ask(&mut connection, &redis::cmd("INFO"))?);
-        if standing::is_sentinel(&info) {
-            self.findings
-                .push(standing::role(&info, self.redis.cluster));
+        if role::is_sentinel(&info) {
+            self.findings.push(role::role(&info, self.redis.cluster));
             return Ok(());
         }
         let mut questions = redis::pipe();
@@ -96,17 +95,17 @@ impl<'a> Visit<'a> {
         }
         let settings = Facts::of_settings(connection.run_all(&questions)?);
         self.findings.extend([
-            upkeep::version(&info),
-            upkeep::eviction(&info),
-            upkeep::memory(&info),
-            upkeep::persistence(&info, &settings),
-            standing::role(&info, self.redis.cluster),
-            standing::replicas(&info, self.redis.min_replicas),
+            storage::version(&info),
+            storage::eviction(&info),
+            storage::memory(&info),
+            storage::persistence(&info, &settings),
+            role::role(&info, self.redis.cluster),
+            role::replicas(&info, self.redis.min_replicas),
         ]);
         if self.redis.cluster {
             let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
             let info = Facts::of_info("CLUSTER INFO", reply);
-            self.findings.push(standing::cluster(&info));
+            self.findings.push(role::cluster(&info));
         }
         self.findings.extend([
             access::clients(&info),

@@ -8,12 +8,12 @@ use super::stderr;
 
 /// How much a person wants to read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Voice {
+pub(super) struct Reporter {
     quiet: bool,
     verbose: bool,
 }
 
-impl Voice {
+impl Reporter {
     /// As the arguments ask for. What the library logs goes to standard error from here on, if they ask
     /// for that.
     pub(super) fn of(args: &Args) -> Self {

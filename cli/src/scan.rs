@@ -7,8 +7,8 @@ use redis::Cmd;
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
 use super::probe::Probe;
+use super::reporter::Reporter;
 use super::row::Row;
-use super::voice::Voice;
 use leasehold::LockClient;
 use leasehold::admin::{self, Server};
 
@@ -17,21 +17,17 @@ const BATCH: usize = 500;
 
 /// What was seen, in the order of names.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Scan {
     pub(super) rows: Vec<Row>,
     /// How many servers there are.
     pub(super) servers: usize,
     pub(super) failures: Vec<Failure>,
 }
 
-impl Seen {
+impl Scan {
     /// All locks with names like `pattern`; ends early, with what it has, once `stopped` says so: nobody is
     /// asked any more then.
-    pub(super) fn by_survey(
-        clients: &[LockClient],
-        pattern: &str,
-        stopped: &dyn Fn() -> bool,
-    ) -> Self {
+    pub(super) fn run(clients: &[LockClient], pattern: &str, stopped: &dyn Fn() -> bool) -> Self {
         let mut seen = Self::default();
         for client in clients {
             if stopped() {
@@ -99,10 +95,12 @@ pub(super) fn settle(
     failures: Vec<Failure>,
     asked: usize,
     redis: &RedisArgs,
-    voice: Voice,
+    reporter: Reporter,
 ) -> Result<()> {
     if redis.redlock && failures.len() * 2 < asked {
-        failures.iter().for_each(|failure| voice.warning(failure));
+        failures
+            .iter()
+            .for_each(|failure| reporter.warning(failure));
         return Ok(());
     }
     failures.into_iter().next().map_or(Ok(()), Err)
@@ -171,7 +169,7 @@ mod tests {
         for asked_before in 0..2 {
             let left = Cell::new(asked_before);
             let stopped = || left.replace(left.get() - 1) == 0;
-            let seen = Seen::by_survey(&clients, "*", &stopped);
+            let seen = Scan::run(&clients, "*", &stopped);
             assert!(seen.failures.is_empty(), "{seen:?}");
             assert_eq!(seen.servers, 0);
         }

@@ -9,23 +9,23 @@ use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::survey::Seen;
+use crate::scan::Scan;
 
 #[derive(Debug)]
-pub(super) struct Lookout {
+pub(super) struct Scanner {
     /// `None` only while it ends.
     orders: Option<Sender<()>>,
-    seen: Receiver<Seen>,
+    seen: Receiver<Scan>,
     /// Something is to be read as soon as something was seen, or when the thread has ended.
     bell: UnixStream,
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Lookout {
+impl Scanner {
     /// `look` is called on the thread; it ends early once what it is given says so.
     pub(super) fn start(
-        mut look: impl FnMut(&dyn Fn() -> bool) -> Seen + Send + 'static,
+        mut look: impl FnMut(&dyn Fn() -> bool) -> Scan + Send + 'static,
     ) -> io::Result<Self> {
         let (bell, mut ringer) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -34,7 +34,7 @@ impl Lookout {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         let thread = Builder::new()
-            .name("leasehold-lookout".into())
+            .name("leasehold-scanner".into())
             .spawn(move || {
                 for () in ordered {
                     let found = look(&|| stop.load(Ordering::Relaxed));
@@ -60,7 +60,7 @@ impl Lookout {
     }
 
     /// What it saw last, if that is new. An error if it will see nothing any more.
-    pub(super) fn seen(&mut self) -> io::Result<Option<Seen>> {
+    pub(super) fn seen(&mut self) -> io::Result<Option<Scan>> {
         let mut rung = [0; 64];
         // Whatever is left there rings again, and so does the end.
         match self.bell.read(&mut rung) {
@@ -86,14 +86,14 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-impl AsFd for Lookout {
+impl AsFd for Scanner {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
 /// Waits for the one question that may be under way, which has its time-out.
-impl Drop for Lookout {
+impl Drop for Scanner {
     fn drop(&mut self) {
         self.stop();
         self.orders = None;
@@ -111,27 +111,27 @@ mod tests {
     use crate::clock::Moment;
     use crate::watch::wait;
 
-    fn bell_of(lookout: &Lookout) {
-        let ready = wait::readable(&[lookout.as_fd()], Moment::NEVER).unwrap();
+    fn bell_of(scanner: &Scanner) {
+        let ready = wait::readable(&[scanner.as_fd()], Moment::NEVER).unwrap();
         assert!(ready[0]);
     }
 
     #[test]
     fn what_was_seen_rings_once() {
-        let mut lookout = Lookout::start(|_| Seen::default()).unwrap();
-        assert!(lookout.seen().unwrap().is_none());
-        lookout.look();
-        bell_of(&lookout);
-        assert!(lookout.seen().unwrap().is_some());
-        assert!(lookout.seen().unwrap().is_none());
+        let mut scanner = Scanner::start(|_| Scan::default()).unwrap();
+        assert!(scanner.seen().unwrap().is_none());
+        scanner.look();
+        bell_of(&scanner);
+        assert!(scanner.seen().unwrap().is_some());
+        assert!(scanner.seen().unwrap().is_none());
     }
 
     /// It would ring for ever.
     #[test]
     fn a_thread_that_panicked_is_an_error() {
-        let mut lookout = Lookout::start(|_| std::panic::resume_unwind(Box::new(()))).unwrap();
-        lookout.look();
-        bell_of(&lookout);
-        assert!(lookout.seen().is_err());
+        let mut scanner = Scanner::start(|_| std::panic::resume_unwind(Box::new(()))).unwrap();
+        scanner.look();
+        bell_of(&scanner);
+        assert!(scanner.seen().is_err());
     }
 }

@@ -11,7 +11,7 @@ use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::clock::Moment;
 use crate::outcome::LOST;
-use crate::voice::{Voice, say};
+use crate::reporter::{Reporter, say};
 use leasehold::LockGuard;
 use leasehold::{Error, LostReason};
 
@@ -27,12 +27,12 @@ const BEYOND_US: &str =
 
 /// One loop over everything that can happen.
 #[derive(Debug)]
-pub(super) struct Vigil<'a> {
+pub(super) struct Supervisor<'a> {
     pub(super) guard: &'a LockGuard,
     pub(super) job: Job,
     pub(super) schedule: Schedule,
     pub(super) terminal: Option<Terminal>,
-    pub(super) voice: Voice,
+    pub(super) reporter: Reporter,
     /// When to take it that nobody will give the terminal to a job in the background that stopped for it: we
     /// were not stopped with it, as happens where no shell is left to continue us.
     pub(super) unheeded: Option<Moment>,
@@ -57,7 +57,7 @@ pub(super) struct End {
     pub(super) why: Option<Why>,
 }
 
-impl Vigil<'_> {
+impl Supervisor<'_> {
     /// Until the job has ended, and looks at it every `beat` at least.
     pub(super) fn keep(mut self, signals: &Signals, beat: Duration) -> End {
         if let Some(terminal) = &mut self.terminal {
@@ -156,7 +156,7 @@ impl Vigil<'_> {
             }
             Step::Kill => {
                 if self.pass_on(Signal::SIGKILL) {
-                    self.voice.step("the command did not end, and is killed");
+                    self.reporter.step("the command did not end, and is killed");
                 }
             }
         }

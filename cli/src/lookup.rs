@@ -18,7 +18,7 @@ const SERVERS: usize = 5;
 
 /// Who holds one lock, and who listens for its release.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct FoundLock {
     /// That of the client which found it, among those that were asked.
     pub(super) place: usize,
     pub(super) row: Row,
@@ -32,14 +32,14 @@ pub(super) fn look(
     client: &LockClient,
     redis: &RedisArgs,
     name: &str,
-) -> Result<Option<Sight>> {
+) -> Result<Option<FoundLock>> {
     let mut home = admin::server_of(client, name)?;
     let (mut server, mut asking) = (home.clone(), false);
     for _ in 0..SERVERS {
         let error = match look_at(client, &server, name, asking) {
             Ok(Found::Lock(row)) => {
                 let listeners = listeners(client, &home, name, redis.cluster);
-                return Ok(Some(Sight {
+                return Ok(Some(FoundLock {
                     place,
                     row,
                     listeners,
