@@ -1,4 +1,4 @@
-//! What can be said on the command line. Help, completions and the man page are made of it.
+//! The command line. The help, the completions and the manual page are made from it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -14,16 +14,17 @@ use super::outcome::{Failure, Result};
 
 /// Locks on Redis for shells, cron and CI jobs.
 ///
-/// A lock is known by its KEY, which is its key in Redis; programs that use the crate leasehold, or
-/// Java's Redisson, share it.
+/// KEY is the name of a lock and its key in Redis. Programs that use the crate leasehold or Java's
+/// Redisson share the lock.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, max_term_width = 100)]
 pub(super) struct Args {
-    /// Say only what went wrong on standard error; that somebody else has the lock, the status tells
+    /// Write only errors to standard error; the exit status alone reports that the lock is held
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
-    /// Tell each step of run on standard error; twice: with what the library logs, of all commands
+    /// Write each step of run to standard error; twice: also the log of the library, for all
+    /// commands
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 
@@ -34,13 +35,13 @@ pub(super) struct Args {
     pub(super) command: Command,
 }
 
-/// Which Redis, and how it is deployed.
+/// The servers, and how they are deployed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Redis")]
 pub(super) struct RedisArgs {
-    /// redis://[user:password@]host[:port][/database], rediss:// with TLS, or redis+unix:///path;
-    /// several with commas between. Else REDIS_URL, else redis://127.0.0.1:6379. A password is safer
-    /// in the environment, where other users cannot read it
+    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path;
+    /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
+    /// password into the environment, where other users cannot read it
     #[arg(
         long,
         global = true,
@@ -50,7 +51,7 @@ pub(super) struct RedisArgs {
     )]
     pub(super) url: Option<String>,
 
-    /// The URLs are sentinels, which know the master by this name
+    /// The URLs are sentinels, and they monitor the master under this name
     #[arg(long, global = true, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
     pub(super) sentinel: Option<String>,
 
@@ -63,7 +64,7 @@ pub(super) struct RedisArgs {
     )]
     pub(super) cluster: bool,
 
-    /// The URLs are independent servers, three, five or more, of which more than half must grant a lock
+    /// The URLs are independent servers, three, five or more; a majority must grant a lock
     #[arg(
         long,
         global = true,
@@ -72,7 +73,7 @@ pub(super) struct RedisArgs {
     )]
     pub(super) redlock: bool,
 
-    /// So many replicas must have a lock within 100 ms before it counts
+    /// A lock counts as acquired only if this many replicas confirm it within 100 ms
     #[arg(
         long,
         global = true,
@@ -81,21 +82,20 @@ pub(super) struct RedisArgs {
     )]
     pub(super) min_replicas: Option<u32>,
 
-    /// The user for the servers that locks are on, if not that of the URL; its password is
-    /// LEASEHOLD_PASSWORD in the environment. Both variables leave a URL alone that has a password,
-    /// except that of sentinels
+    /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
+    /// environment. A URL with a password overrides both variables, unless it is a sentinel's
     #[arg(long, global = true, env = "LEASEHOLD_USER", value_name = "NAME")]
     pub(super) user: Option<String>,
 
-    /// Whether the command line names the user, not the environment.
+    /// True if the command line names the user, and not the environment.
     #[arg(skip)]
     pub(super) names_user: bool,
 
-    /// Certificates of the authorities to trust for rediss://, PEM; else the system's
+    /// PEM file with the authorities to trust for rediss://, instead of those of the system
     #[arg(long, global = true, env = "LEASEHOLD_CACERT", value_name = "FILE")]
     pub(super) cacert: Option<PathBuf>,
 
-    /// The certificate to show to a server that asks for one, PEM
+    /// PEM file with the certificate of the client, for a server that asks for one
     #[arg(
         long,
         global = true,
@@ -105,7 +105,7 @@ pub(super) struct RedisArgs {
     )]
     pub(super) cert: Option<PathBuf>,
 
-    /// The private key of --cert, PEM
+    /// PEM file with the private key of --cert
     #[arg(
         long,
         global = true,
@@ -115,7 +115,7 @@ pub(super) struct RedisArgs {
     )]
     pub(super) cert_key: Option<PathBuf>,
 
-    /// How long Redis may take for one answer
+    /// The longest time for one reply of Redis, and for opening a connection
     #[arg(long, global = true, env = "LEASEHOLD_TIMEOUT", default_value = "1s",
           value_parser = duration, value_name = "DURATION")]
     pub(super) timeout: Duration,
@@ -125,62 +125,70 @@ pub(super) struct RedisArgs {
 pub(super) enum Command {
     /// Run a command while holding a lock
     ///
-    /// The command runs without a shell, in a process group of its own, with the standard input, output and
-    /// error of leasehold, the terminal, if there is one, and LEASEHOLD_KEY in its environment. HUP, INT, QUIT,
-    /// TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS and PWR are passed on to its group, and USR1, USR2, WINCH, TSTP
-    /// and CONT; while the lock is waited for, the first twelve end the wait. What is ignored
-    /// stays ignored in the command (nohup), but PIPE is at its default there. The status is the
-    /// command's, 128 + n if signal n ended it. If HUP, INT, QUIT or TERM was passed on and the command ends before
-    /// others of its group, the lock is kept until they have ended, too, or --kill-after after the signal. Whom else
-    /// the command leaves behind, nobody waits for. What moves to a process group or session of its own is neither
-    /// told, stopped, killed nor waited for: what a script runs by timeout (write timeout --foreground) or by setsid,
-    /// and the jobs of an interactive shell.
+    /// The command runs without a shell and in its own process group. It has the standard input,
+    /// output and error of leasehold, its terminal, and LEASEHOLD_KEY in its environment. leasehold
+    /// passes HUP, INT, QUIT, TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS, PWR, USR1, USR2,
+    /// WINCH, TSTP and CONT on to the process group. While leasehold waits for the lock, the first
+    /// twelve of them end the wait. A signal that is ignored stays ignored in the command (nohup);
+    /// PIPE has its default action there. The exit status is that of the command, or 128 + n if
+    /// signal n ended it. If the command ends after HUP, INT, QUIT or TERM, and before other
+    /// processes of its group, leasehold keeps the lock until they have ended, too, but no longer
+    /// than --kill-after. It does not wait for other processes that the command leaves behind.
+    /// Processes that leave the process group get no signal, and leasehold does not wait for them:
+    /// those that a script starts by timeout (write timeout --foreground) or setsid, and the jobs
+    /// of an interactive shell.
     ///
-    /// If Redis confirms no renewal of the lock, the command gets TERM, then KILL, both before its lease can be
-    /// over on the server: KILL a sixtieth of the lease before that, TERM --kill-after before KILL, but in
-    /// the last sixth of the lease.
+    /// If Redis does not confirm renewals of the lock, leasehold sends TERM and then KILL, both
+    /// before the lease can end on the server: KILL a sixtieth of the lease before its end, and
+    /// TERM --kill-after before KILL, but only in the last sixth of the lease.
     ///
-    /// A lock that was deleted, or taken by somebody else, is noticed within a second, or a tenth of the lease if
-    /// that is less. Then the command gets TERM at once, and KILL after --kill-after, or a sixth of the lease if that
-    /// is less, or what was left of it. A newcomer can have such a lock at once, before the command is dead.
-    /// Where that would do harm, let what the command writes to refuse old tokens (--fenced), or make --kill-after
-    /// and --lease short.
+    /// If the lock was deleted, or another client acquired it, leasehold notices this within a
+    /// second, or a tenth of the lease if that is shorter. It sends TERM at once, and KILL after
+    /// --kill-after, a sixth of the lease, or the rest of the lease, whichever is shortest. Another
+    /// client can acquire the lock before the command has ended. If that does harm, let the store
+    /// that the command writes to refuse old tokens (--fenced), or make --kill-after and --lease
+    /// short.
     ///
-    /// If leasehold itself is killed, Linux kills the command, but not what the command has started. While
-    /// leasehold alone is stopped it can do nothing of this: by STOP, or with a pipeline in the background of which
-    /// another command asks for the terminal. Ctrl-Z on a terminal stops both, and nothing is
-    /// renewed: after one lease somebody else can have the lock, and a command that is continued then is killed,
-    /// with status 76. STOP sent to a command that has the terminal stops leasehold, too: continue that (fg), not the
-    /// command alone, whose lock nobody would renew. So do TSTP sent to leasehold on a terminal, and a command in the
-    /// background that asks for the terminal. Stopped by anybody else, a command keeps its lock.
+    /// If leasehold itself is killed, Linux kills the command, but not the processes that the
+    /// command started. While leasehold alone is stopped, it can do nothing of this: it is stopped
+    /// by STOP, and in a background pipeline of which another command reads from the terminal.
+    /// Ctrl-Z stops both leasehold and the command, and then nothing renews the lease. After one
+    /// lease, another client can acquire the lock; a command that is continued then is killed, with
+    /// status 76. leasehold also stops if TSTP is sent to it on a terminal, if STOP is sent to a
+    /// command that has the terminal, and if a background command reads from the terminal. Continue
+    /// leasehold then (fg), not the command alone. A command that is stopped in any other way keeps
+    /// its lock.
     ///
-    /// A command that changes its user (sudo, su, runuser) outlives leasehold that is killed, and only root can end it. So
-    /// change the user outside: runuser -u app -- leasehold run .., or sudo
-    /// --preserve-env=LEASEHOLD_URL,LEASEHOLD_PASSWORD leasehold run .. (else sudo drops what the environment says of
-    /// Redis; all users can read a command line). One whose file is set-group-ID or has capabilities outlives a killed
-    /// leasehold, too.
+    /// A command that changes its user (sudo, su, runuser) outlives a killed leasehold, and only
+    /// root can end it. So change the user outside: runuser -u app -- leasehold run .., or sudo
+    /// --preserve-env=LEASEHOLD_URL,LEASEHOLD_PASSWORD leasehold run .. Without --preserve-env,
+    /// sudo removes the settings for Redis, and all users can read those on a command line. A
+    /// program that is set-group-ID or has capabilities outlives a killed leasehold, too.
     ///
-    /// A Redis that does not answer is given up after ten times --timeout; with --wait or --no-wait when the
-    /// wait is over, or after one --timeout if that is longer.
+    /// If Redis does not reply, leasehold gives up after ten times --timeout. With --wait or
+    /// --no-wait it gives up at the end of the wait, or after one --timeout if that is longer.
     Run(RunArgs),
     /// List the locks that are held
     ///
-    /// A lock is of kind fenced if its holds were ever numbered, whoever holds it now, and unknown (null in JSON) if
-    /// the user may not read that. In a cluster, locks on their way to a server that has no slot yet are missing.
+    /// The kind of a lock is fenced if any hold of it ever had a fencing token, and unknown (null
+    /// in JSON) if the user may not read the token. In a cluster, the list lacks locks that move to
+    /// a server without slots.
     List(ListArgs),
     /// Show who holds a lock
     Show(ShowArgs),
-    /// Free a lock, whoever holds it
+    /// Free a lock that any client holds
     ///
-    /// Who says yes to a hold that is over by then frees no other: just before the end it is looked whether the lock
-    /// was taken anew meanwhile. If the same thread took it, only a fenced lock shows that.
+    /// leasehold asks first, and looks at the lock again after the answer. If another client holds
+    /// the lock by then, nothing is freed. If the same thread has acquired it again, only a fenced
+    /// lock shows that.
     Break(BreakArgs),
     /// Watch the locks that are held
     Watch(WatchArgs),
-    /// Check the server for what hurts locks
+    /// Check the servers for problems with locks
     ///
-    /// Each check is ok, a note, a warning, a failure, or unknown: what it asks is not allowed, which locks do not
-    /// need. Exit status: 0 if nothing failed, 1 if something did, 69 if no server could be reached.
+    /// The result of a check is ok, note, warning, failure, or unknown if the user may not read
+    /// what it needs. Exit status: 0 if no check failed, 1 if one failed, 69 if no server could be
+    /// reached.
     Doctor(DoctorArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
@@ -189,7 +197,8 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// What the environment says of Redis is of no matter then.
+    /// True if the command needs no Redis, so that settings of Redis in the environment do not
+    /// matter.
     fn asks_no_redis(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man)
     }
@@ -197,51 +206,51 @@ impl Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// How long to wait for the lock; without it, for ever
+    /// How long to wait for the lock; default: without limit
     #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_wait")]
     pub(super) wait: Option<Duration>,
 
-    /// Do not wait: status 75 if somebody else has the lock
+    /// Do not wait: status 75 if another client holds the lock
     #[arg(long)]
     pub(super) no_wait: bool,
 
-    /// How long Redis keeps the lock for a machine that died; renewed while the command runs
+    /// How long Redis keeps the lock if this machine dies; renewed while the command runs
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub(super) lease: Duration,
 
-    /// End the command after so long
+    /// End the command after this time
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(super) max_hold: Option<Duration>,
 
-    /// How long a command that is ended has between TERM and KILL; less where its lease would be
-    /// over sooner, and a sixth of the lease at most once the lock is lost
+    /// The time between TERM and KILL for a command that is ended; shorter if the lease ends
+    /// sooner, and at most a sixth of the lease after the lock is lost
     #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
     pub(super) kill_after: Duration,
 
-    /// Keep the lock for so long, counted from when it was had, even if the command ends before
+    /// Keep the lock for this time after it was acquired, also if the command ends sooner
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(super) at_least: Option<Duration>,
 
-    /// Number the holds: LEASEHOLD_TOKEN in the command's environment rises with each
+    /// Use a fenced lock: LEASEHOLD_TOKEN in the command's environment rises with each hold
     #[arg(long)]
     pub(super) fenced: bool,
 
     /// The lock
     pub(super) key: String,
 
-    /// What to run, and its arguments; no shell
+    /// The command and its arguments; no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// Which locks, as a pattern of Redis: * ? [ab]
+    /// Which locks: a pattern of Redis with * ? [ab]
     #[arg(default_value = "*")]
     pub(super) pattern: String,
 
-    /// One JSON object for each lock: name, kind, owner, count, ttl_ms (null if it never ends), and
-    /// server if there are several
+    /// One JSON object for each lock: name, kind, owner, count, ttl_ms (null if it never expires),
+    /// and server if there are several
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -251,8 +260,9 @@ pub(super) struct ShowArgs {
     /// The lock
     pub(super) key: String,
 
-    /// As a JSON object: as of list, with token (if it was ever fenced) and listeners (if Redis tells
-    /// this user); one for each server of --redlock that has it
+    /// One JSON object with the keys of list, with token (if the lock was ever fenced) and
+    /// listeners (if the user may read their number); one object for each server of --redlock that
+    /// has the lock
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -262,64 +272,65 @@ pub(super) struct BreakArgs {
     /// The lock
     pub(super) key: String,
 
-    /// Do not ask; needed where standard input or standard error is no terminal
+    /// Do not ask; needed if standard input or standard error is not a terminal
     #[arg(short, long)]
     pub(super) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArgs {
-    /// Which locks, as a pattern of Redis: * ? [ab]
+    /// Which locks: a pattern of Redis with * ? [ab]
     #[arg(default_value = "*")]
     pub(super) pattern: String,
 
-    /// How often to look
+    /// The time between two looks
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
     pub(super) every: Duration,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArgs {
-    /// A name of a lock that the user may use, to try its rights on; it is used for moments, and
-    /// only if nobody holds it
+    /// The name of a lock that the user may use, to test the permissions; doctor acquires it for a
+    /// moment, and only if it is free
     #[arg(default_value = "leasehold-doctor")]
     pub(super) key: String,
 
-    /// One JSON object for each check: server, check, verdict (ok, note, warning, failure, unknown),
-    /// found, advice (null if nothing is to be done)
+    /// One JSON object for each check: server, check, verdict (ok, note, warning, failure,
+    /// unknown), found, advice (null if there is nothing to do)
     #[arg(long)]
     pub(super) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     pub(super) shell: Shell,
 }
 
 impl Args {
-    /// The arguments, or what is wrong with them in one line. Help is no failure, but ends all the same.
+    /// The arguments, or one line that says why they are invalid. Prints help and the version and
+    /// exits.
     pub(super) fn parse_or_explain() -> Result<Self> {
         Self::parsed().map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Failure::usage("what is to be done? Say `leasehold help` for all that there is")
+                Failure::usage("a command is missing; `leasehold help` lists all commands")
             }
             _ => Failure::usage(explanation(&error)),
         })
     }
 
-    /// With all variables but those that the environment sets to nothing, which are not set.
+    /// The arguments and the variables of the environment. An empty variable counts as unset.
     fn parsed() -> Result<Self, clap::Error> {
-        let is_said = |name: &OsStr| std::env::var_os(name).is_none_or(|value| !value.is_empty());
-        Self::parsed_with(is_said).or_else(|error| match Self::parsed_with(|_| false) {
+        let is_set = |name: &OsStr| std::env::var_os(name).is_none_or(|value| !value.is_empty());
+        Self::parsed_with(is_set).or_else(|error| match Self::parsed_with(|_| false) {
             Ok(args) if args.command.asks_no_redis() => Ok(args),
             _ => Err(error),
         })
     }
 
-    /// On the command line nothing is a mistake, perhaps of a variable that is not set, and is not to lead to
-    /// another Redis.
+    /// An empty value on the command line is an error: it may come from an unset variable, and must
+    /// not lead to another Redis.
     fn parsed_with(reads: impl Fn(&OsStr) -> bool) -> Result<Self, clap::Error> {
         let mut command = <Self as clap::CommandFactory>::command().mut_args(|arg| {
             if arg.get_env().is_none_or(&reads) {
@@ -329,24 +340,24 @@ impl Args {
             }
         });
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-        let is_said = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let is_set = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
         for (id, option) in [
             ("url", "--url"),
             ("sentinel", "--sentinel"),
             ("user", "--user"),
         ] {
-            if is_said(id) && matches.get_one::<String>(id).is_some_and(String::is_empty) {
+            if is_set(id) && matches.get_one::<String>(id).is_some_and(String::is_empty) {
                 let message = format!("{option} is empty");
                 return Err(command.error(ErrorKind::InvalidValue, message));
             }
         }
         let mut args = <Self as clap::FromArgMatches>::from_arg_matches(&matches)?;
-        args.redis.names_user = is_said("user");
+        args.redis.names_user = is_set("user");
         Ok(args)
     }
 }
 
-/// What is wrong, without the usage and the hints that follow.
+/// The first part of the error, without usage and hints.
 fn explanation(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let is_hint = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more ");
@@ -354,8 +365,8 @@ fn explanation(error: &clap::Error) -> String {
     let text: Vec<&str> = lines.map(str::trim).collect();
     let text = text.join(" ");
     let text = text.trim_start_matches("error: ");
-    let said = |word: &str| std::env::args_os().any(|arg| arg == word);
-    if error.kind() == ErrorKind::UnknownArgument && said("run") && !said("--") {
+    let given = |word: &str| std::env::args_os().any(|arg| arg == word);
+    if error.kind() == ErrorKind::UnknownArgument && given("run") && !given("--") {
         return format!("{text}; of `run`, the command and its arguments come after `--`");
     }
     text.into()

@@ -70,8 +70,8 @@ pub(super) fn break_lock(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is a hold that was shown. One thread's holds of a lock have one owner: those of a fenced lock
-/// are told apart by their tokens, those of others by nothing.
+/// Whether it is a hold that was shown. One thread's holds of a lock have one owner: those of a
+/// fenced lock are told apart by their tokens, those of others by nothing.
 fn is_among(lookup: &FoundLock, holders: &[FoundLock]) -> bool {
     let told = |row: &Row| (row.owner.clone(), row.fencing);
     holders

@@ -38,7 +38,8 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
         }
         _ => {
             return Err(Failure::usage(
-                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER and LEASEHOLD_REDLOCK, are of different deployments: only one can be meant",
+                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER \
+                 and LEASEHOLD_REDLOCK, are of different deployments: only one can be meant",
             ));
         }
     };
@@ -72,8 +73,8 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     Ok(())
 }
 
-/// User and password where they are not those of the URL. What the environment says completes a URL and does
-/// no more: it may have been said of another Redis.
+/// User and password where they are not those of the URL. What the environment says completes a URL
+/// and does no more: it may have been said of another Redis.
 fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<String>, String)>> {
     let (user, password) = url.and_then(of_url).unwrap_or_default();
     if password.is_some() && !args.names_user {
@@ -92,8 +93,8 @@ fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<Str
     }
 }
 
-/// User and password of a URL, if it can be read. `redis` reads URLs with TLS only if its own TLS is
-/// built in.
+/// User and password of a URL, if it can be read. `redis` reads URLs with TLS only if its own TLS
+/// is built in.
 fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
     let (scheme, rest) = url.trim().split_once("://")?;
     let plain = match scheme.to_ascii_lowercase().as_str() {
@@ -146,8 +147,9 @@ fn urls(args: &RedisArgs) -> Result<Vec<String>> {
     Ok(split(given.as_deref().unwrap_or("redis://127.0.0.1:6379")))
 }
 
-/// What the environment says, if anything: nothing is not said, as for variables of [options](super::args).
-/// What cannot be read is not taken for nothing: a lock on another Redis is worse than none.
+/// What the environment says, if anything: nothing is not said, as for variables of
+/// [options](super::args). What cannot be read is not taken for nothing: a lock on another Redis is
+/// worse than none.
 fn variable(name: &str) -> Result<Option<String>> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),

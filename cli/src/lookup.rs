@@ -96,8 +96,8 @@ fn look_at(
     Ok(Found::Gone)
 }
 
-/// How many connections listen for releases of the lock: where it is at home, even while it is on its way
-/// to another server. In a cluster with shard channels they listen to those.
+/// How many connections listen for releases of the lock: where it is at home, even while it is on
+/// its way to another server. In a cluster with shard channels they listen to those.
 fn listeners(client: &LockClient, home: &Server, name: &str, in_cluster: bool) -> Option<u64> {
     let mut probe = Probe::connect(client, home).ok()?;
     let channel = LockKeys::new(client, name).channel;

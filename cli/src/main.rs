@@ -39,22 +39,22 @@ fn main() -> ExitCode {
 
 fn work() -> ExitCode {
     #[cfg(unix)]
-    if let Some(in_vain) = run::become_job(std::env::args_os()) {
-        return in_vain;
+    if let Some(failed) = run::become_job(std::env::args_os()) {
+        return failed;
     }
     let args = match Args::parse_or_explain() {
         Ok(args) => args,
         Err(failure) => return failure.report(),
     };
     run(&args).unwrap_or_else(|failure| match failure.status {
-        // An answer more than a failure: of many machines all but one get it.
+        // An expected result: on many machines all but one get it.
         HELD if args.quiet => ExitCode::from(HELD),
         _ => failure.report(),
     })
 }
 
 fn run(args: &Args) -> Result<ExitCode> {
-    let reporter = Reporter::of(args);
+    let reporter = Reporter::new(args.quiet, args.verbose);
     match &args.command {
         #[cfg(unix)]
         Command::Run(what) => run::run(what, &args.redis, reporter),

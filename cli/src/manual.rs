@@ -18,7 +18,8 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ),
     (
         "LEASEHOLD_PASSWORD",
-        "The password for the servers that locks are on, if it is not in the URL; behind sentinels always.",
+        "The password for the servers that locks are on, if it is not in the URL; behind \
+         sentinels always.",
     ),
     (
         "LEASEHOLD_KEY",

@@ -1,4 +1,4 @@
-//! What the program ends with: a status that scripts can tell apart, and one line that people can read.
+//! How the program ends: an exit status for scripts, and one line for people.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -10,49 +10,49 @@ use leasehold::{Cause, Error, Hint};
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The answer is no: nobody holds the lock, or it was not to be freed after all.
+/// No client holds the lock, or the user did not want to free it.
 pub(super) const NOBODY: u8 = 1;
-/// What was asked for makes no sense (`EX_USAGE` of sysexits.h).
+/// The arguments are invalid (`EX_USAGE` of sysexits.h).
 pub(super) const USAGE: u8 = 64;
-/// Redis gave no clear answer, or refused (`EX_UNAVAILABLE`).
+/// Redis gave no clear reply, or refused (`EX_UNAVAILABLE`).
 pub(super) const UNAVAILABLE: u8 = 69;
-/// What was found could not be written (`EX_IOERR`).
+/// Standard output could not be written (`EX_IOERR`).
 pub(super) const OUTPUT: u8 = 74;
-/// Somebody else has the lock (`EX_TEMPFAIL`).
+/// Another client holds the lock (`EX_TEMPFAIL`).
 pub(super) const HELD: u8 = 75;
-/// The lock was lost, or its time was up, before the command had ended.
+/// The lock was lost, or `--max-hold` was over, before the command ended.
 pub(super) const LOST: u8 = 76;
-/// There is such a command, but it may not or cannot be run, as shells say it.
+/// The command exists, but it cannot be run. Shells use the same status.
 pub(super) const CANNOT_RUN: u8 = 126;
-/// There is no such command, as shells say it.
+/// The command does not exist. Shells use the same status.
 pub(super) const NOT_FOUND: u8 = 127;
 
-/// What each status means, for the manual. `leasehold run` else ends with the status of its command.
+/// The meaning of each status, for the manual. All others come from the command of `leasehold run`.
 pub(super) const MEANINGS: [(u8, &str); 9] = [
     (
         0,
-        "It was done. Of run, unless listed here, the command's own status; 128 + n if signal n ended it.",
+        "Success. run: the status of the command; 128 + n if signal n ended it.",
     ),
     (
         NOBODY,
-        "Of show and break: nobody holds the lock, or it was not to be freed after all. Of doctor: something fails.",
+        "show, break: no client holds the lock, or nothing was freed. doctor: a check failed.",
     ),
-    (USAGE, "The arguments make no sense, or the key is no lock."),
-    (UNAVAILABLE, "Redis gave no clear answer, or refused."),
-    (OUTPUT, "Standard output could not be written to."),
-    (HELD, "Of run: somebody else has the lock."),
+    (
+        USAGE,
+        "The arguments are invalid, or the key is not a lock.",
+    ),
+    (UNAVAILABLE, "Redis gave no clear reply, or refused."),
+    (OUTPUT, "Standard output could not be written."),
+    (HELD, "run: another client holds the lock."),
     (
         LOST,
-        "Of run: the lock was lost, or its time was up, before the command had ended.",
+        "run: the lock was lost, or --max-hold was over, before the command ended.",
     ),
-    (
-        CANNOT_RUN,
-        "Of run: there is such a command, but it may not or cannot be run.",
-    ),
-    (NOT_FOUND, "Of run: there is no such command."),
+    (CANNOT_RUN, "run: the command exists, but it cannot be run."),
+    (NOT_FOUND, "run: the command does not exist."),
 ];
 
-/// Why the program ends without having done its work.
+/// Why the program failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) status: u8,
@@ -71,19 +71,14 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// Says why, in one line, and ends with the status.
+    /// Writes the message and returns the status.
     pub(super) fn report(self) -> ExitCode {
-        self.tell();
+        say(&self);
         ExitCode::from(self.status)
-    }
-
-    /// Says why, in one line.
-    pub(super) fn tell(&self) {
-        say(self);
     }
 }
 
-/// In one line.
+/// The message in one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&one_line(&self.message))
@@ -102,7 +97,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The options for settings of the library, and for the arguments of its builders.
+/// The option of the command for each setting of the library.
 const OPTIONS: [(&str, &str); 8] = [
     ("ca_certificates", "--cacert"),
     ("client_certificate", "--cert"),
@@ -114,35 +109,37 @@ const OPTIONS: [(&str, &str); 8] = [
     ("nodes", "url"),
 ];
 
-/// What users of the command change after a refusal.
+/// The advice of a hint, for users of the command.
 fn advice(hint: &Hint) -> String {
     let advice = match hint {
-        Hint::UseCluster => "it is a server of a cluster, say --cluster",
-        Hint::UseSentinel => "it may be a sentinel, then say --sentinel MASTER",
-        Hint::NotACluster => "it is no server of a cluster, leave out --cluster",
-        Hint::LogIn => "give user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
+        Hint::UseCluster => "it is a server of a cluster; use --cluster",
+        Hint::UseSentinel => "it may be a sentinel; if so, use --sentinel MASTER",
+        Hint::NotACluster => "it is not a server of a cluster; leave out --cluster",
+        Hint::LogIn => "set user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
         Hint::LogInToSentinel => {
-            "user and password in these URLs are for the sentinels, those of the master are given by --user and LEASEHOLD_PASSWORD"
+            "user and password in these URLs are for the sentinels; set those of the master by \
+             --user and LEASEHOLD_PASSWORD"
         }
         Hint::LogInToMaster => {
-            "behind sentinels user and password are given by --user and LEASEHOLD_PASSWORD"
+            "set user and password of the master behind the sentinels by --user and \
+             LEASEHOLD_PASSWORD"
         }
         Hint::Grant(permission) => {
-            let all = "leasehold doctor names all permissions that are missing";
+            let all = "leasehold doctor lists all missing permissions";
             return match permission.rule() {
-                Some(rule) => format!("grant it by ACL SETUSER <user> {rule}; {all}"),
+                Some(rule) => format!("grant it with ACL SETUSER <user> {rule}; {all}"),
                 None => all.into(),
             };
         }
         Hint::CheckCertificates => {
-            "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
+            "set the authority to trust by --cacert, or the certificate of the client by --cert"
         }
         other => return other.to_string(),
     };
     advice.into()
 }
 
-/// A message of the library, and what users of the command change.
+/// A message of the library, with the advice for users of the command.
 pub(super) fn advised(message: impl fmt::Display, hint: Option<&Hint>) -> String {
     match hint {
         Some(hint) => format!("{message}; {}", advice(hint)),
@@ -150,7 +147,7 @@ pub(super) fn advised(message: impl fmt::Display, hint: Option<&Hint>) -> String
     }
 }
 
-/// The message of an error of the library, in the words of the command.
+/// The message of an error of the library, with the options and the advice of the command.
 pub(super) fn in_options(error: Error) -> String {
     match error {
         Error::Config { field, value, rule } => {
@@ -178,7 +175,7 @@ pub(super) fn in_options(error: Error) -> String {
             waited,
             cause,
         } => {
-            let cause = told(cause).into();
+            let cause = cause_text(cause).into();
             let unavailable = Error::Unavailable {
                 lock,
                 node,
@@ -191,7 +188,7 @@ pub(super) fn in_options(error: Error) -> String {
     }
 }
 
-fn told(cause: Cause) -> String {
+fn cause_text(cause: Cause) -> String {
     match cause.downcast_ref() {
         Some(failed) => look_up_failed(failed),
         None => cause.to_string(),
@@ -199,11 +196,11 @@ fn told(cause: Cause) -> String {
 }
 
 fn look_up_failed(failed: &LookUpFailed) -> String {
-    let told = |error: &ServerError| {
-        let said = format!("; {}: {}", error.node, error.cause);
-        advised(said, error.hint.as_deref())
+    let text = |error: &ServerError| {
+        let message = format!("; {}: {}", error.node, error.cause);
+        advised(message, error.hint.as_deref())
     };
-    let errors: String = failed.errors.iter().map(told).collect();
+    let errors: String = failed.errors.iter().map(text).collect();
     format!("{}{errors}", failed.reason)
 }
 
@@ -235,7 +232,7 @@ mod tests {
 
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
-    fn each_speaks_to_its_own_users() {
+    fn advice_names_options_or_library_functions_but_not_both() {
         for hint in [
             Hint::UseCluster,
             Hint::UseSentinel,
@@ -249,22 +246,22 @@ mod tests {
             Hint::CheckCertificates,
             Hint::RaiseMaxClients,
         ] {
-            let (ours, theirs) = (advice(&hint), hint.to_string());
-            assert!(!ours.contains("LockClient"), "{ours}");
+            let (command, library) = (advice(&hint), hint.to_string());
+            assert!(!command.contains("LockClient"), "{command}");
             for word in ["--", "LEASEHOLD", "leasehold doctor"] {
-                assert!(!theirs.contains(word), "{theirs}");
+                assert!(!library.contains(word), "{library}");
             }
         }
     }
 
-    /// What a look-up in a cluster of these servers says.
+    /// The error of a look-up in a cluster of these servers.
     fn look_up(urls: &[&str]) -> RouteError {
         let client = LockClient::builder_cluster(urls.iter().copied()).build();
         admin::servers(&client.unwrap()).unwrap_err()
     }
 
     #[test]
-    fn advice_is_given_in_options_wherever_an_error_has_it() {
+    fn every_error_with_a_hint_has_the_advice_of_the_command() {
         let refusing = refusing("NOAUTH Authentication required.");
         let absent = "redis://127.0.0.1:1";
         let (lock, node) = (|| "k".to_owned(), || "h:1".to_owned());
@@ -295,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_told_by_their_options() {
+    fn settings_are_named_by_their_options() {
         let config = |field, rule: &str| {
             let (value, rule) = ("0".into(), rule.into());
             in_options(Error::Config { field, value, rule })

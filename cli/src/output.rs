@@ -1,4 +1,5 @@
-//! What goes to standard output. A reader that is gone, as of `leasehold list | head -1`, is no failure.
+//! What goes to standard output. A reader that is gone, as of `leasehold list | head -1`, is no
+//! failure.
 
 use std::io::{self, IsTerminal, Write};
 

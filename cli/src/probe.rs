@@ -61,8 +61,8 @@ impl<'a> Probe<'a> {
         Ok(rows)
     }
 
-    /// What is under one key; `asking` if it is moving to this server. An error reply that tells of no
-    /// type is an error.
+    /// What is under one key; `asking` if it is moving to this server. An error reply that tells of
+    /// no type is an error.
     pub(super) fn find(&mut self, key: &[u8], asking: bool) -> Result<Found, ServerError> {
         let mut replies = self.ask(vec![command("HLEN", key)], asking)?.into_iter();
         match replies.next().transpose() {

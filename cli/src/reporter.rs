@@ -1,12 +1,11 @@
-//! What is said on standard error beside failures.
+//! Messages on standard error.
 
 use std::fmt;
 use std::io;
 
-use super::args::Args;
 use super::stderr;
 
-/// How much a person wants to read.
+/// Which messages the user wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reporter {
     quiet: bool,
@@ -14,35 +13,35 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// As the arguments ask for. What the library logs goes to standard error from here on, if they ask
-    /// for that.
-    pub(super) fn of(args: &Args) -> Self {
-        if args.verbose > 1 {
-            // Only a second logger is refused, and there is none.
+    /// From the options `--quiet` and `--verbose`. If `--verbose` is given twice, the log of the
+    /// library goes to standard error, too.
+    pub(super) fn new(quiet: bool, verbose: u8) -> Self {
+        if verbose > 1 {
+            // It fails only if there is a logger already, and there is none.
             let _ = tracing_subscriber::fmt()
                 .with_writer(|| Log)
                 .with_max_level(tracing::Level::TRACE)
                 .try_init();
         }
         Self {
-            quiet: args.quiet,
-            verbose: args.verbose > 0,
+            quiet,
+            verbose: verbose > 0,
         }
     }
 
-    /// A step of the work, for who asked for them.
+    /// A step of the work, with `--verbose`.
     pub(super) fn step(self, what: impl fmt::Display) {
         if self.verbose {
             say(what);
         }
     }
 
-    /// Something that went wrong and that the exit status does not tell: whoever wants quiet wants to know that.
+    /// An error that the exit status does not report. `--quiet` does not suppress it.
     pub(super) fn warning(self, what: impl fmt::Display) {
         say(what);
     }
 
-    /// What is worth knowing, but not wrong.
+    /// Information, without `--quiet`.
     pub(super) fn remark(self, what: impl fmt::Display) {
         if !self.quiet {
             say(what);
@@ -50,13 +49,13 @@ impl Reporter {
     }
 }
 
-/// One line that tells whose it is.
+/// Writes one line that begins with the name of the program.
 pub(super) fn say(what: impl fmt::Display) {
     let line = format!("leasehold: {}\n", one_line(&what.to_string()));
     stderr::write(line.into_bytes());
 }
 
-/// Where the library's log goes: each line comes in one piece.
+/// The writer of the library's log. Each line arrives in one piece.
 struct Log;
 
 impl io::Write for Log {
@@ -70,7 +69,7 @@ impl io::Write for Log {
     }
 }
 
-/// Without what could drive a terminal: servers say what they like.
+/// The text as one line without control characters. Servers can send any text.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace(char::is_control, "?")

@@ -32,8 +32,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// From the replies to HGETALL and PTTL of the lock, and GET of its token if that was told. `None`: that
-    /// is no lock, by the rule of `lua/inspect.lua`, or it is gone by now.
+    /// From the replies to HGETALL and PTTL of the lock, and GET of its token if that was told.
+    /// `None`: that is no lock, by the rule of `lua/inspect.lua`, or it is gone by now.
     pub(super) fn decode(
         name: &[u8],
         server: &Arc<str>,

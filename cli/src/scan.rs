@@ -25,8 +25,8 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// All locks with names like `pattern`; ends early, with what it has, once `stopped` says so: nobody is
-    /// asked any more then.
+    /// All locks with names like `pattern`; ends early, with what it has, once `stopped` says so:
+    /// nobody is asked any more then.
     pub(super) fn run(clients: &[LockClient], pattern: &str, stopped: &dyn Fn() -> bool) -> Self {
         let mut seen = Self::default();
         for client in clients {
@@ -63,8 +63,8 @@ impl Scan {
         self.rows.extend(found.into_values());
     }
 
-    /// That these servers, which answered, are all that there are: one of a cluster has the locks of its slots
-    /// only, and does not say so.
+    /// That these servers, which answered, are all that there are: one of a cluster has the locks
+    /// of its slots only, and does not say so.
     pub(super) fn check_deployment(&self, clients: &[LockClient], redis: &RedisArgs) -> Result<()> {
         let told = redis.cluster || redis.sentinel.is_some();
         if told || self.failures.len() == self.servers {
@@ -75,7 +75,8 @@ impl Scan {
                 // Who may not ask that may list all the same.
                 if is_of_cluster(client, &server).unwrap_or(false) {
                     return Err(Failure::usage(format!(
-                        "{} is a server of a cluster, and has the locks of its slots only: say --cluster",
+                        "{} is a server of a cluster, and has the locks of its slots only: say \
+                         --cluster",
                         server.name()
                     )));
                 }
@@ -89,8 +90,8 @@ impl Scan {
     }
 }
 
-/// What the failures of some of `asked` servers mean for the whole: where more than half must have a lock,
-/// a few that do not answer hide nothing.
+/// What the failures of some of `asked` servers mean for the whole: where more than half must have
+/// a lock, a few that do not answer hide nothing.
 pub(super) fn settle(
     failures: Vec<Failure>,
     asked: usize,

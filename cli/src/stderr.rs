@@ -1,7 +1,7 @@
 //! Standard error, which nobody has to wait for: a thread of its own writes there.
 //!
-//! A pipe that nobody reads and a terminal that was halted by Ctrl-S take nothing for as long as they like.
-//! Whoever holds a lock has something to do meanwhile.
+//! A pipe that nobody reads and a terminal that was halted by Ctrl-S take nothing for as long as
+//! they like. Whoever holds a lock has something to do meanwhile.
 
 use std::io::{Write, stderr};
 use std::thread::{Builder, JoinHandle};
@@ -27,7 +27,8 @@ struct Writer {
     thread: JoinHandle<()>,
 }
 
-/// In one piece: others write to the same place. Never waits; that nobody can be told is no failure.
+/// In one piece: others write to the same place. Never waits; that nobody can be told is no
+/// failure.
 pub(super) fn write(piece: Vec<u8>) {
     let pieces = {
         let mut writer = WRITER.lock();
@@ -74,8 +75,8 @@ fn start() -> Option<Writer> {
     })
 }
 
-/// A terminal may be set to stop whoever writes to it from the background (`stty tostop`). That would stop all
-/// of this process, but not a thread that blocks the signal.
+/// A terminal may be set to stop whoever writes to it from the background (`stty tostop`). That
+/// would stop all of this process, but not a thread that blocks the signal.
 #[cfg(unix)]
 fn write_from_the_background() {
     use nix::sys::signal::{SigSet, Signal};

@@ -19,8 +19,8 @@ const SLOW: Duration = Duration::from_millis(100);
 
 pub(super) const REACHABLE: &str = "reachable";
 
-/// Whether this answer to a PING means that nothing else is answered either. A right that is missing, or a save
-/// that failed, does not.
+/// Whether this answer to a PING means that nothing else is answered either. A right that is
+/// missing, or a save that failed, does not.
 pub(super) fn is_shut(error: &ServerError) -> bool {
     let is_kept_out = is_log_in(error) || error.cause.code() == Some("DENIED");
     is_kept_out || error.is_temporary() || !error.is_reply()
@@ -48,7 +48,8 @@ pub(super) fn out_of_reach(error: &ServerError) -> Finding {
             "raise maxclients, or find out who has so many connections"
         }
         (_, Some(Hint::CheckCertificates)) => {
-            "name the authority to trust (--cacert), or show the certificate that is asked for (--cert)"
+            "name the authority to trust (--cacert), or show the certificate that is asked for \
+             (--cert)"
         }
         (Some("LOADING"), _) => "wait until it has loaded its data",
         (Some("BUSY"), _) => "somebody's script runs too long: SCRIPT KILL ends it",
@@ -98,7 +99,8 @@ pub(super) fn nowhere(error: RouteError) -> Finding {
             "give the right user and password in the URLs"
         }
         (_, Some(Hint::Grant(_))) => {
-            "give the user the permissions for sentinels and clusters, which docs/operations.md lists"
+            "give the user the permissions for sentinels and clusters, which docs/operations.md \
+             lists"
         }
         _ => "see that these servers run, and that the URLs are right",
     };
@@ -130,7 +132,8 @@ pub(super) fn idle(settings: &Facts) -> Finding {
         Some(seconds @ 1..IDLE) => Finding::note(
             CHECK,
             format!(
-                "idle connections are cut after {seconds} s: a call may have to connect anew, which costs it a moment"
+                "idle connections are cut after {seconds} s: a call may have to connect anew, \
+                 which costs it a moment"
             ),
         ),
         Some(seconds) => Finding::ok(CHECK, format!("idle connections are cut after {seconds} s")),

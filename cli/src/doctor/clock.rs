@@ -10,7 +10,8 @@ use crate::clock::Moment;
 /// Clocks of machines that are kept by somebody agree better.
 const FAR_OFF: Duration = Duration::from_secs(1);
 
-/// How much faster than ours a server's clock may run, in hundredths: by so much a lease counts as shorter here.
+/// How much faster than ours a server's clock may run, in hundredths: by so much a lease counts as
+/// shorter here.
 const FASTER: f64 = 1.0;
 
 /// What the server's clock said at some moment between two of ours.
@@ -60,7 +61,8 @@ pub(super) fn offset(reading: &Reading) -> Finding {
     Finding::note(
         CHECK,
         format!(
-            "{off:.1?} {direction} ours: no matter for leases, which nobody compares; but set forward while locks are held it ends them early"
+            "{off:.1?} {direction} ours: no matter for leases, which nobody compares; but set \
+             forward while locks are held it ends them early"
         ),
     )
 }
@@ -83,7 +85,8 @@ pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
         Finding::failure(
             CHECK,
             format!("it runs {least:.1} % faster than ours, or was set meanwhile: leases end early there, while their holders believe in them"),
-            "look at the time service of that machine; if nobody sets its clock, its hardware or its hypervisor is at fault",
+            "look at the time service of that machine; if nobody sets its clock, its hardware or \
+             its hypervisor is at fault",
         )
     })
 }

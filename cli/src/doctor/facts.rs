@@ -15,7 +15,8 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Of `name:value` lines, as all INFO commands answer. An error reply leaves nothing but its text.
+    /// Of `name:value` lines, as all INFO commands answer. An error reply leaves nothing but its
+    /// text.
     pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
         let text = reply.map(|value| redis::from_redis_value::<String>(value).ok());
         match text.map_err(|error| error.cause.code().map(str::to_owned)) {

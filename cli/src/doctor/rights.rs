@@ -30,8 +30,8 @@ pub(super) struct Right {
     /// As a rule of ACL SETUSER, without its plus.
     pub(super) rule: &'static str,
     pub(super) when: When,
-    /// A form of the command that changes nothing, whoever holds the lock: rights are checked before the
-    /// rest. In it `{..}` is a [name](Names).
+    /// A form of the command that changes nothing, whoever holds the lock: rights are checked
+    /// before the rest. In it `{..}` is a [name](Names).
     pub(super) form: &'static str,
 }
 

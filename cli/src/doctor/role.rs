@@ -31,7 +31,8 @@ pub(super) fn role(info: &Facts, in_cluster: bool) -> Finding {
                 CHECK,
                 format!("a replica of {host}:{port}: it takes no locks"),
                 format!(
-                    "give the URL of its master, {host}:{port}; where that changes, name the sentinels (--sentinel) or the cluster (--cluster)"
+                    "give the URL of its master, {host}:{port}; where that changes, name the \
+                     sentinels (--sentinel) or the cluster (--cluster)"
                 ),
             )
         }

@@ -38,7 +38,8 @@ pub(super) fn eviction(info: &Facts) -> Finding {
         (_, 0) => Finding::warning(
             CHECK,
             format!(
-                "{policy}, but no maxmemory: as soon as one is set, locks may be thrown away while they are held"
+                "{policy}, but no maxmemory: as soon as one is set, locks may be thrown away \
+                 while they are held"
             ),
             "set maxmemory-policy noeviction, or give locks a server of their own",
         ),
@@ -92,7 +93,8 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Finding {
     match (aof == "1", settings.get("appendfsync"), saves) {
         (true, Some("no"), _) => Finding::note(
             CHECK,
-            "an append-only file, which the system writes to the disk when it likes: a power cut loses locks",
+            "an append-only file, which the system writes to the disk when it likes: a power cut \
+             loses locks",
         ),
         (true, Some(when), _) => {
             Finding::ok(CHECK, format!("an append-only file, appendfsync {when}"))
@@ -100,7 +102,8 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Finding {
         (true, None, _) => Finding::ok(CHECK, "an append-only file"),
         (false, _, Some(true)) => Finding::note(
             CHECK,
-            "only saves from time to time: a crash loses the locks since the last one (appendonly yes keeps them)",
+            "only saves from time to time: a crash loses the locks since the last one \
+             (appendonly yes keeps them)",
         ),
         (false, _, Some(false)) => Finding::warning(
             CHECK,

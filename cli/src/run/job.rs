@@ -106,13 +106,14 @@ impl Job {
 
     /// Whether some of its group are there still, if only to be buried. For a job that has ended.
     pub(super) fn has_members(&self) -> bool {
-        // As the first process of a container this one has the orphans, too, and nobody else buries them.
+        // As the first process of a container this one has the orphans, too, and nobody else buries
+        // them.
         while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
         killpg(self.group, None) != Err(nix::errno::Errno::ESRCH)
     }
 
-    /// To all of its group: false if none of them may be sent one, because they run as another user. That they may
-    /// be gone is no failure.
+    /// To all of its group: false if none of them may be sent one, because they run as another
+    /// user. That they may be gone is no failure.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         killpg(self.group, signal) != Err(nix::errno::Errno::EPERM)
     }
@@ -122,7 +123,8 @@ impl Job {
         if matches!(self.state, State::Ended(_)) {
             return None;
         }
-        // Not that of `nix`: it reaps a child that a real-time signal ended, and has no name for that.
+        // Not that of `nix`: it reaps a child that a real-time signal ended, and has no name for
+        // that.
         let flags = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         let news = match waitpid(Some(self.leader), flags) {
             Ok(news) => news?.1,

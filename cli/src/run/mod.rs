@@ -1,8 +1,9 @@
 //! `leasehold run`: a command that runs while a lock is held, and no longer.
 //!
-//! The job is ended before its lease can be over on the server, whatever becomes of Redis: that is what
-//! [`schedule`] is for. This process holds the lock on its main thread, which starts the job and stays with it
-//! ([`supervisor`]); signals and the questions to Redis have threads of their own.
+//! The job is ended before its lease can be over on the server, whatever becomes of Redis: that is
+//! what [`schedule`] is for. This process holds the lock on its main thread, which starts the job
+//! and stays with it ([`supervisor`]); signals and the questions to Redis have threads of their
+//! own.
 
 mod heartbeat;
 mod job;
@@ -35,8 +36,8 @@ use signals::Signals;
 use supervisor::{End, Supervisor};
 use terminal::Terminal;
 
-/// Takes the lock, runs the command, gives the lock back. The status is the command's, unless the lock was
-/// not had or not kept.
+/// Takes the lock, runs the command, gives the lock back. The status is the command's, unless the
+/// lock was not had or not kept.
 pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
     check(args, redis)?;
     let program = Program::find(&args.command)?;

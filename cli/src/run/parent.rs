@@ -1,9 +1,10 @@
 //! A job that does not outlive `leasehold`.
 //!
-//! Linux kills a process when its parent dies, if the process itself has asked for that. So the job begins
-//! as this very program, which asks, and then becomes the command. It holds for the command alone, not for
-//! what it starts, and until it changes its user or group: by a set-user-ID or set-group-ID file, or as root by
-//! `runuser`. A command whose file has capabilities is not killed either.
+//! Linux kills a process when its parent dies, if the process itself has asked for that. So the job
+//! begins as this very program, which asks, and then becomes the command. It holds for the command
+//! alone, not for what it starts, and until it changes its user or group: by a set-user-ID or
+//! set-group-ID file, or as root by `runuser`. A command whose file has capabilities is not killed
+//! either.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,8 +25,8 @@ use crate::outcome::{CANNOT_RUN, Failure};
 /// This program.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// What this program is called with to become a job; then come the parent, the descriptor that it takes bad
-/// news by, the file and the name of the command, and its arguments.
+/// What this program is called with to become a job; then come the parent, the descriptor that it
+/// takes bad news by, the file and the name of the command, and its arguments.
 const BECOME: &str = "__exec";
 
 /// Tells a job that did not become its command from a command with the same exit status.
@@ -42,8 +43,8 @@ impl Birth {
         Ok(Self { news, pen })
     }
 
-    /// Ready to be started, by a thread that lives as long as this process: the system takes its death for that
-    /// of the parent.
+    /// Ready to be started, by a thread that lives as long as this process: the system takes its
+    /// death for that of the parent.
     pub(super) fn command(&self, program: &Program<'_>) -> Command {
         let mut command = Command::new(OURSELVES);
         command

@@ -1,4 +1,5 @@
-//! Where the system cannot kill a job whose parent dies. The lock runs out then, and the job runs on.
+//! Where the system cannot kill a job whose parent dies. The lock runs out then, and the job runs
+//! on.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Error;

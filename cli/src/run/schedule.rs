@@ -10,8 +10,8 @@ use leasehold::LostReason;
 #[derive(Debug)]
 pub(super) struct Schedule {
     kill_after: Duration,
-    /// How long before the end of the lease TERM comes if no renewal was confirmed until then: time enough
-    /// before KILL, where a sixth of the lease has that.
+    /// How long before the end of the lease TERM comes if no renewal was confirmed until then: time
+    /// enough before KILL, where a sixth of the lease has that.
     grace: Duration,
     /// How long after a loss KILL comes at the latest: somebody else may have the lock already.
     haste: Duration,
@@ -64,13 +64,14 @@ impl Schedule {
         }
     }
 
-    /// The lock stands until then, if nothing else becomes known. That can be sooner than what was known
-    /// before: a majority has what the last that it needs has.
+    /// The lock stands until then, if nothing else becomes known. That can be sooner than what was
+    /// known before: a majority has what the last that it needs has.
     pub(super) fn stands_until(&mut self, moment: Moment) {
         self.stands_until = moment;
     }
 
-    /// The lock is lost, although its lease ran. Whoever is ended for another reason has less time from now on.
+    /// The lock is lost, although its lease ran. Whoever is ended for another reason has less time
+    /// from now on.
     pub(super) fn lost(&mut self, reason: LostReason, now: Moment) -> Option<Step> {
         let kill_by = now.after(self.haste);
         if let Some(ending) = &mut self.ending {

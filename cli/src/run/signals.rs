@@ -45,8 +45,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`). But PIPE, which
-    /// every Rust program ignores, is at its default in what it starts.
+    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`).
+    /// But PIPE, which every Rust program ignores, is at its default in what it starts.
     pub(super) fn catch() -> Result<Self> {
         let ignored = ignored();
         let is_wanted = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
@@ -103,8 +103,8 @@ impl Drop for Signals {
     }
 }
 
-/// Of a stop and its end that come together nobody knows which was first. The end cancels the stop, as it does in
-/// the system: a job that runs can be stopped once more.
+/// Of a stop and its end that come together nobody knows which was first. The end cancels the stop,
+/// as it does in the system: a job that runs can be stopped once more.
 fn in_force(mut taken_at_once: Vec<i32>) -> Vec<i32> {
     if taken_at_once.contains(&SIGCONT) {
         taken_at_once.retain(|&signal| signal != SIGTSTP);

@@ -33,14 +33,14 @@ pub(super) struct Supervisor<'a> {
     pub(super) schedule: Schedule,
     pub(super) terminal: Option<Terminal>,
     pub(super) reporter: Reporter,
-    /// When to take it that nobody will give the terminal to a job in the background that stopped for it: we
-    /// were not stopped with it, as happens where no shell is left to continue us.
+    /// When to take it that nobody will give the terminal to a job in the background that stopped
+    /// for it: we were not stopped with it, as happens where no shell is left to continue us.
     pub(super) unheeded: Option<Moment>,
-    /// Whether Ctrl-Z was ours to pass on. Then others of our group, which had it, too, stop by themselves; one that
-    /// is `leasehold` renews its lock until its job has stopped.
+    /// Whether Ctrl-Z was ours to pass on. Then others of our group, which had it, too, stop by
+    /// themselves; one that is `leasehold` renews its lock until its job has stopped.
     pub(super) told_to_stop: bool,
-    /// What the job has stopped by, if that is to be followed once all that came before it is heeded: whoever stops
-    /// with a CONT in hand is continued by nobody.
+    /// What the job has stopped by, if that is to be followed once all that came before it is
+    /// heeded: whoever stops with a CONT in hand is continued by nobody.
     pub(super) stopped_by: Option<Signal>,
     /// Whether it was told that the job cannot be sent signals.
     pub(super) is_beyond_us: bool,
@@ -111,7 +111,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether those whom an ended job has left behind were told to end, too, and have time for that.
+    /// Whether those whom an ended job has left behind were told to end, too, and have time for
+    /// that.
     fn leaves_some_to_end(&self) -> bool {
         self.schedule.leaves_time(Moment::now()) && self.job.has_members()
     }
@@ -210,8 +211,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A job that the terminal stops stops us, too, so that the shell takes over. Whoever else stopped it
-    /// continues it, and nobody else: until then its lock is renewed.
+    /// A job that the terminal stops stops us, too, so that the shell takes over. Whoever else
+    /// stopped it continues it, and nobody else: until then its lock is renewed.
     fn follow_stop(&mut self, by: Signal) {
         let Some(terminal) = &mut self.terminal else {
             return;
@@ -229,7 +230,8 @@ impl Supervisor<'_> {
             return;
         }
         if self.told_to_stop || !(asks && terminal.is_ours()) {
-            // All of it: what still ran would outlive the lease, which nobody renews while we are stopped.
+            // All of it: what still ran would outlive the lease, which nobody renews while we are
+            // stopped.
             self.job.signal(Signal::SIGSTOP);
             terminal.stop(std::mem::take(&mut self.told_to_stop));
             // Continued in the background, it is told by a signal.
@@ -244,7 +246,8 @@ impl Supervisor<'_> {
     /// Continues a job that was stopped, if it still may run.
     fn go_on(&mut self) {
         self.stopped_by = None;
-        // Nothing is heard and no schedule followed while Redis is asked: until then all of it rests.
+        // Nothing is heard and no schedule followed while Redis is asked: until then all of it
+        // rests.
         self.job.signal(Signal::SIGSTOP);
         // Without a reply, the lease decides.
         let _ = self.guard.confirm();

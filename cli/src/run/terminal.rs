@@ -40,8 +40,9 @@ impl Terminal {
         tcgetpgrp(&self.tty) == Ok(group)
     }
 
-    /// Gives it to a job that is likely to use it. Others share our group where input or output is a pipe
-    /// (`leasehold run .. | less`), and may need the terminal: then the job gets it when it asks.
+    /// Gives it to a job that is likely to use it. Others share our group where input or output is
+    /// a pipe (`leasehold run .. | less`), and may need the terminal: then the job gets it when it
+    /// asks.
     pub(super) fn offer(&mut self, job: Pid) {
         self.wanted = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         self.give(job);
@@ -63,7 +64,8 @@ impl Terminal {
         self.given_to = tcsetpgrp(&self.tty, job).is_ok().then_some(job);
     }
 
-    /// Whether the job had it until now. A shell that has taken it meanwhile keeps it: it saw us stop.
+    /// Whether the job had it until now. A shell that has taken it meanwhile keeps it: it saw us
+    /// stop.
     pub(super) fn take_back(&mut self) -> bool {
         let Some(job) = self.given_to.take() else {
             return false;
@@ -84,8 +86,9 @@ impl Terminal {
         }
     }
 
-    /// Stops this process, and those of its group unless they were told so as it was, as the terminal would have:
-    /// not at all if nobody is there to continue it. Comes back when it is continued.
+    /// Stops this process, and those of its group unless they were told so as it was, as the
+    /// terminal would have: not at all if nobody is there to continue it. Comes back when it is
+    /// continued.
     pub(super) fn stop(&mut self, all_were_told: bool) {
         self.take_back();
         // Of those signals that stop it is one that is not caught.
@@ -97,8 +100,8 @@ impl Terminal {
     }
 }
 
-/// Whoever is not in the foreground may change a terminal only while the signal for it is blocked; no longer
-/// than that, so that no child is born with it.
+/// Whoever is not in the foreground may change a terminal only while the signal for it is blocked;
+/// no longer than that, so that no child is born with it.
 fn allowed(change: impl FnOnce() -> bool) -> bool {
     let stop = SigSet::from(Signal::SIGTTOU);
     if stop.thread_block().is_err() {

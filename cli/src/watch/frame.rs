@@ -21,7 +21,8 @@ pub(super) struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// At most `height` lines. Where there is no room for all locks, the last one says how many are missing.
+    /// At most `height` lines. Where there is no room for all locks, the last one says how many are
+    /// missing.
     pub(super) fn lines(&self, (width, height): (u16, u16)) -> Vec<String> {
         let Self { pattern, rows, .. } = self;
         // One that several servers have is one; its rows stand together.

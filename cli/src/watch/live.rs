@@ -53,7 +53,8 @@ fn view(
     signals: &mut Signals,
     scanner: &mut Scanner,
 ) -> io::Result<End> {
-    // Past the buffer of standard input, of which nobody could tell whether something is left in it.
+    // Past the buffer of standard input, of which nobody could tell whether something is left in
+    // it.
     let mut keys = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut next = Moment::now().after(watch.every);
     loop {

@@ -1,4 +1,5 @@
-//! Looks at Redis on a thread of its own, so that keys and signals are heard while a server is silent.
+//! Looks at Redis on a thread of its own, so that keys and signals are heard while a server is
+//! silent.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

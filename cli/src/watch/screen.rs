@@ -21,8 +21,8 @@ impl Screen {
         Ok(screen)
     }
 
-    /// One line below the other from the top of a terminal of this size; what was there is gone. At once:
-    /// nobody sees half of it.
+    /// One line below the other from the top of a terminal of this size; what was there is gone. At
+    /// once: nobody sees half of it.
     pub(super) fn draw(&self, lines: &[String], (_, height): (u16, u16)) -> io::Result<()> {
         let mut picture = Vec::new();
         for (row, line) in (0..).zip(lines) {

@@ -24,8 +24,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// The first that ends the view is for the view, which has a terminal to leave in order; a second one
-    /// ends the program wherever it is.
+    /// The first that ends the view is for the view, which has a terminal to leave in order; a
+    /// second one ends the program wherever it is.
     pub(super) fn catch() -> io::Result<Self> {
         let (bell, ringer) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;

@@ -56,7 +56,8 @@ fn refusals_of_all_versions_are_told_apart() {
             Answer::Unheard,
         ),
         (
-            "-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'. Try PUBSUB HELP.",
+            "-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'. Try PUBSUB \
+             HELP.",
             Answer::Unheard,
         ),
         (
