@@ -32,10 +32,11 @@
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
 //! | [`acquire_interruptibly(lease, interrupt)`] | until free or interrupted | a guard (1) |
+//! | [`try_acquire_interruptibly(wait, lease, interrupt)`] | at most `wait` | guard or `None` (1) |
 //! | [`lock`], [`lock_with(lease)`] | until the lock is free | nothing (2) |
 //! | [`try_lock(wait, lease)`] | at most `wait` | `true` if this thread has it (2) |
 //! | [`lock_interruptibly(lease, interrupt)`] | until free or interrupted | nothing (1), (2) |
-//! | [`try_lock_interruptibly(wait, lease, interrupt)`] | at most `wait`, or until interrupted | `true` if this thread has it (1), (2) |
+//! | [`try_lock_interruptibly(wait, lease, interrupt)`] | at most `wait` | a `bool` (1), (2) |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | (3) |
 //!
 //! A guard unlocks when it is dropped.
@@ -49,6 +50,7 @@
 //! [`try_acquire(wait, lease)`]: Lock::try_acquire
 //! [`try_acquire_now`]: Lock::try_acquire_now
 //! [`acquire_interruptibly(lease, interrupt)`]: Lock::acquire_interruptibly
+//! [`try_acquire_interruptibly(wait, lease, interrupt)`]: Lock::try_acquire_interruptibly
 //! [`lock`]: Lock::lock
 //! [`lock_with(lease)`]: Lock::lock_with
 //! [`try_lock(wait, lease)`]: Lock::try_lock
@@ -85,6 +87,9 @@
 //! * [`Lease::renewed_at_most`]: limits the number of renewals, for work that may hang.
 //! * [`Lease::lasting`]: changes the length of one of these leases.
 //!
+//! [`LockGuard::unlock_after`] unlocks in this process and keeps the lock in Redis for a given
+//! time, for work that is done at most once in a period.
+//!
 //! A nested acquire never shortens the lease of the outer one, and a nested unlock never ends it.
 //!
 //! # When a lock is lost
@@ -105,6 +110,7 @@
 //! }
 //! ```
 //!
+//! `check` knows what the last renewal found; [`LockGuard::confirm`] asks Redis.
 //! [`LockGuard::lost`] is a channel for programs that wait for the loss instead, and
 //! [`LockClient::events`] reports it to an operator. The thread still has to unlock a lost lock, or
 //! drop its guard, and gets [`Error::Lost`] once more. Until then it cannot acquire the lock again.
@@ -132,6 +138,8 @@
 //! * [Redisson](guide::redisson): sharing locks with Java.
 //! * [The command](guide::command) `leasehold`, for shells, cron and systemd.
 //! * [Design decisions](guide::decisions).
+//!
+//! [`admin`] is a module for operations tools.
 //!
 //! [deployments.md]: guide::deployments
 //! [fencing-token]: FencedGuard::fencing_token
