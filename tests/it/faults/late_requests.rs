@@ -85,7 +85,7 @@ impl RenewedHold {
 
 /// The release was retried, and the retry was answered.
 #[test]
-fn a_release_that_arrives_after_the_next_acquire_does_not_affect_the_new_hold() {
+fn a_release_that_arrives_after_the_next_acquire_changes_nothing() {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
