@@ -1,4 +1,5 @@
-//! The watchdog of a client, as in `watchdog/thread.rs`, `watchdog/cleanup.rs`, `local/owner_ids.rs`.
+//! The watchdog of a client, as in `watchdog/thread.rs`, `watchdog/cleanup.rs` and
+//! `local/owner_ids.rs`.
 
 use crate::client::{Hold, Request};
 use crate::protocol::{Planted, Protocol};
