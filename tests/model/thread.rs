@@ -1,4 +1,5 @@
-//! The calls of a client's thread, as in `lock/acquire.rs`, `lock/release.rs`, `lock/hold_requests.rs`.
+//! The calls of a client's thread, as in `lock/acquire.rs`, `lock/release.rs` and
+//! `lock/hold_requests.rs`.
 
 use crate::client::{Call, Hold, Op, Request};
 use crate::protocol::{Planted, Protocol};
