@@ -194,7 +194,7 @@ fn report_empty(table: &mut Table, our: &Totals, floor: &Totals) {
     let sides = both(|totals| format!("{:.2}", totals.worst_share()));
     let figure = (our.worst_share(), "");
     table.figure(
-        "empty: slowest / fastest thread",
+        "empty: slowest to fastest thread",
         sides,
         figure,
         Bound::AtLeast(0.8),
