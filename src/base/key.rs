@@ -67,7 +67,7 @@ impl LockKey {
             field: "name",
             value: format!("{:?}", self.name),
             rule: "in a cluster, braces in the name of a lock must enclose a text, as in \
-                   \"{order}:pay\", so that its key and its channel are in the same slot"
+                   \"{order}:pay\", or else its key and its channel are in different slots"
                 .into(),
         })
     }

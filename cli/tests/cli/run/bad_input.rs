@@ -74,6 +74,6 @@ fn a_redis_that_is_not_there_is_told_in_time() {
         let start = run(&server).args(["--timeout", &super::text(timeout), wait]);
         let start = start.locked("k", "echo ran");
         let output = within(bound + millis(1_000), "to give up", || start.output());
-        assert_eq!(output.expect_failure(69, &["no clear answer"]).text(), "");
+        assert_eq!(output.expect_failure(69, &["no clear reply"]).text(), "");
     }
 }

@@ -35,7 +35,7 @@ fn who_does_not_wait_is_told_that_somebody_else_has_it() {
     let over = directory.path().join("over");
     let holder = holder(&server, "taken", &over);
 
-    let words = ["taken", "held by somebody else"];
+    let words = ["taken", "held by another client or thread"];
     let none = run(&server)
         .arg("--no-wait")
         .locked("taken", "echo ran")
