@@ -216,7 +216,7 @@ fn advice_is_given_in_options() {
     let wrong = |of: &str| format!("redis://:wrong@{}", of.rsplit(['@', '/']).next().unwrap());
     let secure = format!("rediss://{}#insecure", server.address());
     for (url, arguments, words) in [
-        (elsewhere.url(), "show order:pay", "say --cluster"),
+        (elsewhere.url(), "show order:pay", "use --cluster"),
         (sentinels[0].clone(), "list", "--sentinel MASTER"),
         (
             wrong(&sentinels[0]),

@@ -114,7 +114,7 @@ fn roots_of_the_system() -> Result<RootCertStore> {
             value: "not set".into(),
             rule: format!(
                 "none of the system's authorities can be read ({why}); install them, check \
-                 SSL_CERT_FILE and SSL_CERT_DIR, or set others by ca_certificates"
+                 SSL_CERT_FILE and SSL_CERT_DIR, or set other authorities"
             ),
         });
     }
