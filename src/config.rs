@@ -202,43 +202,22 @@ impl LockClientBuilder {
 
     /// Checks all settings.
     pub(crate) fn validate(self) -> Result<Config> {
-        let within = |field, value: Duration, low: Duration, high: Duration| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::Config {
-                field,
-                value: format!("{value:?}"),
-                rule: format!("must be at least {low:?} and at most {high:?}"),
-            })
-        };
-        let (shortest, longest) = (SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        within("pool_timeout", self.pool_timeout, shortest, longest)?;
-        within("connect_timeout", self.connect_timeout, shortest, longest)?;
-        within("command_timeout", self.command_timeout, shortest, longest)?;
+        let timeout = |field, value| within(field, value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+        timeout("pool_timeout", self.pool_timeout)?;
+        timeout("connect_timeout", self.connect_timeout)?;
+        timeout("command_timeout", self.command_timeout)?;
+        let longest_lease = Duration::from_millis(1 << 53);
         within(
             "watchdog_lease",
             self.watchdog_lease,
             SHORTEST_RENEWED,
-            Duration::from_millis(1 << 53),
+            longest_lease,
         )?;
-        if let Some((replicas, timeout)) = self.min_replicas {
-            within("min_replicas' timeout", timeout, shortest, longest)?;
-            if !(1..=100).contains(&replicas) {
-                return Err(Error::Config {
-                    field: "min_replicas",
-                    value: replicas.to_string(),
-                    rule: "must be at least 1 and at most 100".into(),
-                });
-            }
+        if let Some((replicas, time)) = self.min_replicas {
+            timeout("min_replicas' timeout", time)?;
+            within("min_replicas", replicas, 1, 100)?;
         }
-        if !(1..=1000).contains(&self.pool_size) {
-            return Err(Error::Config {
-                field: "pool_size",
-                value: self.pool_size.to_string(),
-                rule: "must be at least 1 and at most 1000".into(),
-            });
-        }
+        within("pool_size", self.pool_size, 1, 1000)?;
         if self.namespace.len() > 512 {
             return Err(Error::Config {
                 field: "namespace",
@@ -260,6 +239,23 @@ impl LockClientBuilder {
             min_replicas: self.min_replicas,
         })
     }
+}
+
+/// Fails if a setting is outside its bounds.
+fn within<T: PartialOrd + fmt::Debug>(
+    field: &'static str,
+    value: T,
+    lowest: T,
+    highest: T,
+) -> Result<()> {
+    if value >= lowest && value <= highest {
+        return Ok(());
+    }
+    Err(Error::Config {
+        field,
+        value: format!("{value:?}"),
+        rule: format!("must be at least {lowest:?} and at most {highest:?}"),
+    })
 }
 
 impl fmt::Debug for LockClientBuilder {
