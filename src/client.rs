@@ -117,7 +117,7 @@ impl LockClient {
     ///
     /// * [`Error::Config`](crate::Error::Config), at once, if every sentinel replies that it does
     ///   not know `master`.
-    /// * [`Error::Redis`](crate::Error::Redis), at once, if every sentinel refuses the question (a
+    /// * [`Error::Redis`](crate::Error::Redis), at once, if every sentinel refuses the request (a
     ///   wrong password, or the server is no sentinel).
     /// * [`Error::Unavailable`](crate::Error::Unavailable), after the time limit of the call, if a
     ///   sentinel does not reply.

@@ -62,7 +62,7 @@ struct HoldState {
     /// It ended because too few parts of its majority were left. Redis may still have the lock.
     ended_with_majority: bool,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
-    stays: Option<(u64, OwnerId)>,
+    kept_in_redis: Option<(u64, OwnerId)>,
 }
 
 impl HoldState {
@@ -137,7 +137,7 @@ impl Hold {
                 observers: Vec::new(),
                 majority: None,
                 ended_with_majority: false,
-                stays: None,
+                kept_in_redis: None,
             }),
             loss_notifier: LossNotifier::default(),
             queue: Arc::downgrade(queue),
@@ -354,16 +354,17 @@ impl Hold {
         Ok(())
     }
 
-    /// Has its release leave it in Redis for so long.
-    pub(crate) fn stay(&self, millis: u64) {
+    /// Makes the release leave the lock in Redis for `millis`, under another owner id.
+    pub(crate) fn keep_in_redis(&self, millis: u64) {
         let mut state = self.state.lock();
         let (name, _) = state.owner_ids.owner().with_fresh_name().split();
-        state.stays = Some((millis, name));
+        state.kept_in_redis = Some((millis, name));
     }
 
-    /// For how many milliseconds its release leaves it in Redis, and under which name, if it does.
-    pub(crate) fn stays(&self) -> Option<(u64, OwnerId)> {
-        self.state.lock().stays.clone()
+    /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;
+    /// `None` if the release frees the lock.
+    pub(crate) fn kept_in_redis(&self) -> Option<(u64, OwnerId)> {
+        self.state.lock().kept_in_redis.clone()
     }
 
     /// The locked state. Its lease knows whether threads wait for the lock.

@@ -1,4 +1,4 @@
-//! The lock whose holds are numbered, so that what it protects can refuse a late one.
+//! The fenced lock, whose holds have fencing tokens.
 
 use std::fmt;
 use std::ops::Deref;
@@ -15,37 +15,39 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
 
-/// A reentrant lock that numbers its holds. Made by
+/// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
 ///
-/// A process that is paused after its last [`check`](LockGuard::check) writes when it wakes up, and
-/// no lock can keep it from that. What it writes to can: it remembers the greatest
-/// [token](FencedGuard::fencing_token) that it has seen, and refuses whoever comes with a smaller one.
+/// A process that is paused after its last [`check`](LockGuard::check) writes when it continues,
+/// and no lock can prevent that. The system that it writes to can: it remembers the greatest
+/// [token](FencedGuard::fencing_token) that it has seen, and rejects writes with a smaller one.
 ///
-/// # What the tokens promise
+/// # Order of the tokens
 ///
-/// For one name, each new hold has a greater token than every hold before it, whichever process or
-/// machine has it; a nested acquire has the token of its hold. The token is made by the script that
-/// takes the lock: one more than the last one, but at least the server's clock in microseconds. So tokens
-/// rise on when Redis has lost the last one (a flush, a failover, seven days without use), as long as
-/// the clock that Redis has then is not behind what it was at the last hold: it was not set back, and that
-/// of a promoted replica is right.
+/// Each new hold of a name has a greater token than every hold before it, in all processes and on
+/// all machines. A nested acquire has the token of its hold. The script that acquires the lock
+/// makes the token: one more than the last token, but at least the server's clock in microseconds.
+/// So the tokens also increase after Redis has lost the last one (a flush, a failover, seven days
+/// without use), unless the server's clock is behind its time at the last hold: it must not be set
+/// back, and a promoted replica must have the right time.
 ///
-/// # Beside Redisson
+/// # Redisson
 ///
-/// In Redis it is Redisson's `RFencedLock`, with the last token under
-/// `redisson_lock_token:{name}`, so Java and Rust holders share one rising sequence. Redisson raises the
-/// token at each nested acquire, too, and keeps the key for ever; here it expires seven days after
-/// this crate took the lock last, unless it has no time to live: then it is left so. **Where Java
-/// processes share the name, keep it for ever** (`PERSIST redisson_lock_token:{name}`, once): theirs is no use
-/// that prolongs it, and without it they would count from 1 again. A hold of this crate lifts the counter
-/// to the clock, 16 digits.
+/// The format in Redis is that of Redisson's `RFencedLock`, with the last token at
+/// `redisson_lock_token:{name}`. So the tokens of Java and Rust holders increase together. A hold
+/// of this crate raises the counter to the clock, a number of 16 digits. Redisson also increases
+/// the token at each nested acquire.
 ///
-/// Use one kind of lock for one name. A thread that holds a lock by a
-/// [`ReentrantLock`](crate::ReentrantLock) has no token, and taking it again by this one is an
+/// This crate makes the token's key expire seven days after its last acquire, unless the key exists
+/// without an expiry. Redisson never sets an expiry, and its use does not prolong one; after the
+/// expiry it would count from 1 again. **If Java processes share the name, remove the expiry once**
+/// with `PERSIST redisson_lock_token:{name}`.
+///
+/// Use one kind of lock for one name. A hold of a [`ReentrantLock`](crate::ReentrantLock) has no
+/// token: if its thread acquires the same name as a fenced lock, that is an
 /// [`Error::Config`](crate::Error::Config).
 ///
-/// The name is Martin Kleppmann's, from "How to do distributed locking" (2016).
+/// The term is from Martin Kleppmann, "How to do distributed locking" (2016).
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -76,7 +78,7 @@ impl FencedLock {
 
 lock_by_handle!(FencedLock, FencedGuard, FencedGuard::new);
 
-/// A [`LockGuard`] with the number of its hold.
+/// A [`LockGuard`] with the fencing token of its hold. It dereferences to the [`LockGuard`].
 #[must_use = "a guard that is dropped at once unlocks at once"]
 pub struct FencedGuard {
     guard: LockGuard,
@@ -85,32 +87,33 @@ pub struct FencedGuard {
 
 impl FencedGuard {
     fn new(guard: LockGuard) -> Self {
-        // A hold that was taken or entered by this kind of lock has one.
+        // Always set: this kind of lock makes and enters only holds with a token.
         let token = guard.token().unwrap_or_default();
         Self { guard, token }
     }
 
-    /// Greater than that of every hold of this name before this one; the same for all levels of one
-    /// hold. Never zero, and below 2^63, so that it fits a signed column. Asks nobody.
+    /// The fencing token of the hold: greater than the token of every earlier hold of this name,
+    /// and the same for all levels of one hold. It is never zero, and less than 2^63, so that it
+    /// fits a signed column. No I/O.
     ///
-    /// Give it to whatever the lock protects, with each write, and have a write refused there whose
+    /// Send it with each write to the system that the lock protects. There, reject a write whose
     /// token is smaller than the greatest one seen.
     #[must_use]
     pub fn fencing_token(&self) -> u64 {
         self.token
     }
 
-    /// Unlocks, and says how that went.
+    /// Unlocks, and returns the result.
     ///
     /// # Errors
     ///
-    /// As [`Lock::unlock`](crate::Lock::unlock).
+    /// Those of [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(self) -> Result<()> {
         self.guard.unlock()
     }
 
-    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on. The documentation
-    /// of [`LockGuard::unlock_after`] has the details, and an example.
+    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on. The
+    /// documentation of [`LockGuard::unlock_after`] has the details, and an example.
     ///
     /// # Errors
     ///
@@ -128,7 +131,7 @@ impl Deref for FencedGuard {
     }
 }
 
-/// The guard without the token, for code that takes the guard of any lock.
+/// Converts to a guard without the token, for code that accepts the guard of any lock.
 impl From<FencedGuard> for LockGuard {
     fn from(fenced: FencedGuard) -> Self {
         fenced.guard

@@ -1,4 +1,4 @@
-//! A held lock that unlocks itself.
+//! The guard of a held lock, which unlocks it when it is dropped.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -18,28 +18,29 @@ use crate::lease::whole_millis;
 use crate::local::Quorum;
 use crate::observe::tell;
 
-/// A lock that this thread holds; dropping it unlocks.
+/// A lock that this thread holds. Dropping the guard unlocks.
 ///
-/// **A guard that exists is not a lock that is held.** Redis can lose the key, and a process can
-/// sleep through its lease. Ask [`check`](Self::check) before every step that must not happen
-/// twice, or listen to [`lost`](Self::lost).
+/// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
+/// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
+/// happen twice, or receive from [`lost`](Self::lost).
 ///
 /// A guard stays on its thread (it is not `Send`), because the thread is the owner. Dropping it
-/// tries to unlock for one command time-out, never panics, and logs a warning if the lock was lost
-/// or Redis did not answer; [`unlock`](Self::unlock) gives the result instead. Nothing else gives
-/// back the level of a guard: [`Lock::unlock`](crate::Lock::unlock) gives back only levels that
-/// were taken without one.
+/// tries to unlock for one command timeout, never panics, and logs a warning if the lock was lost
+/// or Redis did not reply. [`unlock`](Self::unlock) returns the result instead. Only its guard
+/// unlocks a level with a guard: [`Lock::unlock`](crate::Lock::unlock) unlocks only levels without
+/// one.
 ///
-/// A guard that is forgotten ([`std::mem::forget`]) keeps its client alive and its lock held. A
-/// renewed lease is renewed until the process ends, unless
-/// [`force_unlock`](crate::LockClient::force_unlock) breaks the lock. After a loss, the thread that
-/// forgot the guard cannot take that lock again through this client: it gets [`Error::Lost`].
+/// A guard that is forgotten ([`std::mem::forget`]) keeps its client and its lock. A renewed lease
+/// is then renewed until the process ends, unless [`force_unlock`](crate::LockClient::force_unlock)
+/// frees the lock. After such a loss, the thread that forgot the guard cannot acquire the lock
+/// again through this client: it gets [`Error::Lost`].
 ///
-/// A guard of several locks ([`MultiLock`](crate::MultiLock)) speaks for all of them: it is lost as
-/// soon as one of them is, has left what the one that ends first has left, and extends and unlocks all.
+/// A guard of several locks ([`MultiLock`](crate::MultiLock)) stands for all of them. It is lost as
+/// soon as one of them is lost, its remaining lease is the shortest one, and it extends and unlocks
+/// all of them.
 ///
-/// The explicit release beside the silent drop follows `rusqlite`'s `Transaction`; the loss that
-/// can be waited for follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.
+/// The explicit `unlock` beside the drop follows `rusqlite`'s `Transaction`. The channel that
+/// reports a loss follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -59,7 +60,7 @@ use crate::observe::tell;
 /// # }
 /// ```
 ///
-/// Another thread cannot have the guard. The compiler says
+/// A guard cannot be sent to another thread. The compiler reports
 /// "`(dyn leasehold::lock::guard::GuardBelongsToItsThread + 'static)` cannot be sent between
 /// threads safely":
 ///
@@ -74,19 +75,19 @@ use crate::observe::tell;
 #[must_use = "a guard that is dropped at once unlocks at once"]
 pub struct LockGuard {
     name: Arc<str>,
-    /// One for most kinds of lock.
+    /// One part for each name or server.
     pub(super) parts: Vec<HeldPart>,
-    /// The guard stands while so many of its parts do.
+    /// The lock is held while this many parts are held.
     pub(super) needed: Needed,
-    /// Made when somebody first listens to several parts.
+    /// Made by the first call of `lost` on a guard of several parts.
     quorum: OnceLock<Arc<Quorum>>,
     unlocked: bool,
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
 
 /// Makes a guard not `Send`: a trait object is `Send` only if its trait is. The compiler's error
-/// about a guard that is sent to another thread shows this name. `Sync`, because another thread may
-/// look at a guard.
+/// about a guard that is sent to another thread shows this name. `Sync`, because other threads may
+/// use a reference to a guard.
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
@@ -110,34 +111,40 @@ impl LockGuard {
         &self.name
     }
 
-    /// Fails as soon as this process knows that the lock is lost. Asks nobody: no I/O.
+    /// Fails as soon as this process knows that the lock is lost. No I/O.
     ///
-    /// It is known when Redis says so, which is asked at every renewal, and at the latest when the
-    /// lease may be over by the local clock, a little before it is ([`remaining`](Self::remaining)). Redis is asked of fixed leases, too, once, so that a lock
-    /// that was deleted behind its holder's back is noticed within two thirds of its lease. While
-    /// other threads of the same client wait for the lock, Redis is asked once a second.
+    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
+    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
+    /// earlier if Redis reports that the lock was deleted or has another owner:
+    ///
+    /// * The watchdog learns that from each renewal. It also asks once for a lease that is not
+    ///   renewed. So a deleted lock is noticed within two thirds of its lease.
+    /// * While other threads of the same client wait for the lock, the watchdog asks every second.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], and [`Error::NotHeld`] in a forked child.
+    /// [`Error::Lost`], and [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn check(&self) -> Result<()> {
         let checks = self.parts.iter().map(|part| part.hold.check());
         combine(checks, self.needed())
     }
 
-    /// Whether [`check`](Self::check) knows the lock to be lost.
+    /// True if [`check`](Self::check) fails because the lock is lost. No I/O.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.check(), Err(Error::Lost { .. }))
     }
 
-    /// Gets one message when the lock is lost, for `recv_timeout` or `select!`. Clones may be
-    /// listened to on other threads, where all but one see only that the channel is disconnected.
-    /// It is disconnected, too, when the hold ends well and its last guard is gone.
+    /// A channel that gets one message when the lock is lost, for `recv_timeout` or `select!`.
     ///
-    /// [`check`](Self::check) needs nobody's help; this message is sent by the watchdog, within moments;
-    /// while Redis hangs, at most a quarter of a command time-out later. Only if the lock was taken while the
-    /// watchdog waited for an answer can it be late by that wait: at most one command time-out.
+    /// Other threads may receive from clones of the channel. Only one of the receivers gets the
+    /// message, the others see that the channel is disconnected. The channel is also disconnected
+    /// when the lock was unlocked and its last guard is dropped.
+    ///
+    /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
+    /// message is at most a quarter of a command timeout late; it is at most one command timeout
+    /// late if the lock was acquired while the watchdog waited for a reply. [`check`](Self::check)
+    /// does not depend on the watchdog.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -168,11 +175,11 @@ impl LockGuard {
         quorum.loss_receiver()
     }
 
-    /// What is left of the lease by the local clock: so long nobody else can have the lock, even if
-    /// no renewal succeeds. Zero once it is lost. Asks nobody.
+    /// What is left of the lease by the local clock. For this time no other client can acquire the
+    /// lock, even if no renewal succeeds. Zero once the lock is lost. No I/O.
     ///
-    /// It is less than what Redis leaves of the lease, by a hundredth of it and 2 ms (by half of a lease
-    /// below 4 ms): so much faster the clock of the server may run.
+    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
+    /// lease below 4 ms), in case the server's clock runs faster.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         // A lease that has run out ends the hold.
@@ -189,27 +196,43 @@ impl LockGuard {
         last_needed.copied().unwrap_or_default()
     }
 
-    /// Brings what is left of the lease up to `duration` from now, once; never shortens it. It
-    /// changes nothing about who renews the lock, and how often Redis is asked whether it stands.
+    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+    /// shortens the lease. The renewals by the watchdog do not change.
     ///
     /// Bounds: 1 ms to 2^53 ms.
     ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::{Lease, LockClient};
+    ///
+    /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+    /// let guard = lock.acquire_with(Lease::fixed(Duration::from_secs(10)))?;
+    /// guard.extend(Duration::from_secs(60))?;
+    /// assert!(guard.remaining() > Duration::from_secs(50));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is gone, [`Error::NotHeld`] in a forked child, [`Error::Config`]
-    /// for a duration outside its bounds, [`Error::Redis`] if Redis refused, [`Error::Unavailable`]
-    /// after one command time-out without an answer. After an error the lease counts here as what
-    /// it was.
+    /// * [`Error::Lost`] if the lock is lost.
+    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
+    ///   Redis refused. This process then assumes that the lease was not extended.
+    /// * [`Error::Config`] for a `duration` outside its bounds.
+    /// * [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
         let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();
         hold_requests::extend_all(&parts, self.needed, &budget)
     }
 
-    /// Asks Redis whether the lock still stands. [`check`](Self::check) knows what the last renewal
-    /// found; this call finds out now.
+    /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows the
+    /// result of the last renewal.
     ///
-    /// `Ok` means that Redis has confirmed the hold since this call began. A guard of several locks
+    /// `Ok` means that Redis has confirmed the lock since this call began. A guard of several locks
     /// needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock) that of a
     /// majority of the servers. The lease does not change.
     ///
@@ -232,27 +255,28 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock is gone: stop the work, as after a failed `check`.
-    /// [`Error::Unavailable`] after one command timeout without a reply and [`Error::Redis`] if Redis
-    /// refused: nothing is known, and the hold stands for [`remaining`](Self::remaining).
-    /// [`Error::NotHeld`] in a forked child. No panics.
+    /// * [`Error::Lost`] if the lock is lost: stop the work, as after a failed `check`.
+    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
+    ///   Redis refused. The lock is still held for [`remaining`](Self::remaining), as far as is
+    ///   known.
+    /// * [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
         hold_requests::confirm_all(&self.parts, self.needed, &budget)
     }
 
-    /// Unlocks, and says how that went.
+    /// Unlocks, and returns the result.
     ///
     /// # Errors
     ///
-    /// As [`Lock::unlock`](crate::Lock::unlock).
+    /// Those of [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
         self.finish(Core::budget_to_unlock)
     }
 
-    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, whatever is left
-    /// of its lease. Until then no client acquires it, this one included. Work that ended early can
-    /// so keep its lock for the rest of its period.
+    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, whatever is
+    /// left of its lease. Until then no client can acquire it, including this one. So a job that
+    /// ends early can keep its lock for the rest of its period.
     ///
     /// If outer levels of the thread remain, `time` begins when the last of them is unlocked.
     ///
@@ -278,14 +302,13 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// Those of [`Lock::unlock`](crate::Lock::unlock), and [`Error::Config`] for a `time` outside its
-    /// bounds: the guard then unlocks at once, as if it were dropped. After an
-    /// [`Error::Unavailable`] nothing goes on in the background, and the lease of the hold ends it.
-    /// No panics.
+    /// Those of [`Lock::unlock`](crate::Lock::unlock), and [`Error::Config`] for a `time` outside
+    /// its bounds: the guard then unlocks at once, as if it were dropped. After
+    /// [`Error::Unavailable`] there is no release in the background: the lock ends with its lease.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         let millis = whole_millis("time", time)?;
         for part in &self.parts {
-            part.hold.stay(millis);
+            part.hold.keep_in_redis(millis);
         }
         self.finish(Core::budget_to_unlock)
     }
@@ -295,26 +318,26 @@ impl LockGuard {
         release_all(&self.parts, self.needed, &self.budget(budget))
     }
 
-    /// The fencing token of its hold, if it has one.
+    /// The fencing token of the hold, if the lock is a fenced one.
     pub(crate) fn token(&self) -> Option<u64> {
         self.parts.first().and_then(|part| part.hold.token())
     }
 
-    /// How many of the parts must stand.
+    /// The number of parts that must be held.
     fn needed(&self) -> usize {
         self.needed.of(self.parts.len())
     }
 
-    /// Adds to `shown` whether the lock is held, and for how long.
+    /// Adds the state of the lock and its remaining lease to the `Debug` output.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
-        let standing = |part: &HeldPart| part.hold.left().map(drop);
-        let state = combine(self.parts.iter().map(standing), self.needed());
+        let check = |part: &HeldPart| part.hold.left().map(drop);
+        let state = combine(self.parts.iter().map(check), self.needed());
         shown
             .field("state", &CheckResult(&state))
             .field("remaining", &format_args!("{:.1?}", self.left()));
     }
 
-    /// The time of a call, as the slowest of the clients has it.
+    /// The budget of a call, by the longest command timeout of the clients.
     pub(super) fn budget(&self, of: fn(&Core) -> CallBudget) -> CallBudget {
         let core = slowest(self.parts.iter().map(|part| &part.core));
         core.map_or_else(|| CallBudget::for_reply(Duration::ZERO), |core| of(core))
@@ -338,7 +361,7 @@ impl Drop for LockGuard {
         }
         if let Err(error) = self.finish(Core::budget_for_a_reply) {
             tell(move || {
-                tracing::warn!(%error, "a guard was dropped, but its lock could not be given back");
+                tracing::warn!(%error, "a guard was dropped, but its lock could not be released");
             });
         }
     }

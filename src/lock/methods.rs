@@ -1,8 +1,9 @@
-//! The methods of every lock type, written once.
+//! The public methods of every lock type, as a macro.
 
-/// Gives a lock type the methods of [`Lock`](super::Lock) as its own, the trait, which forwards to
-/// them, and `Debug`. The type has one field, which is a [`Handle`](super::handle::Handle) or has
-/// the same methods. `$guard` is what its methods return, made by `$wrap` of a `LockGuard`.
+/// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, which
+/// forwards to these methods, and `Debug`. The type has one field, which is a
+/// [`Handle`](super::handle::Handle) or has the same methods. `$guard` is the type of its guards,
+/// which `$wrap` makes from a `LockGuard`.
 macro_rules! lock_by_handle {
     ($lock:ident) => {
         lock_by_handle!($lock, LockGuard, std::convert::identity);
@@ -17,8 +18,8 @@ macro_rules! lock_by_handle {
                 self.0.name()
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. A
-            /// thread that holds the lock already holds it once more, and must unlock it once more.
+            /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. A
+            /// thread that holds the lock already gets a further level, which it must unlock, too.
             ///
             /// # Errors
             ///
@@ -27,7 +28,7 @@ macro_rules! lock_by_handle {
                 self.lock_with(Lease::RENEWED)
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it.
+            /// Acquires the lock with `lease` and waits while another owner holds it.
             ///
             /// # Errors
             ///
@@ -36,8 +37,8 @@ macro_rules! lock_by_handle {
                 self.0.lock_with(lease).map(drop)
             }
 
-            /// Takes the lock if it becomes free within `wait`; false if another owner holds it
-            /// then. [`Duration::ZERO`] means one attempt.
+            /// Acquires the lock if it becomes free within `wait`; false if another owner holds it
+            /// then. [`Duration::ZERO`] means one request, and no wait.
             ///
             /// # Errors
             ///
@@ -46,7 +47,7 @@ macro_rules! lock_by_handle {
                 Ok(self.0.try_lock(wait, lease)?.is_some())
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it, until
+            /// Acquires the lock with `lease` and waits while another owner holds it, until
             /// `interrupt` is raised.
             ///
             /// # Errors
@@ -56,9 +57,9 @@ macro_rules! lock_by_handle {
                 self.0.lock_interruptibly(lease, interrupt).map(drop)
             }
 
-            /// Takes the lock with `lease` if it becomes free within `wait`; false if another owner
-            /// holds it then. The wait ends with an error as soon as `interrupt` is raised.
-            /// [`Duration::ZERO`] means one attempt, and [`Duration::MAX`] an indefinite wait.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
+            /// owner holds it then. The wait ends with an error as soon as `interrupt` is raised.
+            /// [`Duration::ZERO`] means one request, and [`Duration::MAX`] an indefinite wait.
             ///
             /// # Errors
             ///
@@ -73,8 +74,8 @@ macro_rules! lock_by_handle {
                 Ok(held.is_some())
             }
 
-            /// Gives back the newest level of this thread that was taken without a guard; the last
-            /// level frees the lock. A level with a guard is given back by dropping the guard.
+            /// Unlocks the newest level of this thread that has no guard. The lock is free after
+            /// the last level. Only its guard unlocks a level with a guard.
             ///
             /// # Errors
             ///
@@ -83,8 +84,8 @@ macro_rules! lock_by_handle {
                 self.0.unlock()
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The
-            /// guard unlocks when it is dropped.
+            /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it.
+            /// The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -93,7 +94,7 @@ macro_rules! lock_by_handle {
                 self.acquire_with(Lease::RENEWED)
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it. The guard
+            /// Acquires the lock with `lease` and waits while another owner holds it. The guard
             /// unlocks when it is dropped.
             ///
             /// # Errors
@@ -103,7 +104,7 @@ macro_rules! lock_by_handle {
                 Ok($wrap(self.0.guard(self.0.lock_with(lease)?)))
             }
 
-            /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it
+            /// Acquires the lock if it becomes free within `wait`; `None` if another owner holds it
             /// then. The guard unlocks when it is dropped.
             ///
             /// # Errors
@@ -114,8 +115,8 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $wrap(self.0.guard(held))))
             }
 
-            /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds
-            /// it. The guard unlocks when it is dropped.
+            /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner
+            /// holds it. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -124,7 +125,7 @@ macro_rules! lock_by_handle {
                 self.try_acquire(Duration::ZERO, Lease::RENEWED)
             }
 
-            /// Takes the lock with `lease` and waits while another owner holds it, until
+            /// Acquires the lock with `lease` and waits while another owner holds it, until
             /// `interrupt` is raised. The guard unlocks when it is dropped.
             ///
             /// # Errors
@@ -139,9 +140,9 @@ macro_rules! lock_by_handle {
                 Ok($wrap(self.0.guard(held)))
             }
 
-            /// Takes the lock with `lease` if it becomes free within `wait`; `None` if another owner
-            /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The
-            /// guard unlocks when it is dropped.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
+            /// owner holds it then. The wait ends with an error as soon as `interrupt` is raised.
+            /// The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -156,14 +157,14 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $wrap(self.0.guard(held))))
             }
 
-            /// Whether this thread holds the lock, as far as this process knows. No I/O.
+            /// True if this thread holds the lock, as far as this process knows. No I/O.
             #[must_use]
             pub fn is_held_by_current_thread(&self) -> bool {
                 self.hold_count() > 0
             }
 
-            /// How many times this thread holds the lock, as far as this process knows; 0 once the
-            /// lock is lost. No I/O.
+            /// The number of levels that this thread holds, as far as this process knows; 0 once
+            /// the lock is lost. No I/O.
             #[must_use]
             pub fn hold_count(&self) -> u32 {
                 self.0.hold_count(Hold::count)

@@ -1,4 +1,4 @@
-//! The face of every lock, and what stands behind it.
+//! The lock types, their guards, and the requests of their methods.
 
 mod acquire;
 mod acquire_batch;
@@ -34,15 +34,19 @@ use crate::base::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 
-/// How often the provided [`Lock::try_lock_interruptibly`] looks at its interrupt.
+/// How often the provided [`Lock::try_lock_interruptibly`] checks its interrupt.
 const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 
-/// A lock that threads of different processes and machines share; shaped like
+/// A lock that threads of different processes and machines share. Its methods are those of Java's
 /// `java.util.concurrent.locks.Lock`.
 ///
-/// The owner is the OS thread that took the lock: only it can use and unlock it. The trait is
-/// dyn-compatible, so code can take `&dyn Lock` and leave the kind of lock to its caller. Each lock
-/// type has these methods as its own, too, so only such generic code needs to import the trait.
+/// The owner is the OS thread that acquired the lock: only this thread can use and unlock it. The
+/// locks are reentrant: a thread that holds the lock can acquire it again, and each acquire adds a
+/// level. The lock is free when the thread has unlocked all levels.
+///
+/// The trait is dyn-compatible: a function can have a parameter `&dyn Lock` and leave the kind of
+/// lock to its caller. Each lock type also has these methods itself, so only such generic code
+/// needs to import the trait.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -64,59 +68,72 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///
 /// # Errors of every method that asks Redis
 ///
-/// [`Error::Config`] for a bad name or lease, before anything is sent; [`Error::WrongType`] if the
-/// key is not a lock; [`Error::Unavailable`] if Redis gave no clear answer in the time that the
-/// method states; [`Error::Redis`] if it refused; [`Error::Forked`] in a process that was forked from
-/// the client's. No method panics.
+/// * [`Error::Config`] for an invalid name or lease, before anything is sent.
+/// * [`Error::WrongType`] if the key has a value that is not a lock.
+/// * [`Error::Unavailable`] if Redis did not reply in the time that the method states.
+/// * [`Error::TooFewReplicas`] if too few replicas confirmed the lock, and
+///   [`min_replicas`](crate::LockClientBuilder::min_replicas) requires it.
+/// * [`Error::Redis`] if Redis refused the request.
+/// * [`Error::Forked`] in a process that was forked from the client's.
+///
+/// No method panics.
 ///
 /// [`Error::Config`]: crate::Error::Config
 /// [`Error::WrongType`]: crate::Error::WrongType
 /// [`Error::Unavailable`]: crate::Error::Unavailable
+/// [`Error::TooFewReplicas`]: crate::Error::TooFewReplicas
 /// [`Error::Redis`]: crate::Error::Redis
 /// [`Error::Forked`]: crate::Error::Forked
 pub trait Lock: fmt::Debug + Send + Sync {
     /// The name of the lock, without the client's namespace.
     fn name(&self) -> &str;
 
-    /// Takes the lock with [`Lease::RENEWED`], waiting for as long as somebody else holds it.
+    /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it, without a
+    /// time limit.
     ///
-    /// If this thread holds it already, it is held once more, and must be unlocked once more. A
-    /// thread that ends without unlocking leaves the lock held, and renewed, as long as the client
-    /// lives: prefer [`acquire`](Self::acquire).
+    /// A thread that holds the lock already gets a further level, which it must unlock, too. If a
+    /// thread ends without unlocking, the lock stays held and renewed as long as the client exists:
+    /// prefer [`acquire`](Self::acquire), whose guard unlocks.
     ///
     /// # Errors
     ///
-    /// Beside [those of every method](Lock#errors-of-every-method-that-asks-redis):
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
+    /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
+    ///
     /// [`Error::Lost`](crate::Error::Lost) if this thread held the lock, has lost it, and has not
-    /// unlocked it since. [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
-    /// [command time-outs](crate::LockClientBuilder::command_timeout) without any answer.
+    /// unlocked it since.
     fn lock(&self) -> Result<()> {
         self.lock_with(Lease::RENEWED)
     }
 
-    /// Takes the lock with `lease` and waits while another owner holds it.
+    /// Acquires the lock with `lease` and waits while another owner holds it.
     ///
     /// # Errors
     ///
     /// Those of [`lock`](Self::lock).
     fn lock_with(&self, lease: Lease) -> Result<()>;
 
-    /// Takes the lock if it is to be had within `wait`; false if somebody else holds it then.
-    /// [`Duration::ZERO`] means one attempt, or the end of the one that another thread of this process is at;
-    /// a `wait` too long for the clock means for ever. What Redis has told another thread of this process that
-    /// waits for the lock counts for this call, too.
+    /// Acquires the lock with `lease` if it becomes free within `wait`; false if another owner
+    /// holds it then. A thread that holds the lock already gets a further level, which it must
+    /// unlock, too.
     ///
-    /// If this thread holds it already, it is held once more, and must be unlocked once more.
+    /// [`Duration::ZERO`] means one request, and no wait. A `wait` that is too long for the clock,
+    /// such as [`Duration::MAX`], means indefinitely. If another thread of this client is
+    /// requesting the lock, this call waits for the reply to that request, and uses it as its own.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), but [`Error::Unavailable`](crate::Error::Unavailable) comes at the
-    /// end of `wait`, or of one command time-out if that is longer, at most 250 ms later.
+    /// Those of [`lock`](Self::lock). [`Error::Unavailable`](crate::Error::Unavailable) comes at
+    /// the end of `wait`, or of one command timeout if that is longer, at most 250 ms later.
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
 
-    /// As [`lock_with`](Self::lock_with), until `interrupt` is raised. While Redis does not answer
-    /// this goes on asking, without end; the interrupt is noticed when the attempt under way ends,
-    /// within the pool's, the connection's and the command's time-outs together.
+    /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
+    /// raised.
+    ///
+    /// While Redis does not reply, the call sends its request again, without a time limit. It
+    /// notices the interrupt when the request under way ends, within the timeouts of the pool, the
+    /// connection and the command together.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -141,17 +158,18 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and [`Error::Interrupted`](crate::Error::Interrupted), also if the
-    /// interrupt was raised before.
+    /// Those of [`lock`](Self::lock), and [`Error::Interrupted`](crate::Error::Interrupted), also
+    /// if the interrupt was raised before.
     fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
 
-    /// Takes the lock with `lease` if it becomes free within `wait`; false if another owner holds it
-    /// then. The wait ends with an error as soon as `interrupt` is raised. Java's
+    /// Acquires the lock with `lease` if it becomes free within `wait`; false if another owner
+    /// holds it then. The wait ends with an error as soon as `interrupt` is raised. This is Java's
     /// `tryLock(time, unit)`, which throws `InterruptedException`.
     ///
-    /// [`Duration::ZERO`] means one attempt. A `wait` that is too long for the clock, such as
-    /// [`Duration::MAX`], means indefinitely. The interrupt is noticed when the attempt under way
-    /// ends, within the pool's, the connection's and the command's timeouts together.
+    /// [`Duration::ZERO`] means one request, and no wait. A `wait` that is too long for the clock,
+    /// such as [`Duration::MAX`], means indefinitely. The call notices the interrupt when the
+    /// request under way ends, within the timeouts of the pool, the connection and the command
+    /// together.
     ///
     /// The locks of this crate wait in one piece and keep their place in the queue. The provided
     /// method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms at a time.
@@ -170,7 +188,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// let waiter = {
     ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
     ///     let wait = Duration::from_secs(60);
-    ///     std::thread::spawn(move || lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt))
+    ///     let lease = Lease::RENEWED;
+    ///     std::thread::spawn(move || lock.try_lock_interruptibly(wait, lease, &interrupt))
     /// };
     /// interrupt.interrupt();
     /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
@@ -205,28 +224,30 @@ pub trait Lock: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Gives back the newest level of this thread that was taken without a guard; the last level
-    /// frees the lock.
+    /// Unlocks the newest level of this thread that has no guard. The lock is free after the last
+    /// level.
     ///
-    /// A level with a guard is given back by its guard alone, so no call unlocks a lock whose guard
-    /// still exists. No call gives back the level of a guard that was forgotten
-    /// ([`std::mem::forget`]).
+    /// Only its guard unlocks a level with a guard, so no call frees a lock whose guard still
+    /// exists, and no call unlocks the level of a forgotten guard ([`std::mem::forget`]).
     ///
-    /// Unless the error is [`Error::NotHeld`](crate::Error::NotHeld), the level is over, whatever
-    /// the result: an error tells what became of it, and calling again gives back the next one.
+    /// After every result except [`Error::NotHeld`](crate::Error::NotHeld), the level is unlocked
+    /// in this process. The error reports what happened in Redis. Another call unlocks the next
+    /// level.
     ///
     /// # Errors
     ///
-    /// [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if
-    /// guards hold all its levels: drop the guard instead. Nothing is changed then;
-    /// [`Error::Lost`](crate::Error::Lost) if it did and lost it, so that the work may have run
-    /// beside somebody else's; nobody else's hold is touched then.
-    /// [`Error::Unavailable`](crate::Error::Unavailable) after three command time-outs without an
-    /// answer: the release goes on in the background, and the lease ends the hold at the latest. It
-    /// comes, too, when a failover fell into this call and the new server does not know the hold.
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis), and:
+    ///
+    /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if all
+    ///   its levels have guards: drop the guard instead. Nothing is changed.
+    /// * [`Error::Lost`](crate::Error::Lost) if this thread has lost the lock. Another owner may
+    ///   have worked at the same time. A lock that another owner holds is not changed.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable) after three command timeouts without a
+    ///   reply. The release goes on in the background, and the lock ends with its lease at the
+    ///   latest. Also after a failover during this call, if the new server does not have the lock.
     fn unlock(&self) -> Result<()>;
 
-    /// Takes the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
+    /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
     /// unlocks when it is dropped.
     ///
     /// # Errors
@@ -234,8 +255,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Those of [`lock`](Self::lock).
     fn acquire(&self) -> Result<LockGuard>;
 
-    /// Takes the lock with `lease` and waits while another owner holds it. The guard unlocks when
-    /// it is dropped.
+    /// Acquires the lock with `lease` and waits while another owner holds it. The guard unlocks
+    /// when it is dropped.
     ///
     /// # Errors
     ///
@@ -245,16 +266,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// Takes the lock if it becomes free within `wait`; `None` if another owner holds it then. The
-    /// guard unlocks when it is dropped.
+    /// Acquires the lock if it becomes free within `wait`; `None` if another owner holds it then.
+    /// The guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
     /// Those of [`try_lock`](Self::try_lock).
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
-    /// Takes the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it. The
-    /// guard unlocks when it is dropped.
+    /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
+    /// The guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -263,7 +284,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
 
-    /// Takes the lock with `lease` and waits while another owner holds it, until `interrupt` is
+    /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
     /// raised. The guard unlocks when it is dropped.
     ///
     /// # Errors
@@ -274,9 +295,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// Takes the lock with `lease` if it becomes free within `wait`; `None` if another owner holds
-    /// it then. The wait ends with an error as soon as `interrupt` is raised. The guard unlocks when
-    /// it is dropped.
+    /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
+    /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The guard
+    /// unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -293,35 +314,36 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease).map(Some)
     }
 
-    /// Whether this thread holds the lock, as far as this process knows. Asks nobody.
+    /// True if this thread holds the lock, as far as this process knows. No I/O.
     fn is_held_by_current_thread(&self) -> bool {
         self.hold_count() > 0
     }
 
-    /// How many times this thread holds the lock, as far as this process knows; 0 once it is lost.
-    /// Asks nobody.
+    /// The number of levels that this thread holds, as far as this process knows; 0 once the lock
+    /// is lost. No I/O.
     fn hold_count(&self) -> u32;
 
-    /// Whether anybody holds the lock, as Redis knows it.
+    /// Asks Redis whether any owner holds the lock.
     ///
     /// # Errors
     ///
-    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis); `Unavailable` after
-    /// one command time-out.
+    /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
     fn is_locked(&self) -> Result<bool>;
 
-    /// How much of the lease is left, whoever holds the lock, as Redis knows it; `None` if nobody
-    /// does, and [`Duration::MAX`] for a foreign hold that never expires.
+    /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if it is
+    /// free, and [`Duration::MAX`] if it never expires. This crate never sets a lock without an
+    /// expiry.
     ///
     /// # Errors
     ///
-    /// As [`is_locked`](Self::is_locked).
+    /// Those of [`is_locked`](Self::is_locked).
     fn remaining_lease(&self) -> Result<Option<Duration>>;
 }
 
-/// Exchanges a level that this thread has just taken for one with a guard.
+/// Replaces the level that this thread has just acquired by one with a guard.
 fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
-    // This thread holds the lock, so nothing is waited for.
+    // This thread holds the lock, so this does not wait.
     let guard = lock.try_acquire(Duration::ZERO, lease);
     lock.unlock()?;
     guard?.ok_or_else(|| Error::NotHeld {

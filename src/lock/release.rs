@@ -97,7 +97,7 @@ impl<'a> Release<'a> {
     pub(super) fn call(&self) -> Option<Call> {
         match &self.kind {
             ReleaseKind::Inner(count, owner) => Some(self.recount(*count, owner)),
-            ReleaseKind::Last => Some(match self.hold.stays() {
+            ReleaseKind::Last => Some(match self.hold.kept_in_redis() {
                 Some((millis, name)) => {
                     script::leave(self.key(), &self.hold.owner(), millis, &name)
                 }
@@ -213,7 +213,7 @@ fn release_failed(core: &Core, hold: &Hold, error: Error) -> Error {
     }
     // The owner id must not be used again while a release of it is under way.
     owner::retire();
-    if hold.stays().is_some() {
+    if hold.kept_in_redis().is_some() {
         // The lock must stay in Redis for a while. It ends with the rest of its lease.
         return error;
     }
