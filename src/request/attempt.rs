@@ -175,7 +175,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     fn refused(&mut self, exchange: &mut Exchange, place: usize, error: RedisError) {
         let action = RetryAction::on(&error);
         exchange.is_sound &= action.keeps_connection();
-        if action == RetryAction::Crowded {
+        if action == RetryAction::TooManyClients {
             // The server refused the connection, so it executes none of these requests.
             for pending in exchange.pending.drain(..) {
                 self.fail(pending.place, Failure::Redis(error.clone()));

@@ -1,4 +1,5 @@
-//! The way to Redis for the threads that call the client: its settings, and the errors of its calls.
+//! The way to Redis for the threads that call the client: its settings, and the errors of its
+//! calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,12 +45,12 @@ impl RedisClient {
         }
     }
 
-    /// The server that has the lock, as far as is known: for messages, and to tell one from another.
+    /// The name of the server that has the lock, as far as is known.
     pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
         self.topology.name(lock)
     }
 
-    /// The addresses that the user gave, without credentials: for messages.
+    /// The addresses that the user gave, without credentials, for messages.
     pub(crate) fn deployment(&self) -> Arc<str> {
         self.topology.deployment()
     }
@@ -122,7 +123,7 @@ impl RedisClient {
         Ok(())
     }
 
-    /// The error of a call that ran out of time for an answer.
+    /// The error of a call that got no reply in its time.
     pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
@@ -132,7 +133,7 @@ impl RedisClient {
         }
     }
 
-    /// The error of a lock that too few replicas have.
+    /// The error of a lock that too few replicas confirmed.
     pub(crate) fn too_few_replicas(&self, lock: &LockKey, confirmed: u32) -> Error {
         Error::TooFewReplicas {
             lock: lock.name().into(),
@@ -142,7 +143,7 @@ impl RedisClient {
         }
     }
 
-    /// The error of a reply that Redis should not have given.
+    /// The error of an error reply, or of a reply in an unexpected form.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
         let node = self.topology.name(lock).as_ref().into();
         match RetryAction::on(&error) {

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `client` | settings and errors of the calls of one client |
 //! | `state` | a request, and what has come of it |
-//! | `attempt` with `route` and `send` | one attempt at all requests of a call: the only place that sends and receives |
+//! | `attempt` | one attempt at all requests of a call; the only place that sends and receives |
+//! | `route`, `send` | parts of an attempt: which server, and sending |
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `batch_client` | the requests of the watchdog |
 //! | `reply` | what a call returns, and the copies that may still be executed |

@@ -149,7 +149,7 @@ impl<'q> RequestState<'q> {
     fn is_worth_another(&self, error: &RedisError) -> bool {
         match RetryAction::on(error) {
             RetryAction::Redirect => self.redirect.is_some(),
-            action => action.asks_again(),
+            action => action.is_retryable(),
         }
     }
 

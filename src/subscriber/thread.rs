@@ -60,7 +60,7 @@ impl SubscriberThread {
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             self.refused = match connection {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => RetryAction::on(&error) == RetryAction::Refuse,
+                Ok(Err(error)) => RetryAction::on(&error) == RetryAction::Fail,
                 Err(_) => false,
             };
             // These threads may have missed messages since the failure.
@@ -196,7 +196,7 @@ impl SubscriberThread {
                 self.moved(channel);
                 Ok(())
             }
-            Err(error) if RetryAction::on(&error) == RetryAction::Refuse => {
+            Err(error) if RetryAction::on(&error) == RetryAction::Fail => {
                 self.shared.state.lock().channels.refused(channel);
                 if !std::mem::replace(&mut self.logged_refusal, true) {
                     let channel = Arc::clone(channel);

@@ -1,4 +1,5 @@
-//! The primaries of a cluster, by slot: as one of its servers tells, and as redirections correct it.
+//! The primaries of a cluster, by slot: from CLUSTER SLOTS of one of its servers, corrected by
+//! redirects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,9 +8,9 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
-use super::single_flight::{Found, SingleFlight, ask_in_turn};
+use super::route_error::{LookUpFailed, RouteError};
+use super::single_flight::{Found, SingleFlight, ask_one_after_another};
 use super::slots::{self, Range};
-use super::{LookUpFailed, RouteError};
 use crate::base::clock::Moment;
 use crate::base::key::SLOTS;
 use crate::config::Config;
@@ -21,21 +22,21 @@ use crate::transport::server::{Server, Servers};
 
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// Where the servers are looked for when none that is known answers.
+    /// The servers that are asked if no known server replies.
     seeds: Vec<Node>,
-    /// Protects: a server is in the map once, so that its connections are.
+    /// Its lock protects this invariant: a server is in the map once, and so are its connections.
     map: RwLock<Map>,
-    /// The server to ask first; each look begins with the next.
+    /// The server to ask first. Each look-up begins with the next one.
     first: AtomicUsize,
     single_flight: SingleFlight,
-    /// For one server.
-    budget: Duration,
+    /// The longest time for one server.
+    timeout: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Map {
     servers: Vec<Arc<Server>>,
-    /// The place of each slot's primary in `servers`; empty until the first look.
+    /// The index of each slot's primary in `servers`; empty before the first look-up.
     owners: Vec<Option<u16>>,
 }
 
@@ -59,17 +60,17 @@ impl Map {
 impl Cluster {
     pub(super) fn new(seeds: &[ConnectionAddr], servers: &Servers, config: &Config) -> Self {
         let seed =
-            |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&servers.entry));
+            |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&servers.login));
         Self {
             seeds: seeds.iter().map(seed).collect(),
             map: RwLock::default(),
             first: AtomicUsize::new(0),
             single_flight: SingleFlight::default(),
-            budget: config.connect_timeout.min(config.command_timeout),
+            timeout: config.connect_timeout.min(config.command_timeout),
         }
     }
 
-    /// For messages.
+    /// The name in messages.
     pub(super) fn name(&self) -> Arc<str> {
         let names: Vec<&str> = self.seeds.iter().map(|node| &**node.name()).collect();
         format!("the cluster of {}", names.join(", ")).into()
@@ -79,12 +80,12 @@ impl Cluster {
         self.map.read().primary(slot).cloned()
     }
 
-    /// All that have slots.
+    /// All servers that have slots.
     pub(super) fn primaries(&self) -> Vec<Arc<Server>> {
         self.map.read().servers.clone()
     }
 
-    /// The server of this address: the one that is known, or else a new one.
+    /// The server with this address: the known one, or a new one.
     pub(super) fn server_at(&self, servers: &Servers, address: ConnectionAddr) -> Arc<Server> {
         let name = address.to_string();
         let map = self.map.read();
@@ -92,19 +93,19 @@ impl Cluster {
         known.cloned().unwrap_or_else(|| servers.server(address))
     }
 
-    /// A slot has another primary.
+    /// Records the new primary of a slot.
     pub(super) fn moved(&self, slot: u16, to: &Arc<Server>) {
         self.map.write().assign(slot, to);
     }
 
-    /// Asks one server after the other which slots they have: those that are known, then the seeds, and
-    /// last those that did not answer last time.
-    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
-        let Some(_turn) = self.single_flight.turn(deadline) else {
+    /// Asks one server after the other for the slots: first those that are known, then the seeds,
+    /// and last those that did not reply last time.
+    pub(super) fn look_up(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
+        let Some(_permit) = self.single_flight.acquire(deadline) else {
             return Ok(());
         };
         let all = self.map.read().servers.clone();
-        let (silent, mut known): (Vec<_>, Vec<_>) = all
+        let (unresponsive, mut known): (Vec<_>, Vec<_>) = all
             .iter()
             .partition(|server| server.health.is_unresponsive());
         let first = self.first.fetch_add(1, Ordering::Relaxed);
@@ -112,30 +113,34 @@ impl Cluster {
         known.rotate_left(middle);
         let mut seeds: Vec<&Node> = self.seeds.iter().collect();
         seeds.rotate_left(first % self.seeds.len());
-        seeds.retain(|seed| silent.iter().all(|server| server.name() != seed.name()));
+        seeds.retain(|seed| {
+            unresponsive
+                .iter()
+                .all(|server| server.name() != seed.name())
+        });
         let known = known.into_iter().map(|server| &server.node);
-        let silent = silent.into_iter().map(|server| &server.node);
+        let unresponsive = unresponsive.into_iter().map(|server| &server.node);
         let mut candidates: Vec<&Node> = Vec::new();
-        for node in known.chain(seeds).chain(silent) {
+        for node in known.chain(seeds).chain(unresponsive) {
             if candidates.iter().all(|named| named.name() != node.name()) {
                 candidates.push(node);
             }
         }
-        let mut teller = None;
-        let found = ask_in_turn(
+        let mut source = None;
+        let found = ask_one_after_another(
             &candidates,
             Role::OfCluster,
-            self.budget,
+            self.timeout,
             deadline,
             |node, time| {
-                teller = Some(node.host().to_owned());
+                source = Some(node.host().to_owned());
                 ask(node, time)
             },
         );
-        match (found?, teller) {
+        match (found?, source) {
             (Found::Reply((ranges, publish)), Some(host)) => {
-                servers.entry.announce(publish);
-                self.found(servers, &host, ranges);
+                servers.login.set_publish(publish);
+                self.replace_map(servers, &host, ranges);
                 Ok(())
             }
             _ => Err(RouteError::Unavailable(LookUpFailed::new(
@@ -144,8 +149,8 @@ impl Cluster {
         }
     }
 
-    /// The map as the server on `host` has it. It is news of all its primaries: none is in doubt.
-    fn found(&self, servers: &Servers, host: &str, ranges: Vec<Range>) {
+    /// Replaces the slot map by that of the server on `host`. No primary in it is suspect any more.
+    fn replace_map(&self, servers: &Servers, host: &str, ranges: Vec<Range>) {
         let mut map = Map::default();
         for range in ranges {
             let host = range.host.unwrap_or_else(|| host.into());
@@ -160,7 +165,7 @@ impl Cluster {
     }
 }
 
-/// Which slots the servers have, and whether they know shard channels.
+/// Asks a server for the slots, and whether it supports shard channels.
 fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>> {
     let deadline = Moment::now().after(time);
     let mut connection = node.open(time)?;

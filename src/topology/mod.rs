@@ -1,11 +1,11 @@
-//! Which server has a lock. Nobody above this module asks how Redis is deployed.
+//! Which server has a lock. Only this module knows how Redis is deployed.
 
 mod cluster;
+mod route_error;
 mod sentinel;
 mod single_flight;
 mod slots;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,15 +15,14 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::transport::hint::Role;
-use crate::transport::node::Entry;
+use crate::transport::node::Login;
 use crate::transport::pool::Pools;
 use crate::transport::server::{Server, Servers};
-use crate::transport::server_error::ServerError;
 use cluster::Cluster;
+pub use route_error::{LookUpFailed, RouteError};
 use sentinel::Sentinel;
-pub use single_flight::LookUpFailed;
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
@@ -33,47 +32,34 @@ enum Kind {
     Cluster(Cluster),
 }
 
-/// Knows the servers, and finds them again.
+/// The servers of a deployment, as far as they are known, and how to find them.
 #[derive(Debug)]
 pub(crate) struct Topology {
     kind: Kind,
-    /// Of all servers that locks are on.
+    /// How the servers that have locks are connected to.
     servers: Servers,
 }
 
-/// The client does not know which server has a lock.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RouteError {
-    /// No server told. A later look-up can succeed.
-    Unavailable(LookUpFailed),
-    /// All servers that were asked refused to tell, and will again. This is the error of one of them.
-    Refused(ServerError),
-    /// [`Error::Config`]: no server can have a lock of this name, or the deployment does not exist as
-    /// it was set. [`Error::Forked`] in a process that was forked from the client's.
-    Invalid(Error),
-}
-
-/// Another server is to be asked.
+/// Another server to which a request is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Redirect {
     pub(crate) server: Arc<Server>,
-    /// This once, because the lock is on its way to it.
+    /// Only this request, with ASKING before it, because the slot is migrating.
     pub(crate) asking: bool,
 }
 
 impl Topology {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let entry = Entry::new(&config.credentials, config.tls.clone());
-        let servers = |entry| -> Result<Servers> {
+        let login = Login::new(&config.credentials, config.tls.clone());
+        let servers = |login| -> Result<Servers> {
             Ok(Servers {
-                entry: Arc::new(entry),
+                login: Arc::new(login),
                 pools: Pools::new(config.pool_size, config.pool_timeout)?,
             })
         };
         let (kind, servers) = match &config.deployment {
             Deployment::One(address) => {
-                let servers = servers(entry)?;
+                let servers = servers(login)?;
                 (Kind::One(servers.server(address.clone())), servers)
             }
             Deployment::Sentinel {
@@ -81,12 +67,12 @@ impl Topology {
                 service,
                 credentials,
             } => {
-                let there = Entry::new(credentials, config.tls.clone());
+                let there = Login::new(credentials, config.tls.clone());
                 let sentinel = Sentinel::new(sentinels, service, there, config);
-                (Kind::Sentinel(sentinel), servers(entry.masters_only())?)
+                (Kind::Sentinel(sentinel), servers(login.masters_only())?)
             }
             Deployment::Cluster(seeds) => {
-                let servers = servers(entry)?;
+                let servers = servers(login)?;
                 let cluster = Cluster::new(seeds, &servers, config);
                 (Kind::Cluster(cluster), servers)
             }
@@ -94,14 +80,15 @@ impl Topology {
         Ok(Self { kind, servers })
     }
 
-    /// The server that has the lock, as far as is known: asks nobody. `None` if there is a doubt.
+    /// The server that has the lock, as far as is known, without I/O. `None` if the server is
+    /// suspect.
     pub(crate) fn known(&self, key: &LockKey) -> Option<Arc<Server>> {
         let server = self.last_known(key)?;
         let one = matches!(self.kind, Kind::One(_));
         (one || !server.health.is_suspect()).then_some(server)
     }
 
-    /// As [`known`](Self::known), in doubt or not.
+    /// The server that has the lock, as far as is known, even if it is suspect. No I/O.
     pub(crate) fn last_known(&self, key: &LockKey) -> Option<Arc<Server>> {
         match &self.kind {
             Kind::One(server) => Some(Arc::clone(server)),
@@ -118,28 +105,29 @@ impl Topology {
         }
     }
 
-    /// The server that has the lock; looked for where that is not known, within `time`.
+    /// The server that has the lock. If it is not known, looks it up within `time`.
     pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, RouteError> {
         self.check(key).map_err(RouteError::Invalid)?;
         if let Some(server) = self.known(key) {
             return Ok(server);
         }
         let deadline = Moment::now().after(time);
-        let looked = match &self.kind {
+        let found = match &self.kind {
             Kind::One(server) => return Ok(Arc::clone(server)),
-            Kind::Sentinel(sentinel) => sentinel.look(&self.servers, deadline),
-            Kind::Cluster(cluster) => cluster.look(&self.servers, deadline),
+            Kind::Sentinel(sentinel) => sentinel.look_up(&self.servers, deadline),
+            Kind::Cluster(cluster) => cluster.look_up(&self.servers, deadline),
         };
-        // A process that cannot open a connection cannot look for servers either.
+        // A process that cannot open a connection cannot look up servers either, but its open
+        // connections may work.
         let usable = self
             .last_known(key)
             .filter(|server| server.health.may_be_used());
-        if let (Err(RouteError::Unavailable(_)), Some(server)) = (&looked, usable)
+        if let (Err(RouteError::Unavailable(_)), Some(server)) = (&found, usable)
             && !deadline.is_past()
         {
             return Ok(server);
         }
-        looked?;
+        found?;
         let unknown = || LookUpFailed::new("no server is known that has it");
         self.last_known(key)
             .ok_or_else(|| RouteError::Unavailable(unknown()))
@@ -151,17 +139,17 @@ impl Topology {
         Ok(match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
             Kind::Sentinel(sentinel) => {
-                sentinel.look(&self.servers, deadline)?;
+                sentinel.look_up(&self.servers, deadline)?;
                 sentinel.master().into_iter().collect()
             }
             Kind::Cluster(cluster) => {
-                cluster.look(&self.servers, deadline)?;
+                cluster.look_up(&self.servers, deadline)?;
                 cluster.primaries()
             }
         })
     }
 
-    /// Where `error`, which a server gave as its reply about the lock, says that the lock is.
+    /// The server that a MOVED or ASK reply about the lock names.
     pub(crate) fn redirect(
         &self,
         key: &LockKey,
@@ -173,7 +161,7 @@ impl Topology {
         };
         let (address, _) = error.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
-        // No host: that of the server that says so.
+        // Without a host it is the host of the server that sent the reply.
         let host = if host.is_empty() {
             from.node.host()
         } else {
@@ -189,7 +177,7 @@ impl Topology {
         Some(Redirect { server, asking })
     }
 
-    /// Locks of one number can be asked about in one request.
+    /// Locks with the same number may share a request.
     pub(crate) fn batch(&self, key: &LockKey) -> u16 {
         match self.kind {
             Kind::One(_) | Kind::Sentinel(_) => 0,
@@ -197,7 +185,7 @@ impl Topology {
         }
     }
 
-    /// What the servers that locks are on are taken for.
+    /// The role of the servers that have locks.
     pub(crate) fn role(&self) -> Role {
         match self.kind {
             Kind::One(_) => Role::Alone,
@@ -221,16 +209,3 @@ impl Topology {
         }
     }
 }
-
-impl fmt::Display for RouteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(failed) => failed.fmt(f),
-            Self::Refused(error) => error.fmt(f),
-            Self::Invalid(error) => error.fmt(f),
-        }
-    }
-}
-
-/// Without a source: the text contains that of the cause.
-impl std::error::Error for RouteError {}

@@ -7,45 +7,45 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use redis::{ConnectionAddr, RedisResult};
 
-use super::RouteError;
-use super::single_flight::{Found, SingleFlight, ask_in_turn};
+use super::route_error::RouteError;
+use super::single_flight::{Found, SingleFlight, ask_one_after_another};
 use crate::base::clock::Moment;
 use crate::config::Config;
 use crate::error::Error;
 use crate::transport::hint::Role;
-use crate::transport::node::{Entry, Node};
+use crate::transport::node::{Login, Node};
 use crate::transport::server::{Server, Servers};
 
 #[derive(Debug)]
 pub(super) struct Sentinel {
     sentinels: Vec<Node>,
     service: Box<str>,
-    /// Protects nothing but itself: whoever sees a new master has all that belongs to it.
+    /// Its lock protects only this value.
     master: RwLock<Option<Arc<Server>>>,
-    /// The sentinel to ask first. Each look begins with the next, so that none that is behind the
-    /// times is believed twice in a row.
+    /// The sentinel to ask first. Each look-up begins with the next one, so that a sentinel with
+    /// outdated data is not asked first twice in a row.
     first: AtomicUsize,
     single_flight: SingleFlight,
-    /// For one sentinel.
-    budget: Duration,
+    /// The longest time for one sentinel.
+    timeout: Duration,
 }
 
 impl Sentinel {
     pub(super) fn new(
         sentinels: &[ConnectionAddr],
         service: &str,
-        entry: Entry,
+        login: Login,
         config: &Config,
     ) -> Self {
-        let entry = Arc::new(entry);
-        let node = |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&entry));
+        let login = Arc::new(login);
+        let node = |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&login));
         Self {
             sentinels: sentinels.iter().map(node).collect(),
             service: service.into(),
             master: RwLock::new(None),
             first: AtomicUsize::new(0),
             single_flight: SingleFlight::default(),
-            budget: config.connect_timeout.min(config.command_timeout),
+            timeout: config.connect_timeout.min(config.command_timeout),
         }
     }
 
@@ -53,7 +53,7 @@ impl Sentinel {
         self.master.read().clone()
     }
 
-    /// For messages.
+    /// The name in messages.
     pub(super) fn name(&self) -> Arc<str> {
         let names: Vec<&str> = self.sentinels.iter().map(|node| &**node.name()).collect();
         format!(
@@ -64,24 +64,24 @@ impl Sentinel {
         .into()
     }
 
-    /// Asks one sentinel after the other who the master is.
-    pub(super) fn look(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
-        let Some(_turn) = self.single_flight.turn(deadline) else {
+    /// Asks one sentinel after the other for the master.
+    pub(super) fn look_up(&self, servers: &Servers, deadline: Moment) -> Result<(), RouteError> {
+        let Some(_permit) = self.single_flight.acquire(deadline) else {
             return Ok(());
         };
         let mut candidates: Vec<&Node> = self.sentinels.iter().collect();
         let first = self.first.fetch_add(1, Ordering::Relaxed);
         candidates.rotate_left(first % self.sentinels.len());
-        let found = ask_in_turn(
+        let found = ask_one_after_another(
             &candidates,
             Role::Sentinel,
-            self.budget,
+            self.timeout,
             deadline,
             |sentinel, time| self.ask(sentinel, time),
         );
         match found? {
             Found::Reply(address) => {
-                self.found(servers, address);
+                self.set_master(servers, address);
                 Ok(())
             }
             Found::Unknown => Err(RouteError::Invalid(Error::Config {
@@ -96,17 +96,17 @@ impl Sentinel {
     fn ask(&self, sentinel: &Node, time: Duration) -> RedisResult<Option<ConnectionAddr>> {
         let deadline = Moment::now().after(time);
         let mut connection = sentinel.open(time)?;
-        let question = redis::cmd("SENTINEL")
+        let request = redis::cmd("SENTINEL")
             .arg("GET-MASTER-ADDR-BY-NAME")
             .arg(&*self.service)
             .get_packed_command();
         connection.set_deadline(deadline);
-        connection.send(&question)?;
+        connection.send(&request)?;
         let found: Option<(String, u16)> = redis::from_redis_value(connection.receive()?)?;
         Ok(found.map(|(host, port)| ConnectionAddr::Tcp(host, port)))
     }
 
-    fn found(&self, servers: &Servers, address: ConnectionAddr) {
+    fn set_master(&self, servers: &Servers, address: ConnectionAddr) {
         let name = address.to_string();
         if let Some(master) = self.master().filter(|known| **known.name() == *name) {
             return master.health.confirm();

@@ -1,86 +1,51 @@
-//! One thread looks for the servers, and the others wait for what it finds.
+//! One thread looks up the servers, and the others wait for its result.
 
-use std::fmt;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use redis::RedisResult;
 
-use super::RouteError;
+use super::route_error::{LookUpFailed, RouteError};
 use crate::base::clock::Moment;
 use crate::transport::hint::Role;
 use crate::transport::node::Node;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server_error::ServerError;
 
-/// No server told where the locks are. A later look-up can succeed.
-///
-/// It is the cause of an [`Error::Unavailable`](crate::Error::Unavailable) if the call spent its time
-/// on such look-ups.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LookUpFailed {
-    /// What is missing.
-    pub reason: &'static str,
-    /// Why the servers that were asked did not tell.
-    pub errors: Vec<ServerError>,
-}
-
-impl LookUpFailed {
-    pub(super) fn new(reason: &'static str) -> Self {
-        let errors = Vec::new();
-        Self { reason, errors }
-    }
-}
-
-impl fmt::Display for LookUpFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason)?;
-        for ServerError { node, cause, hint } in &self.errors {
-            write!(f, "; {node}: {cause}")?;
-            hint.iter().try_for_each(|hint| write!(f, "; {hint}"))?;
-        }
-        Ok(())
-    }
-}
-
-/// Without a source: the text contains those of all failures.
-impl std::error::Error for LookUpFailed {}
-
 #[derive(Debug, Default)]
 pub(super) struct SingleFlight {
-    /// Protects: at most one thread looks at a time.
+    /// Its mutex protects this invariant: at most one thread looks up the servers at a time.
     looking: Mutex<bool>,
     done: Condvar,
 }
 
-/// What was found by asking several.
+/// The result of asking several servers.
 pub(super) enum Found<T> {
     Reply(T),
-    /// Everybody was asked and answered, and knows of nothing.
+    /// All servers replied, and none knows what was asked.
     Unknown,
 }
 
-/// Asks one after the other, taken for `role`, until somebody answers what is asked. Each has an equal
-/// share of the time, and no more than `budget`, so that one that is silent leaves time for the next. What
-/// some of them do not know, or refuse to tell, another may tell the next time.
-pub(super) fn ask_in_turn<T>(
+/// Asks the servers of this role one after the other until one of them knows what is asked. Each
+/// has an equal share of the time, and at most `timeout`, so that a server that does not reply
+/// leaves time for the next.
+pub(super) fn ask_one_after_another<T>(
     candidates: &[&Node],
     role: Role,
-    budget: Duration,
+    timeout: Duration,
     deadline: Moment,
     mut ask: impl FnMut(&Node, Duration) -> RedisResult<Option<T>>,
 ) -> Result<Found<T>, RouteError> {
     let mut failures = Vec::new();
     let mut unknown = 0;
-    for (place, &node) in candidates.iter().enumerate() {
+    for (index, &node) in candidates.iter().enumerate() {
         let left = deadline.left();
         if left.is_zero() {
             break;
         }
-        let untried = u32::try_from(candidates.len() - place).unwrap_or(u32::MAX);
-        match ask(node, (left / untried).min(budget)) {
-            Ok(Some(answer)) => return Ok(Found::Reply(answer)),
+        let untried = u32::try_from(candidates.len() - index).unwrap_or(u32::MAX);
+        match ask(node, (left / untried).min(timeout)) {
+            Ok(Some(reply)) => return Ok(Found::Reply(reply)),
             Ok(None) => unknown += 1,
             Err(error) => {
                 failures.push(ServerError::new(node.name(), error, role));
@@ -102,13 +67,13 @@ pub(super) fn ask_in_turn<T>(
     }))
 }
 
-/// The thread that has it looks.
-pub(super) struct Turn<'a>(&'a SingleFlight);
+/// The right of one thread to look up the servers.
+pub(super) struct Permit<'a>(&'a SingleFlight);
 
 impl SingleFlight {
-    /// The turn to look; `None` if another thread has looked meanwhile, or has not come back by
-    /// `deadline`.
-    pub(super) fn turn(&self, deadline: Moment) -> Option<Turn<'_>> {
+    /// The permit to look up the servers. `None` if another thread did so meanwhile, or is not done
+    /// by `deadline`.
+    pub(super) fn acquire(&self, deadline: Moment) -> Option<Permit<'_>> {
         let mut looking = self.looking.lock();
         if *looking {
             while *looking && !deadline.is_past() {
@@ -117,11 +82,11 @@ impl SingleFlight {
             return None;
         }
         *looking = true;
-        Some(Turn(self))
+        Some(Permit(self))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         *self.0.looking.lock() = false;
         self.0.done.notify_all();
@@ -135,36 +100,38 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn those_who_come_while_one_looks_use_what_it_found() {
-        let (single_flight, looks) = (SingleFlight::default(), AtomicU32::new(0));
+    fn threads_that_come_during_a_look_up_use_its_result() {
+        let (single_flight, look_ups) = (SingleFlight::default(), AtomicU32::new(0));
         let start = std::sync::Barrier::new(8);
         let deadline = Moment::now().after(Duration::from_secs(10));
         std::thread::scope(|scope| {
-            let first = single_flight.turn(deadline).expect("nobody looks");
+            let first = single_flight.acquire(deadline).expect("no other look-up");
             for _ in 0..7 {
                 scope.spawn(|| {
                     start.wait();
-                    if single_flight.turn(deadline).is_some() {
-                        looks.fetch_add(1, Ordering::Relaxed);
+                    if single_flight.acquire(deadline).is_some() {
+                        look_ups.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
             start.wait();
             drop(first);
         });
-        assert!(looks.load(Ordering::Relaxed) < 8);
+        assert!(look_ups.load(Ordering::Relaxed) < 8);
         assert!(
-            single_flight.turn(deadline).is_some(),
-            "the next look is possible"
+            single_flight.acquire(deadline).is_some(),
+            "the next look-up is possible"
         );
     }
 
     #[test]
-    fn nobody_waits_beyond_the_deadline() {
+    fn no_thread_waits_beyond_the_deadline() {
         let single_flight = SingleFlight::default();
-        let _turn = single_flight.turn(Moment::NEVER).expect("nobody looks");
+        let _permit = single_flight
+            .acquire(Moment::NEVER)
+            .expect("no other look-up");
         let deadline = Moment::now().after(Duration::from_millis(20));
-        assert!(single_flight.turn(deadline).is_none());
+        assert!(single_flight.acquire(deadline).is_none());
         assert!(deadline.is_past());
     }
 }

@@ -1,10 +1,11 @@
-//! Which server of a cluster has which slot. Pure: no clock, no I/O, no lock.
+//! The reply to CLUSTER SLOTS. Pure: no clock, no I/O, no lock.
 
 use redis::{RedisResult, Value};
 
 use crate::base::key::SLOTS;
 
-/// Some slots in a row, and the host and port of their primary; `None`: the host of whoever says so.
+/// A range of slots, and the host and port of their primary. Without a host it is the host of the
+/// server that sent the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
@@ -13,7 +14,7 @@ pub(super) struct Range {
     pub(super) port: u16,
 }
 
-/// What CLUSTER SLOTS answers: `[first, last, [host, port, ..], replica..]` for each range.
+/// Parses the reply to CLUSTER SLOTS: `[first, last, [host, port, ..], replica..]` for each range.
 pub(super) fn ranges(reply: Value) -> RedisResult<Vec<Range>> {
     let rows: Vec<Vec<Value>> = redis::from_redis_value(reply)?;
     let mut ranges = Vec::with_capacity(rows.len());

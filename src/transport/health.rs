@@ -1,4 +1,4 @@
-//! The health of one server: the only record of which requests it answered, and the circuit breaker.
+//! The health of one server: the only record of whether it replies, and the circuit breaker.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a refusal means: the wrong builder, port or password, or a missing permission.
+//! What to change after an error reply: the builder, the port, the password or a permission.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -7,10 +7,10 @@ use super::retry_action::RetryAction;
 use super::tls::{CertificateRefused, is_caused_by};
 use crate::error::Hint;
 
-/// What a server was taken for.
+/// The role in which the client uses a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The one that has all locks.
+    /// The only server, which has all locks.
     Alone,
     Sentinel,
     /// The master that sentinels named.
@@ -19,7 +19,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// What to change after this refusal, if the reply says so.
+    /// What to change after this error reply, if the reply says so.
     pub(crate) fn hint(self, error: &RedisError) -> Option<Box<Hint>> {
         if let Some(permission) = missing_permission(error) {
             return Some(Box::new(Hint::Grant(permission)));
@@ -32,7 +32,7 @@ impl Role {
         let unknown = text.contains("unknown command");
         let log_in = is_log_in(error);
         let hint = match self {
-            _ if RetryAction::on(error) == RetryAction::Crowded => Hint::RaiseMaxClients,
+            _ if RetryAction::on(error) == RetryAction::TooManyClients => Hint::RaiseMaxClients,
             _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
             Self::Alone | Self::Master if moved => Hint::UseCluster,
             Self::Alone if unknown => Hint::UseSentinel,
@@ -49,7 +49,7 @@ impl Role {
     }
 }
 
-/// True if user or password is missing or wrong, or if a server without any password got one.
+/// True if the user or the password is missing or wrong, or if a server without a password got one.
 fn is_log_in(error: &RedisError) -> bool {
     let text = error.detail().unwrap_or_default();
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))

@@ -1,4 +1,4 @@
-//! One server's address, and how to get in there.
+//! The address of one server, and how a connection to it is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,19 +40,19 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What the connections to all servers of one deployment have in common.
-pub(crate) struct Entry {
+/// How connections are opened to the servers of one deployment.
+pub(crate) struct Login {
     tls: Option<Tls>,
-    /// What is sent first on every connection, and how many replies it gets.
+    /// What is sent first on every connection, and the number of replies to it.
     log_in: Vec<u8>,
     replies: usize,
-    /// Only a master will do: a replica hears of no release in time, and takes no lock.
+    /// The server must be a master. A replica grants no lock, and publishes releases late.
     master_only: bool,
-    /// The servers know shard channels.
+    /// The servers support shard channels.
     sharded: AtomicBool,
 }
 
-impl Entry {
+impl Login {
     pub(crate) fn new(credentials: &Credentials, tls: Option<Tls>) -> Self {
         let mut log_in = redis::pipe();
         if let Some(password) = &credentials.password {
@@ -74,15 +74,15 @@ impl Entry {
         }
     }
 
-    /// The same, to a server that says of itself that it is a master.
+    /// Also requires that the server is a master, by its own reply.
     pub(crate) fn masters_only(mut self) -> Self {
         self.log_in.extend(redis::cmd("ROLE").get_packed_command());
         self.master_only = true;
         self
     }
 
-    /// Connections that are opened from here on announce releases so.
-    pub(crate) fn announce(&self, publish: Publish) {
+    /// Sets how releases are published on the connections that are opened from now on.
+    pub(crate) fn set_publish(&self, publish: Publish) {
         self.sharded
             .store(publish == Publish::ToShard, Ordering::Relaxed);
     }
@@ -96,33 +96,33 @@ impl Entry {
     }
 }
 
-/// A server, and how to get to it.
+/// The address of a server, and how to open a connection to it.
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
-    entry: Arc<Entry>,
+    login: Arc<Login>,
 }
 
 impl Node {
-    pub(crate) fn new(address: ConnectionAddr, entry: Arc<Entry>) -> Self {
+    pub(crate) fn new(address: ConnectionAddr, login: Arc<Login>) -> Self {
         Self {
             name: address.to_string().into(),
             address,
-            entry,
+            login,
         }
     }
 
-    /// `host:port` or the socket's path, for messages, and to tell one from another.
+    /// `host:port` or the path of the socket: the name of the server in messages.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// How releases are announced there.
+    /// How releases are published on this server.
     pub(crate) fn publish(&self) -> Publish {
-        self.entry.publish()
+        self.login.publish()
     }
 
-    /// The host, where there is one.
+    /// The host, or an empty text for a Unix socket.
     pub(crate) fn host(&self) -> &str {
         match &self.address {
             ConnectionAddr::Tcp(host, _) => host,
@@ -133,24 +133,24 @@ impl Node {
     /// Opens a connection and logs in, within `time`.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Connection> {
         let deadline = Moment::now().after(time);
-        let socket = Socket::connect(&self.address, self.entry.tls.as_ref(), time)?;
-        let mut connection = Connection::new(socket, self.entry.publish());
-        if !self.entry.log_in.is_empty() {
+        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
+        let mut connection = Connection::new(socket, self.login.publish());
+        if !self.login.log_in.is_empty() {
             connection.set_deadline(deadline);
-            connection.send(&self.entry.log_in)?;
+            connection.send(&self.login.log_in)?;
         }
-        for _ in 0..self.entry.replies {
+        for _ in 0..self.login.replies {
             connection.receive().map_err(without_arguments)?;
         }
-        if self.entry.master_only {
+        if self.login.master_only {
             check_role(connection.receive())?;
         }
         Ok(connection)
     }
 }
 
-/// Removes the arguments of a command that the server does not know, which its reply repeats: the password is
-/// one of them.
+/// Removes the arguments of an unknown command, which the reply repeats. One of them is the
+/// password.
 fn without_arguments(error: RedisError) -> RedisError {
     let command = error
         .detail()
@@ -164,7 +164,7 @@ fn without_arguments(error: RedisError) -> RedisError {
     }
 }
 
-/// Fails for a server that says that it is no master. One that does not tell may be one.
+/// Fails for a server whose reply says that it is not a master. Without such a reply it may be one.
 fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
     match reply {
         Ok(Value::Array(parts)) => match parts.first() {
@@ -178,19 +178,19 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
 
 fn not_a_master(role: &[u8]) -> RedisError {
     let role = String::from_utf8_lossy(role).into_owned();
-    (ErrorKind::Io, "the server is no master now, but a", role).into()
+    (ErrorKind::Io, "the server is not a master now, but a", role).into()
 }
 
-/// Its name only: what it is made of holds the password.
+/// Shows the name only, because the log-in contains the password.
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Node").field(&self.name).finish()
     }
 }
 
-/// As [`Node`].
-impl fmt::Debug for Entry {
+/// Shows no secret.
+impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").finish_non_exhaustive()
+        f.debug_struct("Login").finish_non_exhaustive()
     }
 }

@@ -146,7 +146,7 @@ mod tests {
             let error = refusal(line);
             assert_eq!(missing_permission(&error), expected, "{line}");
             if expected.is_some() {
-                assert_eq!(RetryAction::on(&error), RetryAction::Refuse, "{line}");
+                assert_eq!(RetryAction::on(&error), RetryAction::Fail, "{line}");
             }
         }
     }

@@ -1,40 +1,41 @@
-//! What to do about a failure, decided once for every kind of it.
+//! What to do after a failure: one rule for each kind of failure.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::transport::tls::{CertificateRefused, is_caused_by};
 
-/// What a failed command asks of its caller.
+/// What the caller does after a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryAction {
-    /// The connection cannot be trusted any more, or leads to a server that may not be written to:
-    /// drop it and ask again on a fresh one.
+    /// Drop the connection and retry on a new one: the connection is in an unknown state, or its
+    /// server accepts no writes.
     Reconnect,
-    /// The server is there but not ready: ask again a little later.
-    Wait,
-    /// The server takes no more connections, and this was one too many: ask again a little later.
-    Crowded,
-    /// Another server of the cluster has the lock: ask there, at once.
+    /// Retry a little later: the server is not ready.
+    Retry,
+    /// Retry a little later on another connection: the server has too many clients, and closes
+    /// this one.
+    TooManyClients,
+    /// Send the request at once to the server of the cluster that the reply names.
     Redirect,
-    /// The server does not know the script: send its source.
+    /// Send the source of the script, which the server does not know.
     SendSource,
-    /// The key is not a lock.
+    /// Fail: the key is not a lock.
     WrongType,
-    /// The log-in or a certificate is wrong or no longer valid: asking again is in vain, and the connection is of no use.
-    Forget,
-    /// The server means it: asking again is in vain.
-    Refuse,
+    /// Fail, and drop the connection: the log-in or a certificate is wrong or no longer valid.
+    FailAndDrop,
+    /// Fail: a retry would get the same reply.
+    Fail,
 }
 
 impl RetryAction {
     pub(crate) fn on(error: &RedisError) -> Self {
         match error.kind() {
-            ErrorKind::Io if is_caused_by::<CertificateRefused>(error) => Self::Forget,
+            ErrorKind::Io if is_caused_by::<CertificateRefused>(error) => Self::FailAndDrop,
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
-            ErrorKind::AuthenticationFailed => Self::Forget,
+            ErrorKind::AuthenticationFailed => Self::FailAndDrop,
             ErrorKind::Server(kind) => Self::on_server_error(kind, error),
             ErrorKind::Extension => Self::on_code(error.code()),
-            _ => Self::Refuse,
+            _ => Self::Fail,
         }
     }
 
@@ -46,15 +47,16 @@ impl RetryAction {
             ServerErrorKind::BusyLoading
             | ServerErrorKind::MasterDown
             | ServerErrorKind::ClusterDown
-            | ServerErrorKind::TryAgain => Self::Wait,
-            _ => error.detail().map_or(Self::Refuse, Self::on_text),
+            | ServerErrorKind::TryAgain => Self::Retry,
+            _ => error.detail().map_or(Self::Fail, Self::on_text),
         }
     }
 
-    /// Where there is no code: Redis 6 wraps the error of a command in a script into one of its own.
+    /// For replies without a code. Redis 6 puts the error of a command in a script into the text of
+    /// another error.
     fn on_text(text: &str) -> Self {
         if text.contains("max number of clients") {
-            return Self::Crowded;
+            return Self::TooManyClients;
         }
         if text.contains("replica instances") {
             return Self::Reconnect;
@@ -69,55 +71,58 @@ impl RetryAction {
         }
     }
 
-    /// Codes that `redis` has no kind for.
+    /// For codes that `redis` has no kind for.
     fn on_code(code: Option<&str>) -> Self {
         match code {
             Some("WRONGTYPE") => Self::WrongType,
-            // BUSY: a script of somebody else runs too long.
-            Some("BUSY" | "NOREPLICAS") => Self::Wait,
-            // A command that waited was ended, because the server became a replica.
+            // BUSY: a script of another client runs too long.
+            Some("BUSY" | "NOREPLICAS") => Self::Retry,
+            // The server ended a blocked command because it became a replica.
             Some("UNBLOCKED") => Self::Reconnect,
-            Some("NOAUTH" | "WRONGPASS") => Self::Forget,
-            _ => Self::Refuse,
+            Some("NOAUTH" | "WRONGPASS") => Self::FailAndDrop,
+            _ => Self::Fail,
         }
     }
 
-    /// Whether the same request may be answered a little later, or elsewhere.
-    pub(crate) fn asks_again(self) -> bool {
+    /// Whether a retry of the same request can succeed.
+    pub(crate) fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::Reconnect | Self::Wait | Self::Crowded | Self::Redirect
+            Self::Reconnect | Self::Retry | Self::TooManyClients | Self::Redirect
         )
     }
 
-    /// Whether asking again is in vain.
+    /// Whether a retry of the same request would fail, too.
     pub(crate) fn is_final(self) -> bool {
-        matches!(self, Self::WrongType | Self::Forget | Self::Refuse)
+        matches!(self, Self::WrongType | Self::FailAndDrop | Self::Fail)
     }
 
-    /// Whether the server gave this error in reply to a request, which is then settled.
+    /// Whether the error is a reply. Then the request is not under way any more.
     pub(crate) fn is_reply(error: &RedisError) -> bool {
         matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
     }
 
+    /// Whether the connection can be used for the next request.
     pub(crate) fn keeps_connection(self) -> bool {
-        !matches!(self, Self::Reconnect | Self::Crowded | Self::Forget)
+        !matches!(
+            self,
+            Self::Reconnect | Self::TooManyClients | Self::FailAndDrop
+        )
     }
 
-    /// Whether the other connections to the server are of no use either, by what happened to one.
+    /// Whether the other connections to the server must be dropped, too.
     pub(crate) fn drops_all_connections(self) -> bool {
-        matches!(self, Self::Reconnect | Self::Forget)
+        matches!(self, Self::Reconnect | Self::FailAndDrop)
     }
-}
 
-impl RetryAction {
-    /// Whether another server may have the locks of this one by now.
+    /// Whether another server may have the locks of this one by now. The route to it is then looked
+    /// up again.
     pub(crate) fn invalidates_route(self, error: &RedisError) -> bool {
         let kind = match error.kind() {
             ErrorKind::Server(kind) => Some(kind),
             _ => None,
         };
-        matches!(self, Self::Reconnect | Self::Forget)
+        matches!(self, Self::Reconnect | Self::FailAndDrop)
             || matches!(
                 kind,
                 Some(
@@ -140,39 +145,42 @@ mod tests {
     }
 
     #[test]
-    fn every_reply_has_its_advice() {
+    fn every_error_reply_has_its_action() {
         for (code, action) in [
             ("NOSCRIPT", RetryAction::SendSource),
             ("MOVED 7 127.0.0.1:7001", RetryAction::Redirect),
             ("ASK 7 127.0.0.1:7001", RetryAction::Redirect),
             ("READONLY", RetryAction::Reconnect),
-            ("LOADING", RetryAction::Wait),
-            ("BUSY", RetryAction::Wait),
-            ("MASTERDOWN", RetryAction::Wait),
-            ("CLUSTERDOWN", RetryAction::Wait),
-            ("TRYAGAIN", RetryAction::Wait),
+            ("LOADING", RetryAction::Retry),
+            ("BUSY", RetryAction::Retry),
+            ("MASTERDOWN", RetryAction::Retry),
+            ("CLUSTERDOWN", RetryAction::Retry),
+            ("TRYAGAIN", RetryAction::Retry),
             ("WRONGTYPE", RetryAction::WrongType),
-            ("NOAUTH", RetryAction::Forget),
-            ("WRONGPASS", RetryAction::Forget),
-            ("NOPERM", RetryAction::Refuse),
-            ("OOM", RetryAction::Refuse),
-            ("MISCONF", RetryAction::Refuse),
-            ("NOREPLICAS", RetryAction::Wait),
-            ("ERR max number of clients reached", RetryAction::Crowded),
-            ("ERR", RetryAction::Refuse),
+            ("NOAUTH", RetryAction::FailAndDrop),
+            ("WRONGPASS", RetryAction::FailAndDrop),
+            ("NOPERM", RetryAction::Fail),
+            ("OOM", RetryAction::Fail),
+            ("MISCONF", RetryAction::Fail),
+            ("NOREPLICAS", RetryAction::Retry),
+            (
+                "ERR max number of clients reached",
+                RetryAction::TooManyClients,
+            ),
+            ("ERR", RetryAction::Fail),
             ("UNBLOCKED", RetryAction::Reconnect),
             (
                 "ERR WAIT cannot be used with replica instances",
                 RetryAction::Reconnect,
             ),
-            ("SOMETHINGNEW", RetryAction::Refuse),
+            ("SOMETHINGNEW", RetryAction::Fail),
         ] {
             assert_eq!(on(code), action, "{code}");
         }
     }
 
     #[test]
-    fn what_breaks_is_no_reply() {
+    fn a_broken_connection_is_no_reply() {
         let reply = redis::parse_redis_value(b"-READONLY now\r\n").unwrap();
         assert!(RetryAction::is_reply(&reply.extract_error().unwrap_err()));
         let broken = redis::parse_redis_value(b"?what\r\n").unwrap_err();
@@ -187,8 +195,8 @@ mod tests {
         for (error, action) in [
             ("WRONGTYPE Operation", RetryAction::WrongType),
             ("-READONLY You can't write", RetryAction::Reconnect),
-            ("-NOREPLICAS Not enough", RetryAction::Wait),
-            ("attempt to call nil", RetryAction::Refuse),
+            ("-NOREPLICAS Not enough", RetryAction::Retry),
+            ("attempt to call nil", RetryAction::Fail),
         ] {
             let wrapped =
                 format!("ERR Error running script (call to f_1): @user_script:1: {error}");
@@ -200,7 +208,7 @@ mod tests {
     fn a_refused_certificate_is_refused_again() {
         let refused = CertificateRefused("expired".into());
         let error = RedisError::from(io::Error::new(io::ErrorKind::InvalidData, refused));
-        assert_eq!(RetryAction::on(&error), RetryAction::Forget);
+        assert_eq!(RetryAction::on(&error), RetryAction::FailAndDrop);
         assert!(error.to_string().contains("expired"), "{error}");
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{ConnectionAddr, RedisError};
 
 use crate::transport::health::Health;
-use crate::transport::node::{Entry, Node};
+use crate::transport::node::{Login, Node};
 use crate::transport::pool::{Pool, Pools};
 use crate::transport::retry_action::RetryAction;
 
@@ -40,14 +40,14 @@ impl Server {
 /// What servers of one deployment are made of.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) login: Arc<Login>,
     pub(crate) pools: Pools,
 }
 
 impl Servers {
     pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
         Arc::new(Server {
-            node: Node::new(address, Arc::clone(&self.entry)),
+            node: Node::new(address, Arc::clone(&self.login)),
             pool: self.pools.pool(),
             health: Health::default(),
         })

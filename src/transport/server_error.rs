@@ -44,7 +44,7 @@ impl ServerError {
     /// reached, did not reply in time, or is not ready.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        RetryAction::on(&self.cause).asks_again()
+        RetryAction::on(&self.cause).is_retryable()
     }
 }
 

@@ -1,7 +1,7 @@
-//! A socket on which everything ends by a deadline, with TLS or without.
+//! A socket, with TLS or without, on which every operation ends by a deadline.
 //!
-//! A time-out of the system bounds one read, so a peer that sends a byte at a time can stretch a reply
-//! or a handshake without end. Here the deadline bounds the whole of it.
+//! A timeout of the system limits one read, so a peer that sends a byte at a time can prolong a reply
+//! or a handshake without limit. Here the deadline limits the whole of it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
@@ -14,21 +14,21 @@ use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 use crate::base::clock::Moment;
 use crate::transport::tls::{Session, Tls};
 
-/// Connecting takes no timeout of zero.
+/// The shortest timeout of a connect. The system accepts no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The longest single wait for a socket. Every system accepts it, and a longer one is repeated.
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
 
-/// How TLS begins when it says that it ends: an alert, of any version. No reply of Redis begins so.
+/// The first bytes of a TLS alert, of any version. No reply of Redis begins with them.
 const ALERT: &[u8] = &[0x15, 0x03];
 
 #[derive(Debug)]
 pub(crate) struct Socket {
     bytes: Bytes,
     tls: Option<Session>,
-    /// Nothing was read yet, and it may turn out that the server wants TLS.
-    in_doubt: bool,
+    /// Nothing was read yet, so the server may turn out to require TLS.
+    may_require_tls: bool,
 }
 
 /// The bytes on the network, below TLS. The socket does not block: an operation polls until its
@@ -40,8 +40,8 @@ struct Bytes {
 }
 
 impl Socket {
-    /// Connects within `time`, which the addresses of a host and the handshake of TLS share. The look-up of
-    /// the host's name is the system's, and takes what the system takes.
+    /// Connects within `time`, which the addresses of a host and the TLS handshake share. The system
+    /// looks up the name of the host, with its own timeout.
     pub(crate) fn connect(
         address: &ConnectionAddr,
         tls: Option<&Tls>,
@@ -53,13 +53,13 @@ impl Socket {
         let session = match (tls, address) {
             (None, _) => None,
             (Some(tls), ConnectionAddr::Tcp(host, _)) => Some(tls.open(host, &mut bytes)?),
-            // Never what was asked for without what makes it safe.
+            // Without TLS, the connection would not be as safe as the user demands.
             (Some(_), other) => return Err(unsupported(other)),
         };
         Ok(Self {
             bytes,
             tls: session,
-            in_doubt: tls.is_none() && matches!(address, ConnectionAddr::Tcp(..)),
+            may_require_tls: tls.is_none() && matches!(address, ConnectionAddr::Tcp(..)),
         })
     }
 
@@ -104,8 +104,8 @@ impl Bytes {
             ConnectionAddr::Tcp(host, port) => {
                 let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
                 let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
-                for (place, &address) in addresses.iter().enumerate() {
-                    let untried = u32::try_from(addresses.len() - place).unwrap_or(u32::MAX);
+                for (index, &address) in addresses.iter().enumerate() {
+                    let untried = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
                     match Self::connect_tcp(address.into(), deadline.left() / untried) {
                         Ok(socket) => return Self::new(socket),
                         Err(error) => failure = error,
@@ -115,7 +115,7 @@ impl Bytes {
             }
             ConnectionAddr::Unix(path) => {
                 let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
-                // This is what bounds the connecting, too.
+                // This timeout limits the connect, too.
                 socket.set_write_timeout(Some(time.max(SHORTEST)))?;
                 socket.connect(&SockAddr::unix(path)?)?;
                 Self::new(socket)
@@ -128,7 +128,7 @@ impl Bytes {
         let socket = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
         socket.connect_timeout(&address, time.max(SHORTEST))?;
         socket.set_tcp_nodelay(true)?;
-        // Without it a peer that vanished is noticed by nobody who only listens.
+        // A subscriber only reads. Without keepalive it would not notice that the peer is gone.
         socket.set_tcp_keepalive(&TcpKeepalive::new())?;
         Ok(socket)
     }
@@ -141,7 +141,8 @@ impl Bytes {
         })
     }
 
-    /// Waits for `event` until the deadline, and then does `operation`; again, if it did nothing.
+    /// Waits for `event` until the deadline, then runs `operation`, and repeats both while the
+    /// operation would block.
     fn until_deadline(
         &self,
         event: PollFlags,
@@ -165,11 +166,12 @@ impl Bytes {
     }
 }
 
-/// How a server that wants TLS ends a connection without: it says so, or it just cuts it.
-fn speaks_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()> {
+/// Fails if the first read shows that the server requires TLS: it sends an alert, or it resets the
+/// connection.
+fn check_for_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()> {
     let (kind, text) = match first_read {
         Ok(read) if buffer[..*read].starts_with(ALERT) => {
-            (ErrorKind::InvalidData, "it wants TLS".into())
+            (ErrorKind::InvalidData, "it requires TLS".into())
         }
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {
             (error.kind(), format!("{error}, before any reply"))
@@ -183,7 +185,7 @@ fn speaks_tls(first_read: &io::Result<usize>, buffer: &[u8]) -> io::Result<()> {
 fn unsupported(address: &ConnectionAddr) -> io::Error {
     io::Error::new(
         ErrorKind::Unsupported,
-        format!("no way to connect to {address}"),
+        format!("cannot connect to {address}"),
     )
 }
 
@@ -194,8 +196,8 @@ impl Read for Socket {
             None => self.bytes.read(buffer),
         };
         let is_over = matches!(&read, Err(error) if error.kind() == ErrorKind::TimedOut);
-        if !is_over && std::mem::take(&mut self.in_doubt) {
-            speaks_tls(&read, buffer)?;
+        if !is_over && std::mem::take(&mut self.may_require_tls) {
+            check_for_tls(&read, buffer)?;
         }
         read
     }

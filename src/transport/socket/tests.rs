@@ -1,4 +1,4 @@
-//! Against peers that are slow, silent, or half way through.
+//! Sockets whose peers are slow, do not reply, or stop in the middle.
 
 use super::*;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ fn dripping(pause: Duration) -> (Socket, std::thread::JoinHandle<()>) {
 }
 
 #[test]
-fn the_deadline_bounds_all_reads_together() {
+fn the_deadline_limits_all_reads_together() {
     let (mut socket, peer) = dripping(Duration::from_millis(20));
     let start = Instant::now();
     socket.set_deadline(Moment::now().after(Duration::from_millis(200)));
@@ -52,7 +52,7 @@ fn a_short_deadline_does_not_cut_the_longer_one_after_it() {
 }
 
 #[test]
-fn what_is_full_is_not_written_for_ever() {
+fn a_write_to_a_full_socket_ends_by_the_deadline() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
@@ -96,7 +96,7 @@ mod over_tls {
         thread: JoinHandle<()>,
     }
 
-    /// Shakes hands with the first who comes, and goes on as `then` says.
+    /// Accepts one connection, completes the handshake, and runs `then`.
     fn peer(then: impl FnOnce(TcpStream, ServerConnection) + Send + 'static) -> Peer {
         let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
@@ -142,7 +142,7 @@ mod over_tls {
         }
     }
 
-    /// What goes over the connection for `text`.
+    /// The bytes of a TLS record with `text`.
     fn record(tls: &mut ServerConnection, text: &[u8]) -> Vec<u8> {
         tls.writer().write_all(text).unwrap();
         let mut record = Vec::new();
@@ -152,13 +152,13 @@ mod over_tls {
         record
     }
 
-    /// Until the other side is told to go on.
+    /// Blocks one side until the other lets it continue.
     fn gate() -> (Sender<()>, Receiver<()>) {
         channel()
     }
 
     #[test]
-    fn what_arrived_of_a_record_stays_when_the_time_is_over() {
+    fn a_part_of_a_record_is_kept_after_a_timeout() {
         let (open, gate) = gate();
         let peer = peer(move |mut stream, mut tls| {
             let record = record(&mut tls, b"hello");
@@ -179,9 +179,8 @@ mod over_tls {
         peer.finish(socket);
     }
 
-    /// A copy of a request that was answered needs no undoing.
     #[test]
-    fn what_tls_says_to_itself_is_no_answer() {
+    fn session_tickets_are_no_reply() {
         let (open, gate) = gate();
         let peer = peer(move |mut stream, mut tls| {
             gate.recv().unwrap();
@@ -201,7 +200,7 @@ mod over_tls {
     }
 
     #[test]
-    fn the_deadline_bounds_a_record_that_drips() {
+    fn the_deadline_limits_a_record_that_drips() {
         let peer = peer(|mut stream, mut tls| {
             for byte in record(&mut tls, &[b'x'; 1000]) {
                 std::thread::sleep(Duration::from_millis(20));
@@ -221,7 +220,7 @@ mod over_tls {
     }
 
     #[test]
-    fn the_deadline_bounds_a_write_that_nobody_reads() {
+    fn the_deadline_limits_a_write_that_the_peer_does_not_read() {
         let (open, gate) = gate();
         let peer = peer(move |_stream, _| gate.recv().unwrap());
         let mut socket = peer.connect();
@@ -234,7 +233,7 @@ mod over_tls {
 
     /// More than TLS buffers at once, in both directions.
     #[test]
-    fn what_is_long_arrives_whole() {
+    fn long_texts_arrive_whole() {
         const LENGTH: usize = 1 << 20;
         let peer = peer(|mut stream, mut tls| {
             let mut stream = rustls::Stream::new(&mut tls, &mut stream);
@@ -251,9 +250,9 @@ mod over_tls {
         peer.finish(socket);
     }
 
-    /// Each key of the server's is answered with one of ours.
+    /// The client replies to each key update of the server with its own.
     #[test]
-    fn a_new_key_is_taken_and_given() {
+    fn a_key_update_is_replied_to() {
         let peer = peer(|mut stream, mut tls| {
             for _ in 0..3 {
                 tls.refresh_traffic_keys().unwrap();
@@ -271,7 +270,7 @@ mod over_tls {
     }
 
     #[test]
-    fn an_end_without_a_word_is_told() {
+    fn an_end_without_close_notify_is_an_error() {
         let peer = peer(|stream, _| drop(stream));
         let mut socket = peer.connect();
         let failure = socket.read(&mut [0; 8]).unwrap_err();

@@ -1,0 +1,66 @@
+//! Why the client does not know which server has a lock.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::transport::server_error::ServerError;
+
+/// The client does not know which server has a lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// No server told. A later look-up can succeed.
+    Unavailable(LookUpFailed),
+    /// All servers that were asked refused to tell, and will again. This is the error of one of them.
+    Refused(ServerError),
+    /// [`Error::Config`]: no server can have a lock of this name, or the deployment does not exist as
+    /// it was set. [`Error::Forked`] in a process that was forked from the client's.
+    Invalid(Error),
+}
+
+/// No server told where the locks are. A later look-up can succeed.
+///
+/// It is the cause of an [`Error::Unavailable`](crate::Error::Unavailable) if the call spent its time
+/// on such look-ups.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LookUpFailed {
+    /// What is missing.
+    pub reason: &'static str,
+    /// Why the servers that were asked did not tell.
+    pub errors: Vec<ServerError>,
+}
+
+impl LookUpFailed {
+    pub(super) fn new(reason: &'static str) -> Self {
+        let errors = Vec::new();
+        Self { reason, errors }
+    }
+}
+
+impl fmt::Display for LookUpFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)?;
+        for ServerError { node, cause, hint } in &self.errors {
+            write!(f, "; {node}: {cause}")?;
+            hint.iter().try_for_each(|hint| write!(f, "; {hint}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Without a source: the text contains those of all failures.
+impl std::error::Error for LookUpFailed {}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(failed) => failed.fmt(f),
+            Self::Refused(error) => error.fmt(f),
+            Self::Invalid(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Without a source: the text contains that of the cause.
+impl std::error::Error for RouteError {}
