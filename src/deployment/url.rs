@@ -3,6 +3,8 @@
 
 use std::net::Ipv6Addr;
 
+use percent_encoding::percent_decode_str;
+
 const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
 const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 
@@ -124,7 +126,7 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
     };
     let (user, password) = log_in.map_or(("", ""), |it| it.split_once(':').unwrap_or((it, "")));
     for (part, text) in [("user", user), ("password", password)] {
-        if !decodes(text) {
+        if percent_decode_str(text).decode_utf8().is_err() {
             let rule = "percent-encoded bytes must be UTF-8; write %25 for a %";
             return fault(format!("a {part} that is not UTF-8"), rule);
         }
@@ -238,28 +240,6 @@ fn check_socket(scheme: &str, rest: &str) -> Result<()> {
         check_database(database, &secrets)?;
     }
     check_protocol(settings, &secrets)
-}
-
-/// True if a percent-encoded text is UTF-8. A % without two hexadecimal digits stands for itself.
-fn decodes(text: &str) -> bool {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let digits = (digit(bytes.get(at + 1)), digit(bytes.get(at + 2)));
-        match digits {
-            (Some(high), Some(low)) if byte == b'%' => {
-                decoded.extend(u8::try_from(high * 16 + low));
-                at += 3;
-            }
-            _ => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).is_ok()
 }
 
 #[cfg(test)]
