@@ -89,7 +89,11 @@ impl Drop for ServerProcess {
 }
 
 fn process_id(redis: &mut Connection) -> Option<u32> {
-    let info: String = redis::cmd("INFO").arg("server").query(redis).ok()?;
+    let info: String = redis::cmd("INFO").query(redis).ok()?;
+    // It refuses other commands until its data is loaded.
+    if info.contains("loading:1") {
+        return None;
+    }
     let pid = info
         .lines()
         .find_map(|line| line.strip_prefix("process_id:"))?;
