@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::series::Series;
 use crate::error::LostReason;
 
 /// For each counter: its field in [`Stats`] and in `Counters`, and its name in the facade.
@@ -78,14 +79,6 @@ counters! {
     events_dropped = "leasehold_events_dropped_total",
 }
 
-/// The name and the label of a counter in the facade. No label contains the name of a lock, because
-/// there may be millions of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Series {
-    name: &'static str,
-    label: Option<(&'static str, &'static str)>,
-}
-
 /// One counter of [`Stats`].
 #[derive(Debug)]
 pub(crate) struct Counter {
@@ -104,7 +97,7 @@ impl Counter {
     /// May call the application's metrics recorder. Never call this while a mutex is locked.
     pub(crate) fn add(&self, n: u64) {
         self.count(n);
-        self.series.add(n);
+        tell(self.series, n);
     }
 
     fn count(&self, n: u64) {
@@ -128,11 +121,11 @@ impl Counters {
             LostReason::RenewalLimit => "renewal_limit",
         };
         let label = Some(("reason", reason));
-        Series {
+        let series = Series {
             label,
             ..self.lost.series
-        }
-        .add(1);
+        };
+        tell(series, 1);
     }
 
     /// Records the time from the call until the lock was acquired.
@@ -146,25 +139,11 @@ impl Counters {
     }
 }
 
-impl Series {
-    fn add(self, n: u64) {
-        if cfg!(feature = "metrics") {
-            super::reporter::count(self, n);
-        }
+/// Adds `n` in the facade, if that is built in.
+fn tell(series: Series, n: u64) {
+    if cfg!(feature = "metrics") {
+        super::reporter::count(series, n);
     }
-
-    /// Adds `n` in the metrics recorder.
-    #[cfg(feature = "metrics")]
-    pub(super) fn record(self, n: u64) {
-        let counter = match self.label {
-            Some((label, value)) => metrics::counter!(self.name, label => value),
-            None => metrics::counter!(self.name),
-        };
-        counter.increment(n);
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    pub(super) fn record(self, _: u64) {}
 }
 
 #[cfg(feature = "metrics")]

@@ -2,6 +2,7 @@
 
 mod counters;
 mod reporter;
+mod series;
 
 use std::io;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 
-use super::counters::Series;
+use super::series::Series;
 use crate::base::process::Process;
 
 /// The most queued calls. Further calls are dropped and counted.

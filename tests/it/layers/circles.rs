@@ -18,7 +18,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("src/lock", &["hold_requests", "parts", "release"]),
     ("src/lock", &["majority", "majority_acquire"]),
-    ("src/observe", &["counters", "reporter"]),
 ];
 
 /// The names of the modules from the root of the crate on.
