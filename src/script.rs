@@ -144,7 +144,7 @@ impl Call {
 
 /// The result of one attempt to acquire a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum AcquireReply {
     /// Acquired, with a fencing token if one was requested.
     Taken(Option<u64>),
     /// Another client or thread holds it, for this many milliseconds; `None` if the lease never
@@ -178,22 +178,22 @@ pub(crate) fn acquire_fenced(key: &LockKey, owner: &OwnerId, millis: u64) -> Cal
 }
 
 /// The reply to [`acquire`].
-pub(crate) fn attempt(reply: &Value) -> RedisResult<Attempt> {
+pub(crate) fn acquire_reply(reply: &Value) -> RedisResult<AcquireReply> {
     match reply {
-        Value::Nil => Ok(Attempt::Taken(None)),
-        Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
+        Value::Nil => Ok(AcquireReply::Taken(None)),
+        Value::Int(millis) => Ok(AcquireReply::Held(u64::try_from(*millis).ok())),
         other => Err(unexpected(other)),
     }
 }
 
 /// The reply to [`acquire_fenced`].
-pub(crate) fn attempt_fenced(reply: &Value) -> RedisResult<Attempt> {
+pub(crate) fn fenced_acquire_reply(reply: &Value) -> RedisResult<AcquireReply> {
     match reply {
         Value::Array(parts) => match parts[..] {
-            [Value::Int(token)] if token > 0 => Ok(Attempt::Taken(Some(token.unsigned_abs()))),
+            [Value::Int(token)] if token > 0 => Ok(AcquireReply::Taken(Some(token.unsigned_abs()))),
             _ => Err(unexpected(reply)),
         },
-        Value::Int(millis) => Ok(Attempt::Held(u64::try_from(*millis).ok())),
+        Value::Int(millis) => Ok(AcquireReply::Held(u64::try_from(*millis).ok())),
         other => Err(unexpected(other)),
     }
 }

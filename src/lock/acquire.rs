@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lease::{Lease, Terms};
 use crate::local::{Grant, Hold, QueueEntry, Ticket};
 use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
-use crate::script::{self, Attempt, Call};
+use crate::script::{self, AcquireReply, Call};
 
 /// Pauses between requests while no subscription can announce a release.
 const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -226,8 +226,8 @@ pub(super) fn outcome_of(
         }
     };
     let attempt = match kind {
-        LockKind::Plain => script::attempt(&reply.reply),
-        LockKind::Fenced => script::attempt_fenced(&reply.reply),
+        LockKind::Plain => script::acquire_reply(&reply.reply),
+        LockKind::Fenced => script::fenced_acquire_reply(&reply.reply),
     };
     let attempt = match attempt {
         Ok(attempt) => attempt,
@@ -240,14 +240,14 @@ pub(super) fn outcome_of(
         }
     };
     match attempt {
-        Attempt::Held(millis) => {
+        AcquireReply::Held(millis) => {
             undo_lost_copies(core, key, owner, terms, reply.lost_copies);
             // A lock without an expiry can be deleted without a message.
             Ok(AcquireOutcome::HeldByOther(
                 millis.map_or(LONGEST_POLL, Duration::from_millis),
             ))
         }
-        Attempt::Taken(token) => {
+        AcquireReply::Taken(token) => {
             if let Some(confirmed) = reply.unreplicated {
                 core.observer.counters.unreplicated.add(1);
                 let unused = UnusedGrant {

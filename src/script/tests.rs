@@ -2,15 +2,27 @@ use super::*;
 
 #[test]
 fn replies_of_scripts_are_decoded() {
-    assert_eq!(attempt(&Value::Nil).unwrap(), Attempt::Taken(None));
-    let token = Value::Array(vec![Value::Int(7)]);
-    assert_eq!(attempt_fenced(&token).unwrap(), Attempt::Taken(Some(7)));
     assert_eq!(
-        attempt_fenced(&Value::Int(250)).unwrap(),
-        Attempt::Held(Some(250))
+        acquire_reply(&Value::Nil).unwrap(),
+        AcquireReply::Taken(None)
     );
-    assert_eq!(attempt(&Value::Int(250)).unwrap(), Attempt::Held(Some(250)));
-    assert_eq!(attempt(&Value::Int(-1)).unwrap(), Attempt::Held(None));
+    let token = Value::Array(vec![Value::Int(7)]);
+    assert_eq!(
+        fenced_acquire_reply(&token).unwrap(),
+        AcquireReply::Taken(Some(7))
+    );
+    assert_eq!(
+        fenced_acquire_reply(&Value::Int(250)).unwrap(),
+        AcquireReply::Held(Some(250))
+    );
+    assert_eq!(
+        acquire_reply(&Value::Int(250)).unwrap(),
+        AcquireReply::Held(Some(250))
+    );
+    assert_eq!(
+        acquire_reply(&Value::Int(-1)).unwrap(),
+        AcquireReply::Held(None)
+    );
     assert_eq!(verdict(&Value::Int(1)).unwrap(), Verdict::Done);
     assert_eq!(
         verdict(&Value::Int(0)).unwrap(),
@@ -60,13 +72,13 @@ fn an_unexpected_reply_is_an_error() {
         assert!(verdict(&odd).is_err(), "{odd:?}");
         assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
     }
-    assert!(attempt(&Value::Okay).is_err());
+    assert!(acquire_reply(&Value::Okay).is_err());
     for odd in [
         Value::Nil,
         Value::Array(vec![]),
         Value::Array(vec![Value::Int(0)]),
     ] {
-        assert!(attempt_fenced(&odd).is_err(), "no token: {odd:?}");
+        assert!(fenced_acquire_reply(&odd).is_err(), "no token: {odd:?}");
     }
     // There are fewer verdicts than locks, so it is unknown which one is missing.
     assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());

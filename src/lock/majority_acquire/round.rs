@@ -16,7 +16,7 @@ use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::ticket::confirm_soon;
 use crate::request::{Enough, NoReply, Request, broadcast};
-use crate::script::{self, Attempt};
+use crate::script::{self, AcquireReply};
 
 /// The replies of all servers.
 #[derive(Default)]
@@ -128,8 +128,8 @@ impl MajorityAcquire<'_> {
                     continue;
                 }
             };
-            match script::attempt(&reply.reply) {
-                Ok(Attempt::Taken(token)) => {
+            match script::acquire_reply(&reply.reply) {
+                Ok(AcquireReply::Taken(token)) => {
                     let (owner, older) = owner.split();
                     if let Some(older) = older {
                         let release = script::release(&lock.key, &older);
@@ -143,7 +143,7 @@ impl MajorityAcquire<'_> {
                     };
                     replies.granted.push((at, grant));
                 }
-                Ok(Attempt::Held(millis)) => {
+                Ok(AcquireReply::Held(millis)) => {
                     undo_lost_copies(&lock.core, &lock.key, owner, terms, reply.lost_copies);
                     let left = millis.map_or(POLL, Duration::from_millis);
                     replies.held.push((left, at));
