@@ -15,7 +15,7 @@ const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct LeaseState {
     levels: Levels,
-    /// When the last request was sent by whose reply Redis had the hold.
+    /// When the last request was sent whose reply confirmed the hold.
     confirmed: Moment,
     /// When the hold ends in this process: before the lease can end on the server.
     expires: Moment,
