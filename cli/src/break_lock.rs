@@ -1,15 +1,13 @@
-//! `leasehold break`: frees a lock, whoever holds it.
+//! `leasehold break`: frees a lock that any client holds.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::args::{BreakArgs, RedisArgs};
-use super::lookup::FoundLock;
-use super::outcome::{Failure, NOBODY, Result};
+use super::lookup::{FoundLock, find_locks, not_held};
+use super::outcome::{Failure, NOT_HELD, Result, settle};
 use super::reporter::Reporter;
 use super::row::Row;
-use super::scan::settle;
-use super::show::{find_locks, nobody};
 use super::{connect, output, stderr};
 
 pub(super) fn break_lock(
@@ -22,28 +20,29 @@ pub(super) fn break_lock(
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     if asks && !can_ask {
         return Err(Failure::usage(
-            "nobody can be asked whether to free the lock: say --yes",
+            "standard input and standard error are not a terminal, so nothing can be asked: use \
+             --yes",
         ));
     }
     let clients = connect::clients(redis, None)?;
     let key = &wanted.key;
     let mut holders = find_locks(redis, &clients, key, reporter)?;
     if holders.is_empty() {
-        return Err(nobody(key));
+        return Err(not_held(key));
     }
     if asks {
         if !is_wanted(&holders)? {
-            return Err(Failure::new(NOBODY, "nothing was done"));
+            return Err(Failure::new(NOT_HELD, "nothing was done"));
         }
-        // Thinking takes time, and the answer was about this holder.
+        // The answer was about these holders, and took time.
         let now = find_locks(redis, &clients, key, reporter)?;
         if now.is_empty() {
-            return Err(nobody(key));
+            return Err(not_held(key));
         }
-        if now.iter().any(|lookup| !is_among(lookup, &holders)) {
+        if now.iter().any(|lock| !is_among(lock, &holders)) {
             return Err(Failure::new(
-                NOBODY,
-                "it was taken anew by now; nothing was done",
+                NOT_HELD,
+                "another client has acquired it meanwhile; nothing was done",
             ));
         }
         holders = now;
@@ -57,46 +56,44 @@ pub(super) fn break_lock(
             Err(error) => failures.push(Failure::from(error)),
         }
     }
-    let of_freed = holders
-        .iter()
-        .filter(|lookup| freed.contains(&lookup.place));
-    let lines: Vec<String> = of_freed.map(|lookup| said("freed", lookup)).collect();
+    let of_freed = holders.iter().filter(|lock| freed.contains(&lock.place));
+    let lines: Vec<String> = of_freed.map(|lock| line("freed", lock)).collect();
     output::print(lines.concat().as_bytes())?;
     if freed.is_empty() {
-        // One of those that failed may be the one that has it.
-        return Err(failures.into_iter().next().unwrap_or_else(|| nobody(key)));
+        // A server that failed may have the lock.
+        return Err(failures.into_iter().next().unwrap_or_else(|| not_held(key)));
     }
-    settle(failures, clients.len(), redis, reporter)?;
+    settle(failures, clients.len(), redis.redlock, reporter)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is a hold that was shown. One thread's holds of a lock have one owner: those of a
-/// fenced lock are told apart by their tokens, those of others by nothing.
-fn is_among(lookup: &FoundLock, holders: &[FoundLock]) -> bool {
-    let told = |row: &Row| (row.owner.clone(), row.fencing);
+/// True if the hold was shown to the user. All holds that one thread has of a lock have the same
+/// owner. Tokens tell those of a fenced lock apart; nothing tells others apart.
+fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
+    let identity = |row: &Row| (row.owner.clone(), row.fencing);
     holders
         .iter()
-        .any(|holder| told(&holder.row) == told(&lookup.row))
+        .any(|holder| identity(&holder.row) == identity(&lock.row))
 }
 
-fn said(verb: &str, lookup: &FoundLock) -> String {
-    let row = &lookup.row;
+fn line(verb: &str, lock: &FoundLock) -> String {
+    let row = &lock.row;
     let (name, owner, server) = (row.shown_name(), &row.owner, &row.server);
     let (count, left) = (row.count, row.shown_time());
     format!("{verb} {name} of {owner} (count {count}, time to live {left}) at {server}\n")
 }
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal.
 fn is_wanted(holders: &[FoundLock]) -> Result<bool> {
-    let mut question: String = holders.iter().map(|lookup| said("held:", lookup)).collect();
-    question.push_str("Free it? Its holder goes on working until it notices. [y/N] ");
-    let unheard = |error: io::Error| Failure::usage(format!("the terminal: {error}"));
-    // After what was said before.
+    let mut question: String = holders.iter().map(|lock| line("held:", lock)).collect();
+    question.push_str("Free it? Its holder continues until it notices the loss. [y/N] ");
+    let failed = |error: io::Error| Failure::usage(format!("the terminal: {error}"));
+    // Earlier messages come first.
     stderr::finish();
     let mut err = io::stderr().lock();
     let written = err.write_all(question.as_bytes());
-    written.and_then(|()| err.flush()).map_err(unheard)?;
+    written.and_then(|()| err.flush()).map_err(failed)?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(unheard)?;
+    io::stdin().lock().read_line(&mut answer).map_err(failed)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

@@ -1,4 +1,4 @@
-//! From the command line to clients.
+//! Makes clients from the command line and the environment.
 
 use std::collections::BTreeSet;
 use std::env::VarError;
@@ -13,15 +13,15 @@ use leasehold::LockClient;
 use leasehold::LockClientBuilder;
 use leasehold::admin;
 
-/// What replicas have to confirm a lock.
+/// How long a lock waits for the confirmations of replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The clients that the arguments ask for: one, or one for each server of a Redlock.
+/// One client, or one for each server of a Redlock.
 pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<LockClient>> {
     let urls = urls(args)?;
-    // Not by clap: what the environment denies (LEASEHOLD_CLUSTER=0) would count as said there.
+    // Not a conflict of clap, for which LEASEHOLD_CLUSTER=0 would count as given.
     let builders = match (&args.sentinel, args.cluster, args.redlock, &urls[..]) {
-        // User and password in these URLs are for the sentinels.
+        // User and password in these URLs are those of the sentinels.
         (Some(master), false, false, _) => {
             vec![(None, LockClient::builder_sentinel(&urls, master))]
         }
@@ -33,13 +33,13 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
         }
         (None, false, false, _) => {
             return Err(Failure::usage(
-                "several URLs: say --sentinel MASTER, --cluster or --redlock, whichever they are",
+                "several URLs need --sentinel MASTER, --cluster or --redlock",
             ));
         }
         _ => {
             return Err(Failure::usage(
-                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER \
-                 and LEASEHOLD_REDLOCK, are of different deployments: only one can be meant",
+                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER and \
+                 LEASEHOLD_REDLOCK, exclude one another",
             ));
         }
     };
@@ -54,7 +54,7 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
     Ok(clients)
 }
 
-/// What `run` would refuse is not to be looked at as if it were well.
+/// Refuses the lists of servers that a Redlock refuses, also for commands that only look.
 fn check_majority(clients: &[LockClient]) -> Result<()> {
     let count = clients.len();
     if count < 3 || count.is_multiple_of(2) {
@@ -73,8 +73,8 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     Ok(())
 }
 
-/// User and password where they are not those of the URL. What the environment says completes a URL
-/// and does no more: it may have been said of another Redis.
+/// User and password, unless those of the URL count. The environment only completes a URL, because
+/// it may have been set for another Redis.
 fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<String>, String)>> {
     let (user, password) = url.and_then(of_url).unwrap_or_default();
     if password.is_some() && !args.names_user {
@@ -147,18 +147,17 @@ fn urls(args: &RedisArgs) -> Result<Vec<String>> {
     Ok(split(given.as_deref().unwrap_or("redis://127.0.0.1:6379")))
 }
 
-/// What the environment says, if anything: nothing is not said, as for variables of
-/// [options](super::args). What cannot be read is not taken for nothing: a lock on another Redis is
-/// worse than none.
+/// A variable of the environment. An empty one counts as unset. One that is not UTF-8 is an error,
+/// and not unset, because that could lead to another Redis.
 fn variable(name: &str) -> Result<Option<String>> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!("{name} is no UTF-8"))),
+        Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!("{name} is not UTF-8"))),
     }
 }
 
-/// At commas that a URL follows: a password may have one, too.
+/// Splits at commas before a URL. A password can contain a comma, too.
 fn split(urls: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for part in urls.split(',') {

@@ -1,13 +1,13 @@
-//! What is printed for scripts.
+//! JSON for scripts.
 
 use serde_json::{Map, Value};
 
-/// An object on a line of its own, in which nothing drives a terminal.
+/// An object on one line, without characters that could control a terminal.
 pub(super) fn line(object: Map<String, Value>) -> String {
     let text = Value::Object(object).to_string();
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
-        // JSON itself asks for this only below the space.
+        // JSON requires this only for control characters below the space.
         if (c.is_control() || c.escape_debug().len() > 1) && !matches!(c, '"' | '\\' | '\'') {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
@@ -27,7 +27,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nothing_in_it_drives_a_terminal_and_it_says_the_same() {
+    fn a_line_controls_no_terminal_and_decodes_to_the_same_object() {
         for name in [
             "order:pay",
             "\x1b[2J\n",

@@ -1,33 +1,58 @@
-//! One lock: who holds it, and who listens for its release.
+//! One lock: its owner, and how many connections listen for its release.
 
 use redis::{ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
-use super::outcome::{Failure, Result, UNAVAILABLE};
+use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe};
+use super::reporter::Reporter;
 use super::row::{Row, shown};
 use leasehold::Error;
 use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys, Server, ServerError};
 
-/// How often a lock is looked at that is given back between two questions.
+/// How often a lock is read again that is released between two commands.
 const LOOKS: usize = 10;
 
-/// Servers of a cluster that are asked one after the other: one sends on to the next.
+/// How many servers of a cluster are asked about one lock: redirects lead from one to the next.
 const SERVERS: usize = 5;
 
-/// Who holds one lock, and who listens for its release.
+/// A lock that is held.
 #[derive(Debug)]
 pub(super) struct FoundLock {
-    /// That of the client which found it, among those that were asked.
+    /// The index of the client that found it.
     pub(super) place: usize,
     pub(super) row: Row,
-    /// `None`: Redis does not tell this user.
+    /// How many connections listen for its release; `None` if the user may not read that.
     pub(super) listeners: Option<u64>,
 }
 
-/// The lock of this name, at the server of `client` that has it; `None` if nobody holds it.
-pub(super) fn look(
+/// The lock of this name at each server of a Redlock that has it, or at the only one.
+pub(super) fn find_locks(
+    redis: &RedisArgs,
+    clients: &[LockClient],
+    name: &str,
+    reporter: Reporter,
+) -> Result<Vec<FoundLock>> {
+    let mut found = Vec::new();
+    let mut failures = Vec::new();
+    for (place, client) in clients.iter().enumerate() {
+        match find_lock(place, client, redis, name) {
+            Ok(lock) => found.extend(lock),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    settle(failures, clients.len(), redis.redlock, reporter)?;
+    Ok(found)
+}
+
+/// The failure if no server has the lock.
+pub(super) fn not_held(name: &str) -> Failure {
+    Failure::new(NOT_HELD, format!("no client holds {}", shown(name)))
+}
+
+/// The lock at the server of `client` that has it; `None` if no client holds it.
+fn find_lock(
     place: usize,
     client: &LockClient,
     redis: &RedisArgs,
@@ -50,14 +75,14 @@ pub(super) fn look(
                 let name = shown(name);
                 return Err(Failure::new(
                     UNAVAILABLE,
-                    format!("{name} changes hands too quickly to be looked at; ask again"),
+                    format!("the owner of {name} changes too quickly; try again"),
                 ));
             }
             Ok(Found::NoLock) => match client.inspect(name) {
                 Err(error @ Error::WrongType { .. }) => return Err(error.into()),
-                // It became a lock, or was deleted.
+                // Meanwhile it became a lock, or was deleted.
                 Ok(_) => continue,
-                // No details, for example because the user may not run scripts.
+                // There are no details, for example because the user may not run scripts.
                 Err(_) => {
                     return Err(Failure::from(Error::WrongType {
                         lock: name.into(),
@@ -96,8 +121,8 @@ fn look_at(
     Ok(Found::Gone)
 }
 
-/// How many connections listen for releases of the lock: where it is at home, even while it is on
-/// its way to another server. In a cluster with shard channels they listen to those.
+/// How many connections listen for releases of the lock. They listen at its server, also while its
+/// slot moves to another one. In a cluster with shard channels they use those.
 fn listeners(client: &LockClient, home: &Server, name: &str, in_cluster: bool) -> Option<u64> {
     let mut probe = Probe::connect(client, home).ok()?;
     let channel = LockKeys::new(client, name).channel;

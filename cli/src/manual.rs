@@ -1,4 +1,4 @@
-//! `leasehold completions` and `leasehold man`, made of what the arguments are made of.
+//! `leasehold completions` and `leasehold man`, from the definition of the arguments.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,30 +10,30 @@ use super::args::{Args, CompletionsArgs};
 use super::outcome::{Failure, MEANINGS, OUTPUT, Result};
 use super::output;
 
-/// What else is read from the environment; that of the options is told with them.
+/// Variables of the environment that belong to no option.
 const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "REDIS_URL",
-        "Where Redis is, if neither --url nor LEASEHOLD_URL says so.",
+        "The URL of Redis, if --url and LEASEHOLD_URL are missing.",
     ),
     (
         "LEASEHOLD_PASSWORD",
-        "The password for the servers that locks are on, if it is not in the URL; behind \
-         sentinels always.",
+        "The password at the servers that have the locks, if the URL has none; behind sentinels \
+         always.",
     ),
     (
         "LEASEHOLD_KEY",
-        "In the environment of the command of run: the lock.",
+        "Set for the command of run: the name of the lock.",
     ),
     (
         "LEASEHOLD_TOKEN",
-        "In the environment of the command of run --fenced: the number of the hold.",
+        "Set for the command of run --fenced: the fencing token.",
     ),
 ];
 
 const EXAMPLES: [(&str, &str); 6] = [
     (
-        "At most one nightly report in the whole fleet; all other machines give up at once",
+        "At most one nightly report on many machines; the others give up at once",
         "leasehold run --no-wait report:nightly -- /usr/local/bin/report",
     ),
     (
@@ -41,12 +41,12 @@ const EXAMPLES: [(&str, &str); 6] = [
         "leasehold run --wait 1h --max-hold 10m deploy -- ./deploy.sh production",
     ),
     (
-        "Who holds the locks of orders, as JSON",
+        "The locks of orders, as JSON",
         "leasehold list 'order:*' --json",
     ),
     ("A live view of them", "leasehold watch 'order:*'"),
     (
-        "Free a lock without a question",
+        "Free a lock without asking",
         "leasehold break --yes order:4711",
     ),
     (
@@ -105,7 +105,7 @@ fn page() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// One of the commands, below a heading of its own. The options of all are told once, for all.
+/// The section of one command, without the options that all commands have.
 fn of_command(command: Command) -> io::Result<String> {
     let name = command.get_name().to_owned();
     let command = command
@@ -125,18 +125,18 @@ fn of_command(command: Command) -> io::Result<String> {
         .replace(".SH OPTIONS\n", ""))
 }
 
-/// How a command is written.
+/// The usage of a command.
 fn usage(mut command: Command) -> String {
     let text = command.render_usage().to_string();
     escaped(text.trim_start_matches("Usage: "))
 }
 
-/// A word and what it means.
+/// A term and its meaning.
 fn entry(page: &mut Vec<u8>, word: &str, meaning: &str) -> io::Result<()> {
     writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(word), escaped(meaning))
 }
 
-/// A line that means itself: no hyphen becomes a dash, no quote a curl, no dot a request.
+/// Escapes a line for `troff`, so that hyphens, quotes and a dot at the start stay what they are.
 fn escaped(line: &str) -> String {
     let text = line
         .replace('\\', "\\e")

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use super::reporter::{one_line, say};
+use super::reporter::{Reporter, one_line, say};
 use leasehold::admin::{LookUpFailed, RouteError, ServerError};
 use leasehold::{Cause, Error, Hint};
 
@@ -11,7 +11,7 @@ use leasehold::{Cause, Error, Hint};
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// No client holds the lock, or the user did not want to free it.
-pub(super) const NOBODY: u8 = 1;
+pub(super) const NOT_HELD: u8 = 1;
 /// The arguments are invalid (`EX_USAGE` of sysexits.h).
 pub(super) const USAGE: u8 = 64;
 /// Redis gave no clear reply, or refused (`EX_UNAVAILABLE`).
@@ -34,7 +34,7 @@ pub(super) const MEANINGS: [(u8, &str); 9] = [
         "Success. run: the status of the command; 128 + n if signal n ended it.",
     ),
     (
-        NOBODY,
+        NOT_HELD,
         "show, break: no client holds the lock, or nothing was freed. doctor: a check failed.",
     ),
     (
@@ -83,6 +83,23 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&one_line(&self.message))
     }
+}
+
+/// Fails with the first of these failures of `asked` servers. A majority of the servers of a
+/// Redlock is enough, so a minority of failures gives warnings only.
+pub(super) fn settle(
+    failures: Vec<Failure>,
+    asked: usize,
+    redlock: bool,
+    reporter: Reporter,
+) -> Result<()> {
+    if redlock && failures.len() * 2 < asked {
+        for failure in &failures {
+            reporter.warning(failure);
+        }
+        return Ok(());
+    }
+    failures.into_iter().next().map_or(Ok(()), Err)
 }
 
 impl From<Error> for Failure {

@@ -1,11 +1,10 @@
-//! What goes to standard output. A reader that is gone, as of `leasehold list | head -1`, is no
-//! failure.
+//! Standard output. It is no failure if its reader has ended, as in `leasehold list | head -1`.
 
 use std::io::{self, IsTerminal, Write};
 
 use super::outcome::{Failure, OUTPUT, Result};
 
-/// Writes all of it at once; whether there is still somebody who reads.
+/// Writes the whole text; false if the reader of a pipe has ended.
 pub(super) fn print(text: &[u8]) -> Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -15,14 +14,14 @@ pub(super) fn print(text: &[u8]) -> Result<bool> {
     }
 }
 
-/// Columns and lines of the terminal; the usual ones where it does not tell.
+/// Columns and lines of the terminal; 80 and 24 if it does not report them.
 pub(super) fn size() -> (u16, u16) {
-    let told = crossterm::terminal::size().ok();
-    told.filter(|&(width, height)| width > 0 && height > 0)
+    let size = crossterm::terminal::size().ok();
+    size.filter(|&(width, height)| width > 0 && height > 0)
         .unwrap_or((80, 24))
 }
 
-/// Whether a person reads standard output.
-pub(super) fn is_seen() -> bool {
+/// True if standard output is a terminal.
+pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }

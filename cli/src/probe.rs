@@ -1,4 +1,4 @@
-//! Which keys are locks, asked of one server. What is no lock is not read.
+//! Finds out which keys of one server are locks. The values of other keys are not read.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use leasehold::{Hint, Permission};
 /// The reply to one command, or its error reply.
 type Reply = Result<Value, ServerError>;
 
-/// What a server knows of a key.
+/// What a key of a server is.
 pub(super) enum Found {
     Lock(Row),
     Nothing,
-    /// It was given back while it was looked at.
+    /// The lock was released while it was read.
     Gone,
     NoLock,
 }
@@ -54,30 +54,32 @@ impl<'a> Probe<'a> {
     /// Those of the keys that are locks. This includes keys that are still moving to this server.
     pub(super) fn locks(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Row>, ServerError> {
         let mut rows = Vec::new();
-        let arriving = self.look(keys, false, &mut rows)?;
+        let arriving = self.find_locks(keys, false, &mut rows)?;
         if !arriving.is_empty() {
-            self.look(&arriving, true, &mut rows)?;
+            self.find_locks(&arriving, true, &mut rows)?;
         }
         Ok(rows)
     }
 
-    /// What is under one key; `asking` if it is moving to this server. An error reply that tells of
+    /// Reads one key; `asking` if it is moving to this server. An error reply that tells of
     /// no type is an error.
     pub(super) fn find(&mut self, key: &[u8], asking: bool) -> Result<Found, ServerError> {
-        let mut replies = self.ask(vec![command("HLEN", key)], asking)?.into_iter();
+        let mut replies = self
+            .run_all(vec![command("HLEN", key)], asking)?
+            .into_iter();
         match replies.next().transpose() {
             Ok(Some(Value::Int(0)) | None) => return Ok(Found::Nothing),
             Ok(Some(Value::Int(1))) => {}
             Ok(_) => return Ok(Found::NoLock),
             Err(error) => return no_lock_or(error),
         }
-        let mut replies = self.ask(self.questions(key).into(), asking)?.into_iter();
+        let mut replies = self.run_all(self.reads(key).into(), asking)?.into_iter();
         let (Some(fields), Some(left), token) = (replies.next(), replies.next(), replies.next())
         else {
             return Ok(Found::Nothing);
         };
         let (fields, left) = match fields.and_then(|fields| Ok((fields, left?))) {
-            Ok(told) => told,
+            Ok(replies) => replies,
             Err(error) => return no_lock_or(error),
         };
         let nothing = fields.as_sequence().is_some_and(<[Value]>::is_empty);
@@ -88,8 +90,8 @@ impl<'a> Probe<'a> {
         Ok(row.map_or(Found::NoLock, Found::Lock))
     }
 
-    /// Finds locks; returns the keys that have to be asked for with `asking`.
-    fn look(
+    /// Finds locks. Returns the keys that need `asking`.
+    fn find_locks(
         &mut self,
         keys: &[Vec<u8>],
         asking: bool,
@@ -98,7 +100,7 @@ impl<'a> Probe<'a> {
         let mut single = Vec::new();
         let mut arriving = Vec::new();
         let lengths = keys.iter().map(|key| command("HLEN", key)).collect();
-        for (key, length) in keys.iter().zip(self.ask(lengths, asking)?) {
+        for (key, length) in keys.iter().zip(self.run_all(lengths, asking)?) {
             match length.map_err(Refusal::of) {
                 Ok(Value::Int(1)) => single.push(key),
                 Err(Refusal::Moved) if !asking => arriving.push(key.clone()),
@@ -106,8 +108,8 @@ impl<'a> Probe<'a> {
                 Err(Refusal::Failure(error)) => return Err(error),
             }
         }
-        let questions = single.iter().flat_map(|key| self.questions(key)).collect();
-        let mut replies = self.ask(questions, asking)?.into_iter();
+        let reads = single.iter().flat_map(|key| self.reads(key)).collect();
+        let mut replies = self.run_all(reads, asking)?.into_iter();
         for key in single {
             let (Some(fields), Some(left), token) =
                 (replies.next(), replies.next(), replies.next())
@@ -130,7 +132,7 @@ impl<'a> Probe<'a> {
     }
 
     /// The commands whose replies describe a lock.
-    fn questions(&self, key: &[u8]) -> [Cmd; 3] {
+    fn reads(&self, key: &[u8]) -> [Cmd; 3] {
         let keys = LockKeys::new(self.client, &String::from_utf8_lossy(key));
         [
             command("HGETALL", key),
@@ -139,7 +141,7 @@ impl<'a> Probe<'a> {
         ]
     }
 
-    /// The lock that the replies to the [`questions`](Self::questions) describe.
+    /// The lock that the replies to the [commands](Self::reads) describe.
     fn row(
         &self,
         key: &[u8],
@@ -149,13 +151,13 @@ impl<'a> Probe<'a> {
         asking: bool,
     ) -> Option<Row> {
         let token = token.and_then(Result::ok);
-        // What is missing here may still be where the lock was.
+        // A token that is missing here may still be at the previous server.
         let token = token.filter(|token| !asking || *token != Value::Nil);
         Row::decode(key, &self.server, fields, left, token)
     }
 
     /// The replies; `asking` for keys of a slot that is still moving to this server.
-    fn ask(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Reply>, ServerError> {
+    fn run_all(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Reply>, ServerError> {
         let mut all = Pipeline::with_capacity(commands.len());
         for command in commands {
             if asking {
@@ -192,7 +194,7 @@ enum Refusal {
     Moved,
     /// It is of another type, or this user may not read it.
     NoLock,
-    /// The server tells of no key.
+    /// It is not about this key.
     Failure(ServerError),
 }
 

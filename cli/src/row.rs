@@ -1,4 +1,4 @@
-//! One lock as Redis has it, for people and for scripts.
+//! One lock in Redis, as text and as JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use redis::{FromRedisValue, Value, from_redis_value};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-/// How long a UUID is with its dashes.
+/// The length of a UUID with its dashes.
 const UUID: usize = 36;
 
-/// What is known of a lock's fencing tokens. Whoever had one before, the name keeps the last.
+/// The fencing tokens of a lock. The last token stays when the lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fencing {
     Never,
     Last(u64),
-    /// The user may not read it, or it is on its way to another server.
+    /// The user may not read it, or its slot moves to another server.
     Unknown,
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Row {
     pub(super) fencing: Fencing,
     pub(super) owner: String,
     pub(super) count: u64,
-    /// `None`: for ever.
+    /// `None`: it never expires.
     pub(super) time_to_live: Option<Duration>,
     pub(super) server: Arc<str>,
 }
 
 impl Row {
-    /// From the replies to HGETALL and PTTL of the lock, and GET of its token if that was told.
-    /// `None`: that is no lock, by the rule of `lua/inspect.lua`, or it is gone by now.
+    /// From the replies to HGETALL and PTTL of the lock, and to GET of its token if there is one.
+    /// `None` if it is no lock by the rule of `lua/inspect.lua`, or has ended.
     pub(super) fn decode(
         name: &[u8],
         server: &Arc<str>,
@@ -44,7 +44,7 @@ impl Row {
         let [(owner, count)]: [(String, String); 1] =
             decoded::<Vec<(String, String)>>(fields)?.try_into().ok()?;
         let millis_left: i64 = decoded(millis_left)?;
-        // It ended between the questions.
+        // The hold ended between two commands.
         if millis_left == -2 || !is_owner(&owner) {
             return None;
         }
@@ -59,8 +59,8 @@ impl Row {
         })
     }
 
-    /// The owner is `<client uuid>:<thread number>`, as this crate and Redisson write it. Among all
-    /// keys of a server, a hash with another field may be data of any program.
+    /// True if the owner is `<client uuid>:<thread number>`, as this crate and Redisson write it.
+    /// Any other hash may be data of another program.
     pub(super) fn is_certainly_a_lock(&self) -> bool {
         self.owner.split_once(':').is_some_and(|(client, thread)| {
             let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
@@ -96,7 +96,7 @@ impl Row {
             .map_or("never".into(), |left| format!("{:.1}s", left.as_secs_f64()))
     }
 
-    /// For scripts. The keys are promised; more may come.
+    /// For scripts. The keys stay; more can be added.
     pub(super) fn json(&self, with_server: bool) -> Map<String, serde_json::Value> {
         let millis = self.time_to_live.map(|left| left.as_millis() as u64);
         let mut object = Map::new();
@@ -133,11 +133,11 @@ fn is_owner(field: &str) -> bool {
 
 fn hold_count(value: &str) -> Option<u64> {
     let count: u32 = value.parse().ok()?;
-    // Not with a sign or with leading zeros.
+    // Without a sign and leading zeros.
     (count > 0 && count.to_string() == value).then_some(count.into())
 }
 
-/// A name as it can be shown: in quotes and escaped where it could drive a terminal or be misread.
+/// A name for messages: in quotes and escaped if it could control a terminal or be misread.
 pub(super) fn shown(name: &str) -> String {
     let quoted = format!("{name:?}");
     let plain = quoted.len() == name.len() + 2 && !name.is_empty();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_of_tokens_is_unknown() {
+    fn a_token_that_cannot_be_read_is_unknown() {
         for token in [None, Some(text("many"))] {
             let row = decode(&[OWNER, "1"], -1, token).unwrap();
             assert_eq!((row.shown_kind(), row.token()), ("unknown", None));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_owner_or_no_hold_count_is_no_lock() {
+    fn a_hash_without_an_owner_and_a_count_is_no_lock() {
         for fields in [
             &[][..],
             &[OWNER, "0"],
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn among_all_keys_a_lock_is_known_by_its_owner() {
+    fn a_lock_is_recognized_by_its_owner_among_all_keys() {
         let is_certain = |owner| {
             decode(&[owner, "1"], 1, None)
                 .unwrap()
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_drive_a_terminal() {
+    fn names_cannot_control_a_terminal() {
         for (name, expected) in [
             ("order:pay", "order:pay"),
             ("größe☃", "größe☃"),

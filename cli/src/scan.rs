@@ -1,4 +1,4 @@
-//! Which locks there are, asked of every server that has some.
+//! All locks, from every server that has some.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,39 @@ use redis::Cmd;
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
 use super::probe::Probe;
-use super::reporter::Reporter;
 use super::row::Row;
 use leasehold::LockClient;
 use leasehold::admin::{self, Server};
 
-/// How many keys Redis looks at before it answers: it does nothing else meanwhile.
+/// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
 
-/// What was seen, in the order of names.
+/// The locks that were found, in the order of their names.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) rows: Vec<Row>,
-    /// How many servers there are.
+    /// The number of servers that were asked.
     pub(super) servers: usize,
     pub(super) failures: Vec<Failure>,
 }
 
 impl Scan {
-    /// All locks with names like `pattern`; ends early, with what it has, once `stopped` says so:
-    /// nobody is asked any more then.
+    /// Finds all locks whose names match `pattern`. Sends no further request once `stopped` returns
+    /// true, and returns what was found until then.
     pub(super) fn run(clients: &[LockClient], pattern: &str, stopped: &dyn Fn() -> bool) -> Self {
-        let mut seen = Self::default();
+        let mut scan = Self::default();
         for client in clients {
             if stopped() {
                 break;
             }
-            seen.survey(client, pattern, stopped);
+            scan.client(client, pattern, stopped);
         }
-        seen.rows
+        scan.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
-        seen
+        scan
     }
 
-    fn survey(&mut self, client: &LockClient, pattern: &str, stopped: &dyn Fn() -> bool) {
+    fn client(&mut self, client: &LockClient, pattern: &str, stopped: &dyn Fn() -> bool) {
         let servers = match admin::servers(client) {
             Ok(servers) => servers,
             Err(error) => {
@@ -49,33 +48,33 @@ impl Scan {
                 return;
             }
         };
-        // SCAN may name a key twice, and two primaries one that is on its way.
+        // SCAN can return a key twice. Two primaries return a key that moves between them.
         let mut found = BTreeMap::new();
         for server in &servers {
             if stopped() {
                 break;
             }
             self.servers += 1;
-            if let Err(failure) = scan(client, server, pattern, stopped, &mut found) {
+            if let Err(failure) = scan_server(client, server, pattern, stopped, &mut found) {
                 self.failures.push(failure);
             }
         }
         self.rows.extend(found.into_values());
     }
 
-    /// That these servers, which answered, are all that there are: one of a cluster has the locks
-    /// of its slots only, and does not say so.
+    /// Fails if a server belongs to a cluster and `--cluster` is missing: it has only the locks of
+    /// its own slots.
     pub(super) fn check_deployment(&self, clients: &[LockClient], redis: &RedisArgs) -> Result<()> {
-        let told = redis.cluster || redis.sentinel.is_some();
-        if told || self.failures.len() == self.servers {
+        let is_given = redis.cluster || redis.sentinel.is_some();
+        if is_given || self.failures.len() == self.servers {
             return Ok(());
         }
         for client in clients {
             for server in admin::servers(client)? {
-                // Who may not ask that may list all the same.
+                // A user without the permission for INFO may list the locks.
                 if is_of_cluster(client, &server).unwrap_or(false) {
                     return Err(Failure::usage(format!(
-                        "{} is a server of a cluster, and has the locks of its slots only: say \
+                        "{} is a server of a cluster, and has only the locks of its slots: use \
                          --cluster",
                         server.name()
                     )));
@@ -90,24 +89,7 @@ impl Scan {
     }
 }
 
-/// What the failures of some of `asked` servers mean for the whole: where more than half must have
-/// a lock, a few that do not answer hide nothing.
-pub(super) fn settle(
-    failures: Vec<Failure>,
-    asked: usize,
-    redis: &RedisArgs,
-    reporter: Reporter,
-) -> Result<()> {
-    if redis.redlock && failures.len() * 2 < asked {
-        failures
-            .iter()
-            .for_each(|failure| reporter.warning(failure));
-        return Ok(());
-    }
-    failures.into_iter().next().map_or(Ok(()), Err)
-}
-
-fn scan(
+fn scan_server(
     client: &LockClient,
     server: &Server,
     pattern: &str,
@@ -119,7 +101,7 @@ fn scan(
     let mut by_type = true;
     while !stopped() {
         let reply = match probe.run(&next_keys(cursor, pattern, by_type)) {
-            // Before Redis 6 there is no TYPE.
+            // SCAN has no TYPE before Redis 6.
             Err(error) if by_type && error.is_reply() => {
                 by_type = false;
                 continue;
@@ -163,16 +145,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn once_it_is_stopped_nobody_is_asked() {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}", silent.local_addr().unwrap());
+    fn a_stopped_scan_sends_no_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
         let clients = [LockClient::connect(&url).unwrap()];
-        for asked_before in 0..2 {
-            let left = Cell::new(asked_before);
+        for checks in 0..2 {
+            let left = Cell::new(checks);
             let stopped = || left.replace(left.get() - 1) == 0;
-            let seen = Scan::run(&clients, "*", &stopped);
-            assert!(seen.failures.is_empty(), "{seen:?}");
-            assert_eq!(seen.servers, 0);
+            let scan = Scan::run(&clients, "*", &stopped);
+            assert!(scan.failures.is_empty(), "{scan:?}");
+            assert_eq!(scan.servers, 0);
         }
     }
 }

@@ -3,27 +3,25 @@
 use std::process::ExitCode;
 
 use super::args::{RedisArgs, ShowArgs};
-use super::lookup::{FoundLock, look};
-use super::outcome::{Failure, NOBODY, Result};
+use super::lookup::{FoundLock, find_locks, not_held};
+use super::outcome::Result;
 use super::reporter::Reporter;
-use super::scan::settle;
-use super::{connect, json, output, row};
-use leasehold::LockClient;
+use super::{connect, json, output};
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
-    let find_locks = find_locks(redis, &clients, &show.key, reporter)?;
-    if find_locks.is_empty() {
-        return Err(nobody(&show.key));
+    let found = find_locks(redis, &clients, &show.key, reporter)?;
+    if found.is_empty() {
+        return Err(not_held(&show.key));
     }
     let with_server = clients.len() > 1;
-    let texts: Vec<String> = find_locks
+    let texts: Vec<String> = found
         .iter()
-        .map(|lookup| {
+        .map(|lock| {
             if show.json {
-                object(lookup, with_server)
+                object(lock, with_server)
             } else {
-                lines(lookup, with_server)
+                lines(lock, with_server)
             }
         })
         .collect();
@@ -31,31 +29,8 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who holds the lock, at each server that has it.
-pub(super) fn find_locks(
-    redis: &RedisArgs,
-    clients: &[LockClient],
-    key: &str,
-    reporter: Reporter,
-) -> Result<Vec<FoundLock>> {
-    let mut find_locks = Vec::new();
-    let mut failures = Vec::new();
-    for (place, client) in clients.iter().enumerate() {
-        match look(place, client, redis, key) {
-            Ok(lookup) => find_locks.extend(lookup),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    settle(failures, clients.len(), redis, reporter)?;
-    Ok(find_locks)
-}
-
-pub(super) fn nobody(key: &str) -> Failure {
-    Failure::new(NOBODY, format!("nobody holds {}", row::shown(key)))
-}
-
-fn lines(lookup: &FoundLock, with_server: bool) -> String {
-    let FoundLock { row, listeners, .. } = lookup;
+fn lines(lock: &FoundLock, with_server: bool) -> String {
+    let FoundLock { row, listeners, .. } = lock;
     let mut lines = vec![
         ("name", row.shown_name()),
         ("kind", row.shown_kind().into()),
@@ -74,12 +49,12 @@ fn lines(lookup: &FoundLock, with_server: bool) -> String {
         .collect()
 }
 
-fn object(lookup: &FoundLock, with_server: bool) -> String {
-    let mut object = lookup.row.json(with_server);
-    if let Some(token) = lookup.row.token() {
+fn object(lock: &FoundLock, with_server: bool) -> String {
+    let mut object = lock.row.json(with_server);
+    if let Some(token) = lock.row.token() {
         object.insert("token".into(), token.into());
     }
-    if let Some(listeners) = lookup.listeners {
+    if let Some(listeners) = lock.listeners {
         object.insert("listeners".into(), listeners.into());
     }
     json::line(object)

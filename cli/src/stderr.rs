@@ -1,7 +1,7 @@
-//! Standard error, which nobody has to wait for: a thread of its own writes there.
+//! Standard error, written by a thread of its own.
 //!
-//! A pipe that nobody reads and a terminal that was halted by Ctrl-S take nothing for as long as
-//! they like. Whoever holds a lock has something to do meanwhile.
+//! A write can block: if the reader of a pipe does not read, or if Ctrl-S halts the terminal. The
+//! threads that hold a lock must not wait for it.
 
 use std::io::{Write, stderr};
 use std::thread::{Builder, JoinHandle};
@@ -10,11 +10,11 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
-/// How many pieces wait to be written; what comes then is dropped.
+/// How many pieces can wait to be written. Further ones are dropped.
 const WAITING: usize = 4_096;
 
-/// How long the end of the program waits for the last of them.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the end of the program waits for the pieces that are left.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// From the first piece to [`finish`].
 static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
@@ -22,13 +22,13 @@ static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
 #[derive(Debug)]
 struct Writer {
     pieces: Sender<Vec<u8>>,
-    /// Closed when all is written.
+    /// Disconnected when all is written.
     written: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
-/// In one piece: others write to the same place. Never waits; that nobody can be told is no
-/// failure.
+/// Writes the piece at once, so that output of other processes cannot split it. Never blocks; a
+/// failure is ignored.
 pub(super) fn write(piece: Vec<u8>) {
     let pieces = {
         let mut writer = WRITER.lock();
@@ -44,15 +44,15 @@ pub(super) fn write(piece: Vec<u8>) {
     }
 }
 
-/// Waits until all is written, but not for long.
+/// Waits until all is written, for at most [`FINISH_TIMEOUT`].
 pub(super) fn finish() {
     let Some(writer) = WRITER.lock().take() else {
         return;
     };
     drop(writer.pieces);
-    let halted = writer.written.recv_timeout(LAST_WORDS) == Err(RecvTimeoutError::Timeout);
-    // A thread that is halted ends with the process.
-    if !halted {
+    let blocked = writer.written.recv_timeout(FINISH_TIMEOUT) == Err(RecvTimeoutError::Timeout);
+    // A thread that is blocked ends with the process.
+    if !blocked {
         let _ = writer.thread.join();
     }
 }
@@ -75,8 +75,8 @@ fn start() -> Option<Writer> {
     })
 }
 
-/// A terminal may be set to stop whoever writes to it from the background (`stty tostop`). That
-/// would stop all of this process, but not a thread that blocks the signal.
+/// Blocks the signal that a terminal with `stty tostop` sends to a background process that writes.
+/// The signal would stop the whole process.
 #[cfg(unix)]
 fn write_from_the_background() {
     use nix::sys::signal::{SigSet, Signal};

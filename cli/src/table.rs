@@ -1,4 +1,4 @@
-//! Locks in columns.
+//! Locks as a table.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -20,7 +20,7 @@ fn cells(row: &Row, with_server: bool) -> Vec<String> {
     cells
 }
 
-/// For a pipe: a lock a line, and no header that would be taken for one.
+/// For a pipe: one line for each lock, without a header.
 pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row, with_server)).collect();
     let mut widths = [0; HEADER.len()];
@@ -41,7 +41,7 @@ pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
     text
 }
 
-/// For a terminal of this width. `flat`: a lock a line, whatever does not fit is left out.
+/// For a terminal of this width. `flat`: one line for each lock, cut to the width.
 pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, flat: bool) -> String {
     let mut table = Table::new();
     let columns = if with_server {

@@ -1,4 +1,4 @@
-//! How well the server is reached: its door, its connections, its speed.
+//! How the server is reached: login, connections, speed.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use crate::outcome::Failure;
 use leasehold::admin::{RouteError, ServerError};
 use leasehold::{Error, Hint, Permission};
 
-/// Of its connections, in hundredths: more is close to the limit.
+/// The percentage of `maxclients` from which there is a warning.
 const MANY_CLIENTS: u64 = 90;
 
-/// Idle connections are opened anew after so many seconds, so that a longer `timeout` cuts none.
+/// The client opens a connection again that was idle for this many seconds, so a longer `timeout`
+/// closes none.
 const IDLE: u64 = 60;
 
-/// A lock takes a few of these.
+/// Every lock takes a few round trips.
 const SLOW: Duration = Duration::from_millis(100);
 
 pub(super) const REACHABLE: &str = "reachable";
 
-/// Whether this answer to a PING means that nothing else is answered either. A right that is
-/// missing, or a save that failed, does not.
-pub(super) fn is_shut(error: &ServerError) -> bool {
+/// True if a server with this error for PING serves no other command either. A missing permission
+/// and a failed save do not mean that.
+pub(super) fn is_unusable(error: &ServerError) -> bool {
     let is_kept_out = is_log_in(error) || error.cause.code() == Some("DENIED");
     is_kept_out || error.is_temporary() || !error.is_reply()
 }
@@ -33,7 +34,7 @@ fn is_log_in(error: &ServerError) -> bool {
     )
 }
 
-/// Nothing was to be had of it.
+/// The finding for a server that could not be asked.
 pub(super) fn out_of_reach(error: &ServerError) -> Finding {
     let cause = &error.cause;
     let advice = match (cause.code(), error.hint.as_deref()) {
@@ -45,36 +46,36 @@ pub(super) fn out_of_reach(error: &ServerError) -> Finding {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
         (_, Some(Hint::RaiseMaxClients)) => {
-            "raise maxclients, or find out who has so many connections"
+            "raise maxclients, or find the clients with too many connections"
         }
         (_, Some(Hint::CheckCertificates)) => {
             "name the authority to trust (--cacert), or show the certificate that is asked for \
              (--cert)"
         }
         (Some("LOADING"), _) => "wait until it has loaded its data",
-        (Some("BUSY"), _) => "somebody's script runs too long: SCRIPT KILL ends it",
+        (Some("BUSY"), _) => "a script runs too long: SCRIPT KILL ends it",
         (Some("MASTERDOWN"), _) => {
             "it is a replica that lost its master: give the URL of the master"
         }
         (Some("DENIED"), _) => {
-            "protected-mode keeps others out: bind the server, and set a password"
+            "protected-mode refuses other machines: bind the server, and set a password"
         }
         _ if cause.is_timeout() => {
-            "it hangs, or something on the way drops packets; --timeout gives it longer"
+            "it hangs, or the network drops packets; a longer --timeout may help"
         }
-        _ if cause.is_io_error() => "see that Redis runs there, and that the URL is right",
-        _ => "see what listens there: it does not answer as Redis does",
+        _ if cause.is_io_error() => "check that Redis runs there, and that the URL is right",
+        _ => "check what listens there: it does not reply as Redis does",
     };
     let found = match (cause.code(), cause.detail()) {
-        _ if cause.is_timeout() => "no answer in time".into(),
+        _ if cause.is_timeout() => "no reply in time".into(),
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => cause.to_string(),
     };
     Finding::failure(REACHABLE, found, advice)
 }
 
-/// The finding if no server could say where the locks are.
-pub(super) fn nowhere(error: RouteError) -> Finding {
+/// The finding if no server told where the locks are.
+pub(super) fn no_route(error: RouteError) -> Finding {
     let hint = match &error {
         RouteError::Refused(error) => error.hint.as_deref(),
         RouteError::Unavailable(failed) => {
@@ -93,7 +94,7 @@ pub(super) fn nowhere(error: RouteError) -> Finding {
             }),
             _,
         ) => "give --sentinel the name under which the sentinels monitor the master",
-        (_, Some(Hint::NotACluster)) => "it is no server of a cluster: leave out --cluster",
+        (_, Some(Hint::NotACluster)) => "it is not a server of a cluster: leave out --cluster",
         (_, Some(Hint::NotASentinel)) => "give the URLs of the sentinels, or leave out --sentinel",
         (_, Some(Hint::LogIn | Hint::LogInToSentinel)) => {
             "give the right user and password in the URLs"
@@ -102,7 +103,7 @@ pub(super) fn nowhere(error: RouteError) -> Finding {
             "give the user the permissions for sentinels and clusters, which docs/operations.md \
              lists"
         }
-        _ => "see that these servers run, and that the URLs are right",
+        _ => "check that these servers run, and that the URLs are right",
     };
     Finding::failure(REACHABLE, Failure::from(error).to_string(), advice)
 }
@@ -120,7 +121,8 @@ pub(super) fn clients(info: &Facts) -> Finding {
     if connected.saturating_mul(100) / limit < MANY_CLIENTS {
         return Finding::ok(CHECK, found);
     }
-    let advice = "raise maxclients, or find out who has so many connections: beyond the limit nobody is let in";
+    let advice = "raise maxclients, or find the clients with too many connections: at the limit \
+                  the server accepts no client";
     Finding::warning(CHECK, found, advice)
 }
 
@@ -132,16 +134,19 @@ pub(super) fn idle(settings: &Facts) -> Finding {
         Some(seconds @ 1..IDLE) => Finding::note(
             CHECK,
             format!(
-                "idle connections are cut after {seconds} s: a call may have to connect anew, \
-                 which costs it a moment"
+                "idle connections are closed after {seconds} s: a call may have to connect again, \
+                 which takes a moment"
             ),
         ),
-        Some(seconds) => Finding::ok(CHECK, format!("idle connections are cut after {seconds} s")),
+        Some(seconds) => Finding::ok(
+            CHECK,
+            format!("idle connections are closed after {seconds} s"),
+        ),
         None => Finding::unknown(CHECK, settings.why_not()),
     }
 }
 
-/// Of a few round trips.
+/// `trips`: the times of a few round trips.
 pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
     const CHECK: &str = "latency";
     trips.sort_unstable();
@@ -152,7 +157,8 @@ pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
     if median <= SLOW {
         return Finding::ok(CHECK, found);
     }
-    let advice = "run closer to Redis, or see what keeps it busy (SLOWLOG): every lock takes a few round trips";
+    let advice = "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a \
+                  few round trips";
     Finding::warning(CHECK, found, advice)
 }
 
@@ -164,7 +170,7 @@ mod tests {
     use crate::replies::{failures, refusal};
 
     #[test]
-    fn every_closed_door_has_its_advice() {
+    fn every_refusal_at_login_has_its_advice() {
         for (line, word) in [
             (
                 "WRONGPASS invalid username-password pair",
@@ -197,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_is_told_from_who_is_not() {
-        for (line, shut) in [
+    fn a_server_without_service_is_recognized() {
+        for (line, unusable) in [
             ("NOAUTH Authentication required.", true),
             ("LOADING Redis is loading the dataset in memory", true),
             ("DENIED Redis is running in protected mode", true),
@@ -210,13 +216,13 @@ mod tests {
             ),
             ("ERR unknown command 'PING'", false),
         ] {
-            assert_eq!(is_shut(&refusal(line)), shut, "{line}");
+            assert_eq!(is_unusable(&refusal(line)), unusable, "{line}");
         }
-        assert!(failures().iter().all(is_shut));
+        assert!(failures().iter().all(is_unusable));
     }
 
     #[test]
-    fn crowds_are_told() {
+    fn many_clients_are_a_warning() {
         for (connected, verdict) in [(1, Ok), (89, Ok), (90, Warning), (100, Warning)] {
             let info = facts(&format!(
                 "connected_clients:{connected}\r\nmaxclients:100\r\n"
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn short_time_outs_are_told() {
+    fn a_short_timeout_is_a_note() {
         for (seconds, verdict) in [(0, Ok), (1, Note), (59, Note), (60, Ok)] {
             let found = idle(&facts(&format!("timeout:{seconds}\r\n")));
             assert_eq!(found.verdict, verdict, "{seconds}");
@@ -236,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_the_round_trips_counts() {
+    fn the_median_of_the_round_trips_counts() {
         let millis = |all: &[u64]| all.iter().map(|&ms| Duration::from_millis(ms)).collect();
         assert_eq!(latency(millis(&[900, 1, 100])).verdict, Ok);
         assert_eq!(latency(millis(&[1, 101, 900])).verdict, Warning);

@@ -1,4 +1,4 @@
-//! What is asked of one server. What the replies mean is said elsewhere.
+//! Sends the commands of all checks to one server. Other files judge the replies.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::args::RedisArgs;
 use crate::clock::Moment;
 use leasehold::admin::{Connection, Server, ServerError};
 
-/// Round trips that are timed, and readings of the clock of which the quickest counts.
+/// How many round trips are measured, and how often the clock is read. The quickest reading counts.
 const TRIPS: usize = 5;
 
-/// What does not stand in INFO.
+/// Settings that INFO does not contain.
 const SETTINGS: [&str; 4] = [
     "timeout",
     "save",
@@ -25,30 +25,30 @@ const SETTINGS: [&str; 4] = [
     "stop-writes-on-bgsave-error",
 ];
 
-/// The clock is compared over so long at least, and at most.
+/// The shortest and the longest time over which the clocks are compared.
 const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
-/// A server, and what is known of it.
+/// The findings about one server.
 pub(super) struct Checks<'a> {
     server: Server,
     redis: &'a RedisArgs,
     findings: Vec<Finding>,
-    /// For the second look at its clock.
+    /// For the second reading of its clock.
     clock: Option<(Connection, Reading)>,
 }
 
 impl<'a> Checks<'a> {
-    /// Looks at everything but how fast its clock runs.
-    pub(super) fn pay(server: Server, redis: &'a RedisArgs, names: &Names) -> Self {
+    /// Runs all checks except that of the speed of the clock, which needs some time between.
+    pub(super) fn begin(server: Server, redis: &'a RedisArgs, names: &Names) -> Self {
         let mut checks = Self {
             server,
             redis,
             findings: Vec::new(),
             clock: None,
         };
-        if let Err(error) = checks.look(names) {
-            // It may have answered until then.
+        if let Err(error) = checks.check(names) {
+            // It may have replied until then.
             checks
                 .findings
                 .retain(|known| known.check != access::REACHABLE);
@@ -61,7 +61,7 @@ impl<'a> Checks<'a> {
         self.server.name()
     }
 
-    /// Whether locks can be had there, as far as was looked.
+    /// True if no finding prevents locks.
     pub(super) fn grants_locks(&self) -> bool {
         let hinder = |finding: &Finding| {
             finding.is_failure() && [access::REACHABLE, "role", "rights"].contains(&finding.check)
@@ -69,7 +69,7 @@ impl<'a> Checks<'a> {
         !self.findings.iter().any(hinder)
     }
 
-    fn look(&mut self, names: &Names) -> Result<(), ServerError> {
+    fn check(&mut self, names: &Names) -> Result<(), ServerError> {
         let mut connection = self.server.connect()?;
         let mut trips = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
@@ -77,7 +77,7 @@ impl<'a> Checks<'a> {
             let reply = connection.run(&redis::cmd("PING"));
             trips.push(Moment::now().since(sent));
             if let Err(error) = reply
-                && access::is_shut(&error)
+                && access::is_unusable(&error)
             {
                 return Err(error);
             }
@@ -89,11 +89,11 @@ impl<'a> Checks<'a> {
             self.findings.push(role::role(&info, self.redis.cluster));
             return Ok(());
         }
-        let mut questions = redis::pipe();
+        let mut commands = redis::pipe();
         for name in SETTINGS {
-            questions.cmd("CONFIG").arg("GET").arg(name);
+            commands.cmd("CONFIG").arg("GET").arg(name);
         }
-        let settings = Facts::of_settings(connection.run_all(&questions)?);
+        let settings = Facts::of_settings(connection.run_all(&commands)?);
         self.findings.extend([
             storage::version(&info),
             storage::eviction(&info),
@@ -112,11 +112,11 @@ impl<'a> Checks<'a> {
             access::idle(&settings),
             access::latency(trips),
         ]);
-        self.look_at_rights(&mut connection, names)?;
-        self.look_at_clock(connection)
+        self.check_rights(&mut connection, names)?;
+        self.read_clock(connection)
     }
 
-    fn look_at_rights(
+    fn check_rights(
         &mut self,
         connection: &mut Connection,
         names: &Names,
@@ -126,11 +126,11 @@ impl<'a> Checks<'a> {
                 .iter()
                 .filter(|right| is_needed(right.when, self.redis))
         };
-        let mut questions = Pipeline::new();
+        let mut commands = Pipeline::new();
         for right in needed().filter(|right| !right.subscribes()) {
-            questions.add_command(right.command(names));
+            commands.add_command(right.command(names));
         }
-        let mut replies = connection.run_all(&questions)?.into_iter();
+        let mut replies = connection.run_all(&commands)?.into_iter();
         let mut answers: Vec<(&Right, Answer)> = Vec::new();
         for right in needed() {
             let reply = if right.subscribes() {
@@ -147,7 +147,7 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    fn look_at_clock(&mut self, mut connection: Connection) -> Result<(), ServerError> {
+    fn read_clock(&mut self, mut connection: Connection) -> Result<(), ServerError> {
         match quickest_reading(&mut connection)? {
             Ok(reading) => {
                 self.findings.push(clock::offset(&reading));
@@ -158,8 +158,8 @@ impl<'a> Checks<'a> {
         Ok(())
     }
 
-    /// Looks at the clock once more, when enough time has passed since the first look.
-    pub(super) fn leave(mut self) -> Vec<Finding> {
+    /// Reads the clock again, when enough time has passed since the first reading.
+    pub(super) fn finish(mut self) -> Vec<Finding> {
         if let Some((mut connection, first)) = self.clock.take() {
             self.findings.push(compare_clocks(&mut connection, &first));
         }
@@ -167,7 +167,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// The reply, be it an error reply.
+/// The reply or error reply. An error of the connection is the outer error.
 fn ask(
     connection: &mut Connection,
     command: &Cmd,
@@ -192,7 +192,7 @@ fn is_needed(when: When, redis: &RedisArgs) -> bool {
 fn compare_clocks(connection: &mut Connection, first: &Reading) -> Finding {
     let mut period = CLOCK_PERIOD;
     loop {
-        rest_until(first.received.after(period));
+        sleep_until(first.received.after(period));
         match quickest_reading(connection) {
             Ok(Ok(second)) => {
                 if let Some(finding) = clock::rate(first, &second) {
@@ -200,37 +200,38 @@ fn compare_clocks(connection: &mut Connection, first: &Reading) -> Finding {
                 }
             }
             Ok(Err(why)) => return clock::rate_unknown(&why),
-            Err(_) => return clock::rate_unknown("it did not answer any more"),
+            Err(_) => return clock::rate_unknown("it did not reply any more"),
         }
         if period >= LONGEST_CLOCK_PERIOD {
-            return clock::rate_unknown("its answers take too long and too unequally to tell");
+            return clock::rate_unknown("its replies take too long, and their times vary too much");
         }
         period = (period * 2).min(LONGEST_CLOCK_PERIOD);
     }
 }
 
-fn rest_until(moment: Moment) {
+fn sleep_until(moment: Moment) {
     while !moment.is_past() {
-        // Nobody ever sends there.
+        // Nothing is ever sent on this channel.
         let _ = crossbeam_channel::never::<()>().recv_timeout(moment.left());
     }
 }
 
-/// Of several, the one that leaves least in doubt; or why there is none.
+/// The reading with the shortest round trip, or why there is none.
 fn quickest_reading(connection: &mut Connection) -> Result<Result<Reading, String>, ServerError> {
     let mut quickest: Option<Reading> = None;
     for _ in 0..TRIPS {
         let sent = Moment::now();
         let reply = ask(connection, &redis::cmd("TIME"))?;
-        let odd = |code: Option<&str>| format!("the answer to TIME is {}", code.unwrap_or("odd"));
+        let unexpected =
+            |code: Option<&str>| format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
         match reply.map(|reply| Reading::of(sent, reply)) {
             Ok(Some(reading)) if quickest.is_none_or(|best| reading.trip() < best.trip()) => {
                 quickest = Some(reading);
             }
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Err(odd(None))),
-            Err(error) => return Ok(Err(odd(error.cause.code()))),
+            Ok(None) => return Ok(Err(unexpected(None))),
+            Err(error) => return Ok(Err(unexpected(error.cause.code()))),
         }
     }
-    Ok(quickest.ok_or_else(|| "TIME was not asked".into()))
+    Ok(quickest.ok_or_else(|| "TIME was not read".into()))
 }

@@ -1,4 +1,4 @@
-//! The server's clock against ours: where it stands, and how fast it runs.
+//! Compares the clock of the server with that of this machine: its time and its speed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,26 +7,26 @@ use redis::Value;
 use super::finding::Finding;
 use crate::clock::Moment;
 
-/// Clocks of machines that are kept by somebody agree better.
+/// Clocks that are synchronized differ less.
 const FAR_OFF: Duration = Duration::from_secs(1);
 
-/// How much faster than ours a server's clock may run, in hundredths: by so much a lease counts as
-/// shorter here.
+/// By how many percent the server's clock may be faster: the library counts leases as shorter by
+/// this.
 const FASTER: f64 = 1.0;
 
-/// What the server's clock said at some moment between two of ours.
+/// The time of the server at a moment between two moments here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) sent: Moment,
     pub(super) received: Moment,
-    /// Since 1970, by the server.
+    /// The server's time since 1970.
     pub(super) theirs: Duration,
-    /// The same by us, when the reply had arrived.
+    /// The time here since 1970, when the reply had arrived.
     pub(super) ours: Duration,
 }
 
 impl Reading {
-    /// Of the reply to TIME: seconds and microseconds.
+    /// From the reply to TIME: seconds and microseconds.
     pub(super) fn of(sent: Moment, reply: Value) -> Option<Self> {
         let received = Moment::now();
         let ours = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -44,30 +44,31 @@ impl Reading {
     }
 }
 
-/// Where it stands.
+/// Compares the time.
 pub(super) fn offset(reading: &Reading) -> Finding {
     const CHECK: &str = "clock";
     let (theirs, ours) = (reading.theirs, reading.ours);
     let (off, direction) = if theirs > ours {
         (theirs - ours, "ahead of")
     } else {
-        // The reply took its time.
+        // The time of the round trip is not the clock's.
         let off = (ours - theirs).saturating_sub(reading.trip());
         (off, "behind")
     };
     if off <= FAR_OFF {
-        return Finding::ok(CHECK, "agrees with ours");
+        return Finding::ok(CHECK, "agrees with the clock here");
     }
     Finding::note(
         CHECK,
         format!(
-            "{off:.1?} {direction} ours: no matter for leases, which nobody compares; but set \
-             forward while locks are held it ends them early"
+            "{off:.1?} {direction} the clock here. Leases do not depend on that. But if the \
+             server's clock is set forward while locks are held, their leases end early"
         ),
     )
 }
 
-/// How fast it runs, or that this cannot be told yet: the longer between the readings, the clearer.
+/// Compares the speed; `None` if the readings do not tell yet. The more time between them, the
+/// clearer.
 pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
     const CHECK: &str = "clock-rate";
     let shortest = second.sent.since(first.received).as_secs_f64();
@@ -79,19 +80,22 @@ pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
     let hundredths = |ours: f64| (theirs / ours - 1.0) * 100.0;
     let (least, most) = (hundredths(longest), hundredths(shortest));
     if most <= FASTER {
-        return Some(Finding::ok(CHECK, "no faster than ours"));
+        return Some(Finding::ok(CHECK, "no faster than the clock here"));
     }
     (least > FASTER).then(|| {
         Finding::failure(
             CHECK,
-            format!("it runs {least:.1} % faster than ours, or was set meanwhile: leases end early there, while their holders believe in them"),
-            "look at the time service of that machine; if nobody sets its clock, its hardware or \
-             its hypervisor is at fault",
+            format!(
+                "it runs {least:.1} % faster than the clock here, or was set meanwhile: leases end \
+                 early there, while their holders rely on them"
+            ),
+            "check the time service of that machine; if no service sets its clock, its hardware or \
+             hypervisor is faulty",
         )
     })
 }
 
-/// What to say where it never became clear.
+/// The finding if the speed cannot be measured.
 pub(super) fn rate_unknown(why: &str) -> Finding {
     Finding::unknown("clock-rate", why)
 }
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_fast_only_if_no_delay_explains_it() {
+    fn a_clock_is_fast_only_if_no_delay_explains_the_difference() {
         let verdict = |first, second| rate(&first, &second).map(|finding| finding.verdict);
         let first = reading(0, 2, 1);
         assert_eq!(verdict(first, reading(1_000, 1_002, 1_001)), Some(Ok));

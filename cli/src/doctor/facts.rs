@@ -1,4 +1,4 @@
-//! What a server says of itself: names and values.
+//! Names and values that a server reports about itself.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use redis::Value;
 
 use leasehold::admin::ServerError;
 
-/// The values of INFO, of CLUSTER INFO, or of some settings.
+/// The values of INFO, of CLUSTER INFO, or of settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     values: HashMap<String, String>,
-    /// Why there are none.
+    /// Why values are missing.
     why_not: Option<String>,
 }
 
 impl Facts {
-    /// Of `name:value` lines, as all INFO commands answer. An error reply leaves nothing but its
-    /// text.
+    /// From lines of `name:value`, the reply to all INFO commands. For an error reply only its text
+    /// is kept.
     pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
         let text = reply.map(|value| redis::from_redis_value::<String>(value).ok());
         match text.map_err(|error| error.cause.code().map(str::to_owned)) {
@@ -35,7 +35,7 @@ impl Facts {
         }
     }
 
-    /// Of what several CONFIG GET answer. Those that were refused are not there.
+    /// From the replies to several CONFIG GET. Settings that were refused are missing.
     pub(super) fn of_settings(replies: Vec<Result<Value, ServerError>>) -> Self {
         let mut facts = Self::default();
         for reply in replies {
@@ -62,18 +62,18 @@ impl Facts {
         self.get(name)?.parse().ok()
     }
 
-    /// What to say where something is missing.
+    /// The text for a missing value.
     pub(super) fn why_not(&self) -> &str {
-        let default = "the server does not tell";
+        let default = "the server does not report it";
         self.why_not.as_deref().unwrap_or(default)
     }
 }
 
 fn refusal(command: &str, code: Option<&str>) -> String {
     match code {
-        Some("NOPERM") => format!("the user may not ask {command}, which locks do not need"),
-        Some(code) => format!("{command} is answered with {code}"),
-        None => format!("{command} is not answered in the usual form"),
+        Some("NOPERM") => format!("the user may not use {command}, which locks do not need"),
+        Some(code) => format!("the reply to {command} is {code}"),
+        None => format!("the reply to {command} has an unexpected form"),
     }
 }
 
@@ -101,13 +101,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_refusal_says_that_locks_do_not_need_it() {
+    fn a_refusal_says_that_locks_do_not_need_the_command() {
         assert_eq!(refused().get("redis_version"), None);
-        assert!(refused().why_not().contains("may not ask INFO"));
+        assert!(refused().why_not().contains("may not use INFO"));
     }
 
     #[test]
-    fn settings_that_are_told_are_known_beside_those_that_are_not() {
+    fn a_refused_setting_does_not_hide_the_others() {
         let facts = Facts::of_settings(replies(&["-NOPERM no", "*2\r\n+timeout\r\n+0", "*0"]));
         assert_eq!(facts.number("timeout"), Some(0));
         assert!(facts.why_not().contains("CONFIG GET"));

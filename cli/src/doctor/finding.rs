@@ -1,16 +1,16 @@
-//! What a check came to.
+//! The result of a check.
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,
-    /// Good to know, and nothing to be done.
+    /// Information; there is nothing to do.
     Note,
-    /// Locks work, but not as well or as long as they should.
+    /// Locks work, but not as well or as reliably as they should.
     Warning,
     /// Locks do not work, or not safely.
     Failure,
-    /// It could not be looked at.
+    /// The check was not possible.
     Unknown,
 }
 
@@ -20,12 +20,12 @@ pub(super) struct Finding {
     pub(super) check: &'static str,
     pub(super) verdict: Verdict,
     pub(super) found: String,
-    /// What to do about it: with every warning and failure.
+    /// What to do. Every warning and every failure has it.
     pub(super) advice: Option<String>,
 }
 
 impl Verdict {
-    /// As scripts read it.
+    /// For scripts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -36,7 +36,7 @@ impl Verdict {
         }
     }
 
-    /// As people read it.
+    /// For people.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Failure => "FAILURE",

@@ -1,4 +1,4 @@
-//! `leasehold doctor`: looks at the servers for what hurts locks.
+//! `leasehold doctor`: checks the servers for problems with locks.
 
 mod access;
 mod checks;
@@ -25,10 +25,10 @@ use leasehold::admin::{self, LockKeys};
 use report::{Line, Style};
 use rights::Names;
 
-/// Something failed.
+/// The exit status if a check failed.
 const FAILED: u8 = 1;
 
-/// How long the lock that is tried can stay if this program dies meanwhile.
+/// The lease of the lock that is acquired as a test, in case this program dies meanwhile.
 const LEASE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<ExitCode> {
@@ -36,12 +36,12 @@ pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<E
     for client in &clients {
         admin::check_name(client, &args.key)?;
     }
-    // All are begun before the first is ended: their clocks are compared over the same second.
-    let exams: Vec<Exam<'_>> = clients
+    // All begin before the first one ends, so that their clocks are compared over the same second.
+    let all: Vec<ClientChecks<'_>> = clients
         .iter()
-        .map(|client| Exam::begin(client, redis, &args.key))
+        .map(|client| ClientChecks::begin(client, redis, &args.key))
         .collect();
-    let lines: Vec<Line> = exams.into_iter().flat_map(Exam::end).collect();
+    let lines: Vec<Line> = all.into_iter().flat_map(ClientChecks::end).collect();
     let style = Style {
         json: args.json,
         quiet,
@@ -50,21 +50,21 @@ pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<E
     Ok(status(&lines))
 }
 
-/// Everything about the servers of one client.
-struct Exam<'a> {
+/// The checks of the servers of one client.
+struct ClientChecks<'a> {
     checked: Vec<Checks<'a>>,
-    /// What is said of the client as a whole.
+    /// The finding about the client as a whole.
     rest: Option<Line>,
 }
 
-impl<'a> Exam<'a> {
+impl<'a> ClientChecks<'a> {
     fn begin(client: &'a LockClient, redis: &'a RedisArgs, lock: &str) -> Self {
         let servers = match admin::servers(client) {
             Ok(servers) => servers,
             Err(error) => {
                 let rest = Line {
                     server: admin::deployment(client),
-                    finding: access::nowhere(error),
+                    finding: access::no_route(error),
                 };
                 return Self {
                     checked: Vec::new(),
@@ -72,18 +72,18 @@ impl<'a> Exam<'a> {
                 };
             }
         };
-        // As a client names its own channel.
+        // Like the name of a client's own channel.
         let control = format!("leasehold:{}", Uuid::new_v4());
         let names = Names::of(LockKeys::new(client, lock), LockKeys::new(client, &control));
         let checked: Vec<Checks<'_>> = servers
             .into_iter()
-            .map(|server| Checks::pay(server, redis, &names))
+            .map(|server| Checks::begin(server, redis, &names))
             .collect();
-        // Never where a right is missing: what is taken then may not be given back.
+        // Not if a permission is missing: a lock that is acquired then may not be released.
         let grants_locks = checked.iter().all(Checks::grants_locks);
         let rest = grants_locks.then(|| Line {
-            server: home(client, lock),
-            finding: trial::lock(client, lock),
+            server: server_name(client, lock),
+            finding: trial::lock(client, lock, LEASE),
         });
         Self { checked, rest }
     }
@@ -92,7 +92,7 @@ impl<'a> Exam<'a> {
         let mut lines = Vec::new();
         for checks in self.checked {
             let server = checks.name().to_owned();
-            lines.extend(checks.leave().into_iter().map(|finding| Line {
+            lines.extend(checks.finish().into_iter().map(|finding| Line {
                 server: server.clone(),
                 finding,
             }));
@@ -103,19 +103,20 @@ impl<'a> Exam<'a> {
 }
 
 /// The server that has the lock, or else the deployment.
-fn home(client: &LockClient, lock: &str) -> String {
+fn server_name(client: &LockClient, lock: &str) -> String {
     let server = admin::server_of(client, lock);
     server.map_or_else(|_| admin::deployment(client), |server| server.name().into())
 }
 
-/// 0 if nothing failed, 1 if something did, 69 if no server let us in.
+/// 0 if no check failed, 1 if one failed, 69 if no server could be used.
 fn status(lines: &[Line]) -> ExitCode {
-    let shut = |line: &Line| line.finding.check == access::REACHABLE && line.finding.is_failure();
+    let is_unusable =
+        |line: &Line| line.finding.check == access::REACHABLE && line.finding.is_failure();
     let servers: Vec<&Line> = lines
         .iter()
         .filter(|line| line.finding.check == access::REACHABLE)
         .collect();
-    if servers.iter().all(|line| shut(line)) {
+    if servers.iter().all(|line| is_unusable(line)) {
         ExitCode::from(UNAVAILABLE)
     } else if lines.iter().any(|line| line.finding.is_failure()) {
         ExitCode::from(FAILED)

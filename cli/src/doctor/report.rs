@@ -1,4 +1,4 @@
-//! What is printed: a line for each check, for people or for programs.
+//! The output: one line or one JSON object for each check.
 
 use std::fmt::{self, Write};
 
@@ -6,25 +6,25 @@ use super::finding::{Finding, Verdict};
 use crate::json;
 use crate::reporter::one_line;
 
-/// A finding, and the server that it is about.
+/// A finding about a server.
 pub(super) struct Line {
     pub(super) server: String,
     pub(super) finding: Finding,
 }
 
-/// How much of it is said.
+/// The form of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) json: bool,
-    /// Only what is not well.
+    /// Without the findings that are ok or notes.
     pub(super) quiet: bool,
 }
 
 pub(super) fn text(lines: &[Line], style: Style) -> String {
-    let is_well = |line: &&Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
+    let is_good = |line: &&Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
     let mut shown: Vec<&Line> = lines.iter().collect();
     if style.quiet {
-        shown.retain(|line| !is_well(line));
+        shown.retain(|line| !is_good(line));
     }
     if style.json {
         return shown.into_iter().map(object).collect();
@@ -35,7 +35,7 @@ pub(super) fn text(lines: &[Line], style: Style) -> String {
     let check = width(|line| line.finding.check).unwrap_or(0);
     let mut text = String::new();
     for line in shown {
-        // A string takes all.
+        // Writing to a string cannot fail.
         let _ = write_line(&mut text, line, server, check);
     }
     if !style.quiet {
@@ -82,7 +82,7 @@ fn sum(lines: &[Line]) -> String {
     };
     let parts: Vec<String> = [
         (Verdict::Failure, "failed"),
-        (Verdict::Warning, "to be warned of"),
+        (Verdict::Warning, "with warnings"),
         (Verdict::Unknown, "unknown"),
     ]
     .into_iter()
@@ -94,7 +94,7 @@ fn sum(lines: &[Line]) -> String {
         count => format!("{count} checks"),
     };
     if parts.is_empty() {
-        return format!("{checks}, all well\n");
+        return format!("{checks}, all good\n");
     }
     format!("{checks}: {}\n", parts.join(", "))
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other() {
+    fn columns_are_aligned() {
         assert_eq!(
             printed(&lines(), false, false),
             "ok       a:1   version   Redis 7.0.15\n\
@@ -134,12 +134,12 @@ mod tests {
         let one = &lines()[..1];
         assert_eq!(
             printed(one, false, false),
-            "ok       version  Redis 7.0.15\n1 check, all well\n"
+            "ok       version  Redis 7.0.15\n1 check, all good\n"
         );
     }
 
     #[test]
-    fn quiet_says_only_what_is_not_well() {
+    fn quiet_leaves_out_what_is_good() {
         let text = printed(&lines(), false, true);
         assert!(
             text.starts_with("FAILURE") && text.lines().count() == 2,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_an_object_a_line() {
+    fn json_is_one_object_on_each_line() {
         let text = printed(&lines(), true, false);
         let objects: Vec<serde_json::Value> = text
             .lines()
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_drives_no_terminal() {
+    fn the_text_of_a_server_controls_no_terminal() {
         let line = Line {
             server: "a:1".into(),
             finding: Finding::note("version", "\u{202e}live"),

@@ -1,4 +1,4 @@
-//! What the user must be allowed, and what it is not.
+//! Which permissions the user needs, and which are missing.
 
 use redis::{Cmd, Value};
 
@@ -6,11 +6,11 @@ use super::finding::Finding;
 use leasehold::admin::{LockKeys, ServerError};
 use leasehold::{Hint, Permission};
 
-/// When a right is needed.
+/// When a permission is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// A database other than 0. Asked for at the door: without it nobody gets in.
+    /// A database other than 0. The login shows whether it is missing.
     Database,
     Sentinel,
     Cluster,
@@ -18,20 +18,20 @@ pub(super) enum When {
     Shards,
     /// `--min-replicas`.
     Replicas,
-    /// Only to look at locks: [`looking`] says who needs it.
+    /// Only to look at locks, see [`looking`].
     Looking {
         in_clusters: bool,
     },
 }
 
-/// A right, and how it is asked for.
+/// A permission, and the command that tests it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Right {
-    /// As a rule of ACL SETUSER, without its plus.
+    /// The rule of ACL SETUSER, without the plus.
     pub(super) rule: &'static str,
     pub(super) when: When,
-    /// A form of the command that changes nothing, whoever holds the lock: rights are checked
-    /// before the rest. In it `{..}` is a [name](Names).
+    /// A form of the command that changes nothing: Redis checks permissions before arguments.
+    /// `{..}` is one of the [names](Names).
     pub(super) form: &'static str,
 }
 
@@ -58,17 +58,17 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "ping", "PING"),
         Right::of(Always, "time", "TIME"),
         Right::of(Always, "get", "GET {token}"),
-        // Both at once are a syntax error.
+        // NX and XX together are a syntax error.
         Right::of(Always, "set", "SET {token} 0 NX XX"),
         Right::of(Always, "exists", "EXISTS {key}"),
-        Right::of(Always, "del", "DEL {nobodys}"),
+        Right::of(Always, "del", "DEL {absent}"),
         Right::of(Always, "pttl", "PTTL {key}"),
-        // No number.
+        // `never` is not a number.
         Right::of(Always, "pexpire", "PEXPIRE {key} never"),
-        Right::of(Always, "hexists", "HEXISTS {key} {nobodys}"),
-        // A field without a value.
+        Right::of(Always, "hexists", "HEXISTS {key} {absent}"),
+        // The last field has no value.
         Right::of(Always, "hset", "HSET {key} a b c"),
-        Right::of(Always, "hdel", "HDEL {key} {nobodys}"),
+        Right::of(Always, "hdel", "HDEL {key} {absent}"),
         Right::of(Always, "hlen", "HLEN {key}"),
         Right::of(Always, "hgetall", "HGETALL {key}"),
         Right::of(Database, "select", ""),
@@ -81,7 +81,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Shards, "sunsubscribe", "SUNSUBSCRIBE {control}"),
         Right::of(Replicas, "wait", "WAIT 0 1"),
         Right::of(Looking { in_clusters: true }, "scan", "SCAN 0"),
-        // A cluster counts by shards.
+        // A cluster counts listeners by shard.
         Right::of(
             Looking { in_clusters: false },
             "pubsub|numsub",
@@ -93,15 +93,15 @@ pub(super) const RIGHTS: &[Right] = {
 /// The names that a client uses.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    /// Of the lock.
+    /// The key of the lock.
     pub(super) key: String,
     pub(super) channel: String,
-    /// The last fencing token.
+    /// The key of the last fencing token.
     pub(super) token: String,
-    /// The client's own channel.
+    /// The channel of the client itself.
     pub(super) control: String,
-    /// A key, and a field of a lock, that nobody has.
-    pub(super) nobodys: String,
+    /// A key, and a field of a lock, that does not exist.
+    pub(super) absent: String,
 }
 
 impl Names {
@@ -111,7 +111,7 @@ impl Names {
             channel: lock.channel,
             token: lock.last_token,
             control: control.channel,
-            nobodys: control.key,
+            absent: control.key,
         }
     }
 }
@@ -125,14 +125,14 @@ impl Right {
                 "{channel}" => &names.channel,
                 "{token}" => &names.token,
                 "{control}" => &names.control,
-                "{nobodys}" => &names.nobodys,
+                "{absent}" => &names.absent,
                 word => word,
             });
         }
         command
     }
 
-    /// Whether it needs a connection of its own: what comes there next may be a message.
+    /// True if the test needs its own connection, on which the next reply may be a message.
     pub(super) fn subscribes(&self) -> bool {
         matches!(self.rule, "subscribe" | "ssubscribe")
     }
@@ -145,7 +145,7 @@ impl Right {
         self.form.contains("{token}")
     }
 
-    /// The channel that its form names, or else the lock's.
+    /// The channel in its form, or else that of the lock.
     fn channel<'a>(&self, names: &'a Names) -> &'a str {
         if self.form.contains("{control}") {
             &names.control
@@ -154,22 +154,22 @@ impl Right {
         }
     }
 
-    /// Whether what it is asked with is a key of the lock.
+    /// True if the test uses a key of the lock.
     fn names_the_lock(&self) -> bool {
-        self.form.split(' ').nth(1) != Some("{nobodys}")
+        self.form.split(' ').nth(1) != Some("{absent}")
     }
 }
 
-/// What the server says to it.
+/// How the server replied to the test of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The command was let through, whatever became of it then.
+    /// The user may use the command. It may have failed for another reason.
     Allowed,
     NotTheCommand,
     NotTheKey,
     NotTheChannel,
-    /// No such command is known there.
-    Unheard,
+    /// The server does not know the command.
+    UnknownCommand,
 }
 
 /// A reply, or the error of a reply.
@@ -186,14 +186,14 @@ pub(super) fn answer(reply: &Result<Value, ServerError>) -> Answer {
     }
     let text = error.cause.detail().unwrap_or_default().to_lowercase();
     if text.starts_with("unknown command") || text.starts_with("unknown subcommand") {
-        return Answer::Unheard;
+        return Answer::UnknownCommand;
     }
     Answer::Allowed
 }
 
 const CHECK: &str = "rights";
 
-/// All that locks lack, at once.
+/// All permissions that locks need and do not have.
 pub(super) fn verdict(answers: &[(&Right, Answer)], names: &Names) -> Finding {
     let of = |answer: Answer| {
         let lack =
@@ -204,11 +204,11 @@ pub(super) fn verdict(answers: &[(&Right, Answer)], names: &Names) -> Finding {
         .map(|(right, _)| right.rule)
         .collect();
     refused.dedup();
-    // A cluster without shard channels announces releases to all its servers.
-    let unheard = of(Answer::Unheard).filter(|(right, _)| {
+    // A cluster without shard channels publishes releases to all its servers.
+    let unknown = of(Answer::UnknownCommand).filter(|(right, _)| {
         !matches!(right.rule, "pubsub|shardnumsub") && right.when != When::Shards
     });
-    let unheard: Vec<&str> = unheard.map(|(right, _)| right.rule).collect();
+    let unknown: Vec<&str> = unknown.map(|(right, _)| right.rule).collect();
     let mut channels: Vec<&str> = of(Answer::NotTheChannel)
         .map(|(right, _)| right.channel(names))
         .collect();
@@ -232,23 +232,24 @@ pub(super) fn verdict(answers: &[(&Right, Answer)], names: &Names) -> Finding {
     if no_key {
         lacks.push(format!("the key {}", names.key));
         rules.push(format!("~{}", names.key));
-        advice.push("name a lock that the user may use: leasehold doctor KEY".into());
+        advice.push("give a lock that the user may use: leasehold doctor KEY".into());
     }
     if !lacks.is_empty() {
         found.push(format!("the user may not use {}", lacks.join(", ")));
         advice.push(format!("ACL SETUSER <user> {}", rules.join(" ")));
     }
-    if !unheard.is_empty() {
-        found.push(format!("the server does not know {}", unheard.join(", ")));
-        advice.push("have it know these commands under their names (rename-command)".into());
+    if !unknown.is_empty() {
+        found.push(format!("the server does not know {}", unknown.join(", ")));
+        advice.push("give these commands their names back (rename-command)".into());
     }
     if found.is_empty() {
-        return Finding::ok(CHECK, "all that locks need");
+        return Finding::ok(CHECK, "all permissions that locks need");
     }
     Finding::failure(CHECK, found.join("; "), advice.join(", or "))
 }
 
-/// The keys of fencing tokens, which only fenced locks need. Nothing where they may be used.
+/// The permission for the keys of fencing tokens, which only fenced locks need; `None` if it is
+/// there.
 pub(super) fn fencing(answers: &[(&Right, Answer)], names: &Names) -> Option<Finding> {
     let mut of_tokens = answers.iter().filter(|(right, _)| right.is_of_tokens());
     of_tokens
@@ -265,7 +266,7 @@ pub(super) fn fencing(answers: &[(&Right, Answer)], names: &Names) -> Option<Fin
         })
 }
 
-/// What only those need who look at locks. Nothing where they may.
+/// The permissions for looking at locks; `None` if they are there.
 pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let refused = |(right, answer): &&(&Right, Answer)| {
         right.is_to_look() && *answer == Answer::NotTheCommand
@@ -274,14 +275,14 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
     let what_for = |rule: &&str| match *rule {
         "scan" => "scan, which list and watch need",
-        _ => "pubsub|numsub, by which show counts who listens",
+        _ => "pubsub|numsub, which show needs to count listeners",
     };
     let what_for: Vec<&str> = rules.iter().map(what_for).collect();
     (!rules.is_empty()).then(|| {
         Finding::warning(
             "looking",
             format!(
-                "the user may not use {}; locks do not need that",
+                "the user may not use {}; locks do not need it",
                 what_for.join(", nor ")
             ),
             format!("ACL SETUSER <user> +{}", rules.join(" +")),

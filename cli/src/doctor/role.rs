@@ -1,26 +1,26 @@
-//! Which part the server plays: master or replica, with replicas or without, in a cluster.
+//! The role of the server: master or replica, its replicas, its cluster.
 
 use super::facts::Facts;
 use super::finding::Finding;
 
-/// A replica that was not heard for longer, in seconds, is behind. They report once a second.
+/// Replicas report once a second. One that did not report for more seconds than this is behind.
 const LONG_LAG: u64 = 10;
 
-/// It watches others, and has no locks.
+/// A sentinel has no locks.
 pub(super) fn is_sentinel(info: &Facts) -> bool {
     info.get("redis_mode") == Some("sentinel")
 }
 
-/// `in_cluster`: it is taken for a server of one.
+/// `in_cluster`: `--cluster` is given.
 pub(super) fn role(info: &Facts, in_cluster: bool) -> Finding {
     const CHECK: &str = "role";
     if is_sentinel(info) {
-        let advice = "say --sentinel MASTER with the name by which it knows the master";
-        return Finding::failure(CHECK, "a sentinel: it takes no locks", advice);
+        let advice = "use --sentinel MASTER with the name under which it monitors the master";
+        return Finding::failure(CHECK, "a sentinel: it has no locks", advice);
     }
     if !in_cluster && info.get("redis_mode") == Some("cluster") {
-        let found = "a server of a cluster: it takes the locks of its slots only";
-        return Finding::failure(CHECK, found, "say --cluster");
+        let found = "a server of a cluster: it has only the locks of its slots";
+        return Finding::failure(CHECK, found, "use --cluster");
     }
     match info.get("role") {
         Some("master") => Finding::ok(CHECK, "master"),
@@ -29,9 +29,9 @@ pub(super) fn role(info: &Facts, in_cluster: bool) -> Finding {
             let port = info.get("master_port").unwrap_or("?");
             Finding::failure(
                 CHECK,
-                format!("a replica of {host}:{port}: it takes no locks"),
+                format!("a replica of {host}:{port}: it accepts no locks"),
                 format!(
-                    "give the URL of its master, {host}:{port}; where that changes, name the \
+                    "give the URL of its master, {host}:{port}; if the master can change, give the \
                      sentinels (--sentinel) or the cluster (--cluster)"
                 ),
             )
@@ -40,14 +40,14 @@ pub(super) fn role(info: &Facts, in_cluster: bool) -> Finding {
     }
 }
 
-/// `wanted`: how many must have a lock before it counts.
+/// `wanted`: how many replicas must confirm a lock.
 pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Finding {
     const CHECK: &str = "replicas";
     let Some(connected) = info.number("connected_slaves") else {
         return Finding::unknown(CHECK, info.why_not());
     };
     let lines = (0..connected).filter_map(|number| info.get(&format!("slave{number}")));
-    let (mut well, mut ill) = (0, Vec::new());
+    let (mut online, mut behind) = (0, Vec::new());
     for line in lines {
         let part = |name| {
             line.split(',')
@@ -58,36 +58,37 @@ pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Finding {
         let lag: Option<u64> = part("lag").parse().ok();
         match (part("state"), lag) {
             ("online", Some(lag)) if lag > LONG_LAG => {
-                ill.push(format!("{address} was last heard {lag} s ago"));
+                behind.push(format!("{address} last reported {lag} s ago"));
             }
-            ("online", _) => well += 1,
-            (state, _) => ill.push(format!("{address} is not online ({state})")),
+            ("online", _) => online += 1,
+            (state, _) => behind.push(format!("{address} is not online ({state})")),
         }
     }
-    let mut found = format!("{well} online");
-    for one in &ill {
+    let mut found = format!("{online} online");
+    for one in &behind {
         found.push_str(", ");
         found.push_str(one);
     }
     let wanted = wanted.unwrap_or(0);
-    if well < wanted {
+    if online < wanted {
         return Finding::failure(
             CHECK,
-            format!("{found}, but --min-replicas asks for {wanted}: no lock counts as taken"),
-            "look at the replicas and the network between, or ask for fewer",
+            format!("{found}, but --min-replicas requires {wanted}: no lock can be acquired"),
+            "check the replicas and the network between, or require fewer",
         );
     }
-    if !ill.is_empty() {
-        let advice = "look at these replicas and the network between: after a failover to one of them locks are lost";
+    if !behind.is_empty() {
+        let advice =
+            "check these replicas and the network between: a failover to one of them loses locks";
         return Finding::warning(CHECK, found, advice);
     }
     if connected == 0 {
-        return Finding::note(CHECK, "none: a failover has route_error to go");
+        return Finding::note(CHECK, "none: a failover is not possible");
     }
     Finding::ok(CHECK, found)
 }
 
-/// Of what CLUSTER INFO answers.
+/// `info`: the reply to CLUSTER INFO.
 pub(super) fn cluster(info: &Facts) -> Finding {
     const CHECK: &str = "cluster";
     let Some(state) = info.get("cluster_state") else {
@@ -98,12 +99,13 @@ pub(super) fn cluster(info: &Facts) -> Finding {
     let assigned = count("cluster_slots_assigned");
     let found = format!("cluster_state is {state}, {assigned} slots assigned");
     if state != "ok" || failed > 0 {
-        let advice = "look at CLUSTER NODES: bring back the servers that are gone, or assign their slots to others";
-        let found = format!("{found}, {failed} of servers that are gone");
+        let advice =
+            "look at CLUSTER NODES: start the missing servers, or assign their slots to others";
+        let found = format!("{found}, {failed} of servers that failed");
         return Finding::failure(CHECK, found, advice);
     }
     if suspected > 0 {
-        let found = format!("{found}, {suspected} of servers that it does not hear now");
+        let found = format!("{found}, {suspected} of servers that do not reply now");
         return Finding::warning(
             CHECK,
             found,
@@ -129,16 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_taken_for_another_kind_is_told() {
+    fn a_server_of_another_kind_is_a_failure() {
         let of_a_cluster = facts("redis_mode:cluster\r\nrole:master\r\n");
         assert_eq!(role(&of_a_cluster, true).verdict, Ok);
-        assert_eq!(role(&of_a_cluster, false).advice.unwrap(), "say --cluster");
+        assert_eq!(role(&of_a_cluster, false).advice.unwrap(), "use --cluster");
         let sentinel = role(&facts("redis_mode:sentinel\r\n"), false);
         assert!(sentinel.advice.unwrap().contains("--sentinel MASTER"));
     }
 
     #[test]
-    fn replicas_are_counted_that_would_confirm() {
+    fn replicas_that_can_confirm_are_counted() {
         const ONLINE: &str = "ip=h,port=1,state=online,offset=7,lag=1";
         const LATE: &str = "ip=h,port=2,state=online,offset=7,lag=11";
         const SYNCING: &str = "ip=h,port=3,state=wait_bgsave,offset=0,lag=0";
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_well_or_not() {
+    fn the_state_of_a_cluster_is_reported() {
         let well = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_fail:0\r\n";
         assert_eq!(cluster(&facts(well)).verdict, Ok);
         assert_eq!(cluster(&facts("cluster_state:fail\r\n")).verdict, Failure);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_unknown() {
+    fn a_missing_value_is_unknown() {
         let none = refused();
         for finding in [role(&none, false), replicas(&none, None), cluster(&none)] {
             assert_eq!(finding.verdict, Unknown, "{finding:?}");

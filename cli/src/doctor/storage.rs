@@ -1,9 +1,9 @@
-//! Whether the server keeps what it is given: its version, memory and disk.
+//! Whether the server keeps its data: version, memory and disk.
 
 use super::facts::Facts;
 use super::finding::Finding;
 
-/// Of its memory, in hundredths: more is close to the limit.
+/// The percentage of `maxmemory` from which there is a warning.
 const MUCH_MEMORY: u64 = 90;
 
 pub(super) fn version(info: &Facts) -> Finding {
@@ -13,15 +13,16 @@ pub(super) fn version(info: &Facts) -> Finding {
     };
     let mut parts = version.split('.').map(str::parse);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
-        return Finding::unknown(CHECK, format!("{version} is no version of Redis"));
+        return Finding::unknown(CHECK, format!("{version} is not a version of Redis"));
     };
     let found = format!("Redis {version}");
     if (major, minor) < (5, 0) {
-        let advice = "update it: this crate needs Redis 5 or later, better 6.2";
+        let advice = "update it: leasehold needs Redis 5 or later, better 6.2";
         return Finding::failure(CHECK, found, advice);
     }
     if (major, minor) < (6, 2) {
-        let advice = "update it to 6.2 or later: there is no more help for older ones, and no rights for channels";
+        let advice = "update it to 6.2 or later: older versions are not maintained, and have no \
+                      permissions for channels";
         return Finding::warning(CHECK, found, advice);
     }
     Finding::ok(CHECK, found)
@@ -34,19 +35,19 @@ pub(super) fn eviction(info: &Facts) -> Finding {
         return Finding::unknown(CHECK, info.why_not());
     };
     match (policy, limit) {
-        ("noeviction", _) => Finding::ok(CHECK, "noeviction: no lock is thrown away"),
+        ("noeviction", _) => Finding::ok(CHECK, "noeviction: no lock is evicted"),
         (_, 0) => Finding::warning(
             CHECK,
             format!(
-                "{policy}, but no maxmemory: as soon as one is set, locks may be thrown away \
-                 while they are held"
+                "{policy}, but no maxmemory: once it is set, locks may be evicted while they are \
+                 held"
             ),
-            "set maxmemory-policy noeviction, or give locks a server of their own",
+            "set maxmemory-policy noeviction, or use a server for locks only",
         ),
         _ => Finding::failure(
             CHECK,
-            format!("{policy}: where memory is short, locks are thrown away while they are held"),
-            "set maxmemory-policy noeviction, or give locks a server of their own",
+            format!("{policy}: if memory is short, locks are evicted while they are held"),
+            "set maxmemory-policy noeviction, or use a server for locks only",
         ),
     }
 }
@@ -64,7 +65,8 @@ pub(super) fn memory(info: &Facts) -> Finding {
     if hundredths < MUCH_MEMORY {
         return Finding::ok(CHECK, found);
     }
-    let advice = "raise maxmemory, or find out what fills it: at the limit no lock can be taken any more (OOM)";
+    let advice =
+        "raise maxmemory, or find what fills it: at the limit no lock can be acquired (OOM)";
     Finding::warning(CHECK, found, advice)
 }
 
@@ -79,10 +81,10 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Finding {
     let writes_on = settings.get("stop-writes-on-bgsave-error") == Some("no");
     if aof == "1" && failed("aof_last_write_status") {
         let found = "the last write to the append-only file failed: Redis refuses locks (MISCONF)";
-        return Finding::failure(CHECK, found, "look at the disk, and at the server's log");
+        return Finding::failure(CHECK, found, "check the disk and the log of the server");
     }
     if failed("rdb_last_bgsave_status") && saves != Some(false) {
-        let advice = "look at the disk, at the memory that a fork needs, and at the server's log";
+        let advice = "check the disk, the memory that a fork needs, and the log of the server";
         return if writes_on {
             Finding::warning(CHECK, "the last save failed", advice)
         } else {
@@ -137,7 +139,7 @@ mod tests {
     use crate::doctor::finding::Verdict::{self, Failure, Note, Ok, Unknown, Warning};
 
     #[test]
-    fn old_versions_are_told() {
+    fn old_versions_are_reported() {
         for (number, verdict) in [
             ("2.8.19", Failure),
             ("4.0.14", Failure),
@@ -154,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn only_noeviction_is_well() {
+    fn only_noeviction_is_ok() {
         for (policy, limit, verdict) in [
             ("noeviction", 0, Ok),
             ("noeviction", 1000, Ok),
             ("allkeys-lru", 0, Warning),
             ("allkeys-lru", 1000, Failure),
-            // Locks have a time to live.
+            // Locks have a time to live, so they are volatile keys.
             ("volatile-ttl", 1000, Failure),
         ] {
             let info = facts(&format!(
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_nearly_full_is_told() {
+    fn memory_that_is_nearly_full_is_a_warning() {
         for (used, limit, verdict) in [(5_000, 0, Ok), (899, 1000, Ok), (900, 1000, Warning)] {
             let info = facts(&format!("used_memory:{used}\r\nmaxmemory:{limit}\r\n"));
             assert_eq!(memory(&info).verdict, verdict, "{used} of {limit}");
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_restart_keeps_is_told() {
+    fn persistence_is_reported() {
         let judged = |aof: u8, save: &str, writes: &str, settings: &Facts| -> Verdict {
             let info = format!(
                 "aof_enabled:{aof}\r\naof_last_write_status:{writes}\r\nrdb_last_bgsave_status:{save}\r\n"
@@ -204,12 +206,12 @@ mod tests {
         assert_eq!(judged(0, "err", "ok", &saving), Failure);
         assert_eq!(judged(0, "err", "ok", &refused()), Failure);
         assert_eq!(judged(0, "err", "ok", &settings("3600 1", "no")), Warning);
-        // Without saves nothing is stopped.
+        // Without saves, a failed save stops nothing.
         assert_eq!(judged(1, "err", "ok", &not_saving), Ok);
     }
 
     #[test]
-    fn what_is_not_told_is_unknown() {
+    fn a_missing_value_is_unknown() {
         let none = refused();
         for finding in [
             version(&none),
@@ -218,7 +220,7 @@ mod tests {
             persistence(&none, &none),
         ] {
             assert_eq!(finding.verdict, Unknown, "{finding:?}");
-            assert!(finding.found.contains("may not ask INFO"), "{finding:?}");
+            assert!(finding.found.contains("may not use INFO"), "{finding:?}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! A lock from its beginning to its end, as every program has it.
+//! Acquires, nests, extends and releases a lock, as programs do.
 
 use std::time::Duration;
 
-use super::LEASE;
 use super::finding::Finding;
 use crate::clock::Moment;
 use crate::outcome::in_options;
@@ -12,40 +11,43 @@ use leasehold::{Error, Result};
 
 const CHECK: &str = "lock";
 
-/// Takes the lock if nobody holds it, uses it and gives it back.
-pub(super) fn lock(client: &LockClient, name: &str) -> Finding {
+/// Acquires the lock if it is free, uses it and releases it.
+pub(super) fn lock(client: &LockClient, name: &str, lease: Duration) -> Finding {
     let start = Moment::now();
-    match go_round(client, name) {
+    match use_lock(client, name, lease) {
         Ok(true) => {
             let took = Moment::now().since(start);
-            let found = format!("taken, nested, extended and given back in {took:.1?}");
+            let found = format!("acquired, nested, extended and released in {took:.1?}");
             Finding::ok(CHECK, found)
         }
         Ok(false) => not_tried(&format!(
-            "lock {name:?} is held by somebody else, and left alone"
+            "lock {name:?} is held by another client, and was not used"
         )),
         Err(Error::WrongType { .. }) => not_tried(&format!(
-            "the key of lock {name:?} is no lock, and left alone"
+            "the key of lock {name:?} is not a lock, and was not used"
         )),
         Err(error) => {
-            let advice = "see the other checks, and the server's log";
+            let advice = "look at the other checks, and at the log of the server";
             Finding::failure(CHECK, in_options(error), advice)
         }
     }
 }
 
 fn not_tried(why: &str) -> Finding {
-    Finding::unknown(CHECK, format!("{why}: name another, leasehold doctor KEY"))
+    Finding::unknown(
+        CHECK,
+        format!("{why}: give another name, leasehold doctor KEY"),
+    )
 }
 
-/// False if somebody else holds it. Whatever goes wrong, the guards give back what they have.
-fn go_round(client: &LockClient, name: &str) -> Result<bool> {
+/// False if another client holds the lock. After an error the guards release it.
+fn use_lock(client: &LockClient, name: &str, lease: Duration) -> Result<bool> {
     let lock = client.reentrant_lock(name);
     let Some(outer) = lock.try_acquire(Duration::ZERO, Lease::RENEWED)? else {
         return Ok(false);
     };
     let inner = lock.acquire()?;
-    outer.extend(LEASE)?;
+    outer.extend(lease)?;
     inner.unlock()?;
     outer.check()?;
     outer.unlock()?;

@@ -1,4 +1,4 @@
-//! Asks whether the lock still stands, more often than it is renewed.
+//! Asks Redis whether the lock still stands, more often than it is renewed.
 
 use std::thread::{Builder, Scope};
 use std::time::Duration;
@@ -8,12 +8,14 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use crate::outcome::{Failure, Result, UNAVAILABLE};
 use leasehold::LockGuard;
 
-/// How often: a lock that was deleted is noticed within this time, where the servers answer.
+/// The time between two requests. A lock that was deleted is noticed within it, if the servers
+/// reply.
 pub(super) fn beat(lease: Duration) -> Duration {
     (lease / 10).min(Duration::from_secs(1))
 }
 
-/// Asks on a thread of `scope` until the answer is dropped. A guard that is lost tells it itself.
+/// Asks on a thread of `scope` until the returned sender is dropped. The guard reports a loss
+/// itself.
 pub(super) fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     guard: &'env LockGuard,
@@ -24,7 +26,7 @@ pub(super) fn start<'scope, 'env>(
         .name("leasehold-heartbeat".into())
         .spawn_scoped(scope, move || {
             while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
-                // A loss is told by the guard; without a reply nothing is known.
+                // The guard reports a loss. Without a reply nothing is known.
                 let _ = guard.confirm();
             }
         })

@@ -1,4 +1,4 @@
-//! The command at work: a child with a process group of its own.
+//! The process of the command, with a process group of its own.
 
 use std::os::unix::process::CommandExt;
 
@@ -7,21 +7,21 @@ use nix::unistd::Pid;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitOptions, waitid, waitpgid, waitpid};
 
-use super::parent::Birth;
+use super::parent::Launch;
 use super::program::Program;
 use crate::outcome::{CANNOT_RUN, Result};
 
-/// What a status is that a signal made: so much and its number.
+/// The exit status of a process that signal n ended is this and n.
 pub(super) const SIGNALLED: i32 = 128;
 
-/// Dropped, it is killed.
+/// Dropping it kills the processes.
 #[derive(Debug)]
 pub(super) struct Job {
     group: Pid,
-    /// Its number is that of the group.
+    /// Its process id is the id of the group.
     leader: rustix::process::Pid,
     state: State,
-    birth: Birth,
+    launch: Launch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +31,18 @@ pub(super) enum State {
     Ended(Ending),
 }
 
-/// What ended it.
+/// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Itself, with this status.
+    /// It exited with this status.
     Exit(u8),
-    /// A signal, by its number: not all have names.
+    /// A signal ended it. The number, because not all signals have names.
     Signal(i32),
 }
 
 impl Ending {
-    /// Whether it was one of those signals that tell a job to end.
-    pub(super) fn is_told(self) -> bool {
+    /// True for a signal that asks a job to end.
+    pub(super) fn is_requested(self) -> bool {
         let told = [
             Signal::SIGHUP,
             Signal::SIGINT,
@@ -53,7 +53,7 @@ impl Ending {
             .any(|&signal| self == Self::Signal(signal as i32))
     }
 
-    /// As shells tell it.
+    /// The exit status that a shell reports.
     pub(super) fn status(self) -> u8 {
         match self {
             Self::Exit(status) => status,
@@ -63,15 +63,15 @@ impl Ending {
 }
 
 impl Job {
-    /// Starts it, with the lock's name and token in its environment.
+    /// Starts the command with the lock's name and token in its environment.
     pub(super) fn start(program: &Program<'_>, key: &str, token: Option<u64>) -> Result<Self> {
-        let refused = |error| Birth::refused(program.name, &error);
-        let birth = Birth::new().map_err(refused)?;
-        let mut command = birth.command(program);
+        let refused = |error| Launch::refused(program.name, &error);
+        let launch = Launch::new().map_err(refused)?;
+        let mut command = launch.command(program);
         command.process_group(0).env("LEASEHOLD_KEY", key);
         match token {
             Some(token) => command.env("LEASEHOLD_TOKEN", token.to_string()),
-            // Perhaps that of a lock around this one.
+            // It may be the token of an outer lock.
             None => command.env_remove("LEASEHOLD_TOKEN"),
         };
         let child = command.spawn().map_err(refused)?;
@@ -79,13 +79,13 @@ impl Job {
             group: Pid::from_raw(child.id().cast_signed()),
             leader: rustix::process::Pid::from_child(&child),
             state: State::Running,
-            birth,
+            launch,
         })
     }
 
-    /// Whether it has ended without having become its command.
-    pub(super) fn was_in_vain(&self) -> bool {
-        matches!(self.state, State::Ended(_)) && self.birth.was_in_vain()
+    /// True if the process has ended before it became the command.
+    pub(super) fn failed_to_start(&self) -> bool {
+        matches!(self.state, State::Ended(_)) && self.launch.failed_to_start()
     }
 
     pub(super) fn group(&self) -> Pid {
@@ -93,53 +93,51 @@ impl Job {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        // Also if the next look is to tell it.
+        // Leaves the event for the next look.
         let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let news = || waitid(WaitId::Pid(self.leader), flags);
-        self.was_stopped() || matches!(news(), Ok(Some(_)))
+        let stop = || waitid(WaitId::Pid(self.leader), flags);
+        self.was_stopped() || matches!(stop(), Ok(Some(_)))
     }
 
-    /// The same as of the last look.
+    /// True if it was stopped at the last look.
     pub(super) fn was_stopped(&self) -> bool {
         matches!(self.state, State::Stopped(_))
     }
 
-    /// Whether some of its group are there still, if only to be buried. For a job that has ended.
+    /// True if processes of its group remain, zombies included. For a job that has ended.
     pub(super) fn has_members(&self) -> bool {
-        // As the first process of a container this one has the orphans, too, and nobody else buries
-        // them.
+        // As the first process of a container, this one must also reap orphans.
         while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
         killpg(self.group, None) != Err(nix::errno::Errno::ESRCH)
     }
 
-    /// To all of its group: false if none of them may be sent one, because they run as another
-    /// user. That they may be gone is no failure.
+    /// Sends a signal to the group. False if this process may not, because the job runs as another
+    /// user. It is no failure if the processes have ended.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         killpg(self.group, signal) != Err(nix::errno::Errno::EPERM)
     }
 
-    /// What has become of it, if that changed since the last look.
+    /// The state of the job, if it changed since the last look.
     pub(super) fn look(&mut self) -> Option<State> {
         if matches!(self.state, State::Ended(_)) {
             return None;
         }
-        // Not that of `nix`: it reaps a child that a real-time signal ended, and has no name for
-        // that.
+        // `nix` has no name for real-time signals, and loses the status of a child that one ended.
         let flags = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-        let news = match waitpid(Some(self.leader), flags) {
-            Ok(news) => news?.1,
+        let status = match waitpid(Some(self.leader), flags) {
+            Ok(change) => change?.1,
             Err(Errno::CHILD) => {
-                // Somebody else has reaped it, who knows its status.
+                // Another part of the process has reaped it, so its status is unknown.
                 self.state = State::Ended(Ending::Exit(CANNOT_RUN));
                 return Some(self.state);
             }
             Err(_) => return None,
         };
-        self.state = if let Some(status) = news.exit_status() {
-            State::Ended(Ending::Exit(low_byte(status)))
-        } else if let Some(signal) = news.terminating_signal() {
+        self.state = if let Some(code) = status.exit_status() {
+            State::Ended(Ending::Exit(low_byte(code)))
+        } else if let Some(signal) = status.terminating_signal() {
             State::Ended(Ending::Signal(signal))
-        } else if let Some(signal) = news.stopping_signal() {
+        } else if let Some(signal) = status.stopping_signal() {
             State::Stopped(Signal::try_from(signal).unwrap_or(Signal::SIGSTOP))
         } else {
             State::Running

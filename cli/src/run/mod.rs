@@ -1,9 +1,8 @@
-//! `leasehold run`: a command that runs while a lock is held, and no longer.
+//! `leasehold run`: runs a command while a lock is held.
 //!
-//! The job is ended before its lease can be over on the server, whatever becomes of Redis: that is
-//! what [`schedule`] is for. This process holds the lock on its main thread, which starts the job
-//! and stays with it ([`supervisor`]); signals and the questions to Redis have threads of their
-//! own.
+//! The job ends before its lease can end on the server, whatever happens to Redis: [`schedule`]
+//! decides when. The main thread acquires the lock, starts the job and watches it ([`supervisor`]).
+//! Signals and the requests to Redis have their own threads.
 
 mod heartbeat;
 mod job;
@@ -36,12 +35,12 @@ use signals::Signals;
 use supervisor::{End, Supervisor};
 use terminal::Terminal;
 
-/// Takes the lock, runs the command, gives the lock back. The status is the command's, unless the
-/// lock was not had or not kept.
+/// Acquires the lock, runs the command and releases the lock. The status is that of the command,
+/// unless the lock was not acquired or was lost.
 pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
     check(args, redis)?;
     let program = Program::find(&args.command)?;
-    // Before all the rest: what comes from here on is caught until that is over.
+    // First of all, so that no signal is missed from here on.
     let signals = Signals::catch()?;
     let clients = connect::clients(redis, Some(args.lease))?;
     reporter.step(format!("waiting for lock {:?}", args.key));
@@ -49,7 +48,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let acquired = acquire(args, redis, &clients, &signals);
     if let Some(signal) = signals.ended_the_wait() {
         reporter.step(format!("signal {signal} ended the wait"));
-        // Here a guard gives back what was had at the last moment.
+        // The lock may have been acquired at the last moment. Its guard releases it.
         drop(acquired);
         return Ok(ExitCode::from(
             u8::try_from(SIGNALLED + signal).unwrap_or(LOST),
@@ -59,18 +58,26 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
         lock: args.key.clone(),
         waited: Moment::now().since(asked),
     })?;
-    reporter.step(format!("have lock {:?}", args.key));
-    let had = Moment::now();
-    let end = hold(args, &guard, token, had, &program, &signals, reporter)?;
-    finish(args, guard, had, &end, reporter)?;
+    reporter.step(format!("acquired lock {:?}", args.key));
+    let acquired_at = Moment::now();
+    let end = hold(
+        args,
+        &guard,
+        token,
+        acquired_at,
+        &program,
+        &signals,
+        reporter,
+    )?;
+    finish(args, guard, acquired_at, &end, reporter)?;
     Ok(ExitCode::from(end.status))
 }
 
-/// What clap does not check.
+/// Checks what clap does not.
 fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
     if args.fenced && redis.redlock {
         return Err(Failure::usage(
-            "--fenced is not for --redlock: independent servers count apart",
+            "--fenced does not work with --redlock: independent servers count separately",
         ));
     }
     Ok(())
@@ -105,12 +112,12 @@ fn acquire(
     Ok(guard.map(|guard| (guard, None)))
 }
 
-/// Runs the command while the guard stands.
+/// Runs the command while the lock is held.
 fn hold(
     args: &RunArgs,
     guard: &LockGuard,
     token: Option<u64>,
-    had: Moment,
+    acquired_at: Moment,
     program: &Program<'_>,
     signals: &Signals,
     reporter: Reporter,
@@ -118,9 +125,11 @@ fn hold(
     signals.catch_stops()?;
     let beat = heartbeat::beat(args.lease);
     std::thread::scope(|scope| {
-        let _beating = heartbeat::start(scope, guard, beat)?;
-        let time_is_up = args.max_hold.map_or(Moment::NEVER, |time| had.after(time));
-        // It may have been lost since Redis granted it.
+        let _heartbeat = heartbeat::start(scope, guard, beat)?;
+        let time_is_up = args
+            .max_hold
+            .map_or(Moment::NEVER, |time| acquired_at.after(time));
+        // The lock may have been lost since it was acquired.
         guard.check()?;
         let supervisor = Supervisor {
             guard,
@@ -128,45 +137,45 @@ fn hold(
             schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
             terminal: Terminal::open(),
             reporter,
-            unheeded: None,
-            told_to_stop: false,
+            continue_by: None,
+            stop_requested: false,
             stopped_by: None,
-            is_beyond_us: false,
+            cannot_signal: false,
         };
-        Ok(supervisor.keep(signals, beat))
+        Ok(supervisor.run(signals, beat))
     })
 }
 
-/// Gives the lock back, now or later.
+/// Releases the lock, now or after `--at-least`.
 fn finish(
     args: &RunArgs,
     guard: LockGuard,
-    had: Moment,
+    acquired_at: Moment,
     end: &End,
     reporter: Reporter,
 ) -> Result<()> {
-    // A command that never ran needs no time after it.
-    let least = args.at_least.filter(|_| !end.in_vain);
-    let keep_until = least.map_or(had, |time| had.after(time));
+    // A command that did not start does not keep the lock.
+    let least = args.at_least.filter(|_| !end.failed_to_start);
+    let keep_until = least.map_or(acquired_at, |time| acquired_at.after(time));
     let left = keep_until.left();
-    let is_kept = left >= Duration::from_millis(1);
-    let is_silent = end.why == Some(Why::Unconfirmed);
-    // A Redis that was silent may be back, and the lock is to stay. Else it is not waited for.
-    let may_stand = is_silent && is_kept && guard.check().is_ok();
+    let keeps_lock = left >= Duration::from_millis(1);
+    let is_unconfirmed = end.why == Some(Why::Unconfirmed);
+    // Redis may reply again, and then keeps the lock. Otherwise nothing waits for it.
+    let may_stand = is_unconfirmed && keeps_lock && guard.check().is_ok();
     if !may_stand && !matches!(end.why, None | Some(Why::TimeIsUp)) {
-        // What may still be ours in Redis is given back on the way.
+        // Dropping the guard releases what is left in Redis.
         return Ok(());
     }
-    let given_back = if is_kept {
+    let released = if keeps_lock {
         guard.unlock_after(left)
     } else {
         guard.unlock()
     };
-    match given_back {
-        Ok(()) => reporter.step(format!("gave lock {:?} back", args.key)),
-        // Why the job was ended has been told.
-        Err(error) if is_silent => reporter.step(Failure::from(error)),
-        // Somebody else may have run beside the command.
+    match released {
+        Ok(()) => reporter.step(format!("released lock {:?}", args.key)),
+        // The reason was reported when the job was ended.
+        Err(error) if is_unconfirmed => reporter.step(Failure::from(error)),
+        // Another client may have run at the same time.
         Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
         Err(error) => reporter.warning(Failure::from(error)),
     }

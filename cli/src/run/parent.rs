@@ -1,10 +1,10 @@
-//! A job that does not outlive `leasehold`.
+//! Starts a job that does not outlive `leasehold`.
 //!
 //! Linux kills a process when its parent dies, if the process itself has asked for that. So the job
-//! begins as this very program, which asks, and then becomes the command. It holds for the command
-//! alone, not for what it starts, and until it changes its user or group: by a set-user-ID or
-//! set-group-ID file, or as root by `runuser`. A command whose file has capabilities is not killed
-//! either.
+//! starts as this program, which asks, and then becomes the command. This has no effect on the
+//! processes that the command starts. It ends when the command changes its user or group: by a
+//! set-user-ID or set-group-ID file, or as root by `runuser`. A command whose file has capabilities
+//! is not killed either.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,42 +22,42 @@ use nix::unistd::{Pid, getppid};
 use super::program::{Program, refusal};
 use crate::outcome::{CANNOT_RUN, Failure};
 
-/// This program.
+/// The file of this program.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// What this program is called with to become a job; then come the parent, the descriptor that it
-/// takes bad news by, the file and the name of the command, and its arguments.
+/// The first argument of this program when it is to become a job. Then follow the parent, the
+/// descriptor for failures, the file and the name of the command, and the arguments of the command.
 const BECOME: &str = "__exec";
 
-/// Tells a job that did not become its command from a command with the same exit status.
+/// Tells a job that did not become the command from a command with the same exit status.
 #[derive(Debug)]
-pub(super) struct Birth {
-    news: PipeReader,
-    /// The job opens it by way of this process, so that no command ever has it.
-    pen: PipeWriter,
+pub(super) struct Launch {
+    reader: PipeReader,
+    /// The job opens it through this process, so that the command does not inherit it.
+    writer: PipeWriter,
 }
 
-impl Birth {
+impl Launch {
     pub(super) fn new() -> Result<Self, Error> {
-        let (news, pen) = pipe()?;
-        Ok(Self { news, pen })
+        let (reader, writer) = pipe()?;
+        Ok(Self { reader, writer })
     }
 
-    /// Ready to be started, by a thread that lives as long as this process: the system takes its
-    /// death for that of the parent.
+    /// The process to start. The thread that starts it must live as long as this process, because
+    /// Linux takes the end of that thread for the death of the parent.
     pub(super) fn command(&self, program: &Program<'_>) -> Command {
         let mut command = Command::new(OURSELVES);
         command
             .arg(BECOME)
             .arg(std::process::id().to_string())
-            .arg(self.pen.as_raw_fd().to_string())
+            .arg(self.writer.as_raw_fd().to_string())
             .arg(&program.file)
             .arg(program.name)
             .args(program.arguments);
         command
     }
 
-    /// Of a job that could not be started.
+    /// The failure of a job that could not be started.
     pub(super) fn refused(name: &OsStr, error: &Error) -> Failure {
         let name = name.to_string_lossy();
         Failure::new(
@@ -66,30 +66,30 @@ impl Birth {
         )
     }
 
-    /// Whether the job, which has ended, was never the command.
-    pub(super) fn was_in_vain(&self) -> bool {
-        let mut news = [PollFd::new(self.news.as_fd(), PollFlags::POLLIN)];
-        poll(&mut news, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    /// True if the job, which has ended, did not become the command.
+    pub(super) fn failed_to_start(&self) -> bool {
+        let mut reader = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+        poll(&mut reader, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 }
 
-/// Becomes the job if that is what this process is for. It comes back only in vain.
+/// Becomes the command if this process was started for that. Returns only after a failure.
 pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if args.nth(1)? != BECOME {
         return None;
     }
     let parent = args.next()?.to_str()?.parse().ok()?;
-    let pen = args.next()?.to_str()?.parse::<u32>().ok()?;
+    let writer = args.next()?.to_str()?.parse::<u32>().ok()?;
     let (file, name) = (args.next()?, args.next()?);
     let error = match bind_to(Pid::from_raw(parent)) {
         Ok(()) => {
-            // It closes when the command takes over.
-            let pen = File::options()
+            // It closes when this process becomes the command.
+            let writer = File::options()
                 .write(true)
-                .open(format!("/proc/{parent}/fd/{pen}"));
+                .open(format!("/proc/{parent}/fd/{writer}"));
             let error = Command::new(&file).arg0(&name).args(args).exec();
-            // Where this cannot be told, the lock may stay for longer than need be.
-            let _ = pen.and_then(|mut pen| pen.write_all(b"in vain"));
+            // If this fails, the lock may be kept for `--at-least`.
+            let _ = writer.and_then(|mut writer| writer.write_all(b"failed"));
             error
         }
         Err(error) => error,
@@ -105,7 +105,7 @@ pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<Exi
 
 fn bind_to(parent: Pid) -> Result<(), Error> {
     set_pdeathsig(Signal::SIGKILL)?;
-    // It may have died before that.
+    // The parent may have died before.
     if getppid() == parent {
         return Ok(());
     }
@@ -116,10 +116,10 @@ fn bind_to(parent: Pid) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// As where /proc is not mounted.
+    /// For example because /proc is not mounted.
     #[test]
-    fn a_job_that_cannot_be_started_is_told_from_a_command_that_is_not_there() {
-        let failure = Birth::refused("cmd".as_ref(), &ErrorKind::NotFound.into());
+    fn a_job_that_cannot_start_is_told_from_a_missing_command() {
+        let failure = Launch::refused("cmd".as_ref(), &ErrorKind::NotFound.into());
         assert_eq!(failure.status, CANNOT_RUN);
         let expected = "\"cmd\" cannot be started: /proc/self/exe: entity not found";
         assert_eq!(failure.to_string(), expected);

@@ -1,5 +1,5 @@
-//! Where the system cannot kill a job whose parent dies. The lock runs out then, and the job runs
-//! on.
+//! Starts a job on systems that cannot kill a process when its parent dies. If `leasehold` is
+//! killed, the lease ends and the job continues.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Error;
@@ -9,34 +9,34 @@ use std::process::{Command, ExitCode};
 use super::program::{Program, refusal};
 use crate::outcome::Failure;
 
-/// A job is its command from the start, or it is not started.
+/// The job is the command from the start.
 #[derive(Debug)]
-pub(super) struct Birth;
+pub(super) struct Launch;
 
-impl Birth {
+impl Launch {
     pub(super) fn new() -> Result<Self, Error> {
         Ok(Self)
     }
 
-    /// Ready to be started.
+    /// The process to start.
     pub(super) fn command(&self, program: &Program<'_>) -> Command {
         let mut command = Command::new(&program.file);
         command.arg0(program.name).args(program.arguments);
         command
     }
 
-    /// Of a job that could not be started.
+    /// The failure of a job that could not be started.
     pub(super) fn refused(name: &OsStr, error: &Error) -> Failure {
         refusal(name, error.kind(), error)
     }
 
-    /// Whether the job, which has ended, was never the command.
-    pub(super) fn was_in_vain(&self) -> bool {
+    /// True if the job, which has ended, did not become the command.
+    pub(super) fn failed_to_start(&self) -> bool {
         false
     }
 }
 
-/// No job begins as this program here.
+/// On these systems no job starts as this program.
 pub(crate) fn become_job(_: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     None
 }

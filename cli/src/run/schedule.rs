@@ -1,4 +1,4 @@
-//! When a job is to be ended, and why. Pure: the time is an argument.
+//! Decides when a job must end, and why. It is pure: the time is an argument.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use crate::clock::Moment;
 use leasehold::LostReason;
 
-/// What is to be done to a job at which moment, so that it is dead before its lease can be over.
+/// When the steps to end a job are due, so that it is dead before its lease can end.
 #[derive(Debug)]
 pub(super) struct Schedule {
     kill_after: Duration,
-    /// How long before the end of the lease TERM comes if no renewal was confirmed until then: time
-    /// enough before KILL, where a sixth of the lease has that.
+    /// How long before the end of the lease TERM is due if no renewal was confirmed: `kill_after`
+    /// before KILL, but at most a sixth of the lease.
     grace: Duration,
-    /// How long after a loss KILL comes at the latest: somebody else may have the lock already.
+    /// How long after a loss KILL is due at the latest, because another client may have the lock.
     haste: Duration,
-    /// How long before the end of the lease KILL comes at the latest.
+    /// How long before the end of the lease KILL is due at the latest.
     margin: Duration,
-    /// Until when nobody else can have the lock, as it was last known to be ours.
+    /// Until when no other client can have the lock, as far as is known.
     stands_until: Moment,
-    /// When the job has had its time.
+    /// The end of `--max-hold`.
     time_is_up: Moment,
-    /// Until when those have time to end who were told so by somebody else.
-    told_until: Moment,
-    ending: Option<Ending>,
+    /// Until when processes that got a signal from outside have time to end.
+    end_until: Moment,
+    ending: Option<Termination>,
 }
 
 #[derive(Debug)]
-struct Ending {
+struct Termination {
     why: Why,
-    /// KILL comes then, unless the lease is over sooner.
+    /// When KILL is due, unless the lease ends sooner.
     kill_by: Moment,
     killed: bool,
 }
 
-/// Why a job is ended before it has ended itself.
+/// Why the job is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Redis was silent for most of the lease.
+    /// Redis did not reply for most of the lease.
     Unconfirmed,
     Lost(LostReason),
-    /// It ran for longer than it may.
+    /// `--max-hold` is over.
     TimeIsUp,
 }
 
@@ -59,19 +59,19 @@ impl Schedule {
             margin: lease / 60,
             stands_until: Moment::ZERO,
             time_is_up,
-            told_until: Moment::ZERO,
+            end_until: Moment::ZERO,
             ending: None,
         }
     }
 
-    /// The lock stands until then, if nothing else becomes known. That can be sooner than what was
-    /// known before: a majority has what the last that it needs has.
+    /// Sets until when the lock stands, as far as is known. This can be earlier than before: a
+    /// majority has the time of the last server that it needs.
     pub(super) fn stands_until(&mut self, moment: Moment) {
         self.stands_until = moment;
     }
 
-    /// The lock is lost, although its lease ran. Whoever is ended for another reason has less time
-    /// from now on.
+    /// The lock was lost before the end of its lease. A job that is ended for another reason has
+    /// less time from now on.
     pub(super) fn lost(&mut self, reason: LostReason, now: Moment) -> Option<Step> {
         let kill_by = now.after(self.haste);
         if let Some(ending) = &mut self.ending {
@@ -81,7 +81,7 @@ impl Schedule {
         Some(self.end(Why::Lost(reason), kill_by))
     }
 
-    /// What is due now, if anything is. Each step is told once.
+    /// The step that is due now. Each step is returned once.
     pub(super) fn due(&mut self, now: Moment) -> Option<Step> {
         if self.next() > now {
             return None;
@@ -90,8 +90,8 @@ impl Schedule {
             ending.killed = true;
             return Some(Step::Kill);
         }
-        let silent = self.term_at() <= now;
-        let why = if silent {
+        let unconfirmed = self.term_at() <= now;
+        let why = if unconfirmed {
             Why::Unconfirmed
         } else {
             Why::TimeIsUp
@@ -99,7 +99,7 @@ impl Schedule {
         Some(self.end(why, now.after(self.kill_after)))
     }
 
-    /// When something is due next.
+    /// When the next step is due.
     pub(super) fn next(&self) -> Moment {
         match &self.ending {
             None => self.term_at().min(self.time_is_up),
@@ -116,19 +116,20 @@ impl Schedule {
         self.ending.as_ref().map(|ending| ending.why)
     }
 
-    /// Somebody else told the job to end. Nothing is done to it for that: the lock is still ours.
-    pub(super) fn told(&mut self, now: Moment) {
-        self.told_until = now.after(self.kill_after);
+    /// A signal from outside asked the job to end. The lock is still held, so no step follows from
+    /// that.
+    pub(super) fn asked_to_end(&mut self, now: Moment) {
+        self.end_until = now.after(self.kill_after);
     }
 
-    /// Whether those who were told to end still have time for that.
+    /// True while processes that were asked to end have time for that.
     pub(super) fn leaves_time(&self, now: Moment) -> bool {
-        let told = now < self.told_until;
-        self.ending.as_ref().map_or(told, |ending| !ending.killed)
+        let asked = now < self.end_until;
+        self.ending.as_ref().map_or(asked, |ending| !ending.killed)
     }
 
     fn end(&mut self, why: Why, kill_by: Moment) -> Step {
-        self.ending = Some(Ending {
+        self.ending = Some(Termination {
             why,
             kill_by,
             killed: false,
@@ -168,7 +169,7 @@ mod tests {
         Moment::ZERO.after(millis(1_000_000 + time))
     }
 
-    /// Of a lock that stands until the end of its first lease.
+    /// The schedule of a lock that stands until the end of its first lease.
     fn schedule(kill_after: u64, time_is_up: Moment) -> Schedule {
         let mut schedule = Schedule::new(millis(LEASE), millis(kill_after), time_is_up);
         schedule.stands_until(at(LEASE));
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_puts_it_off() {
+    fn a_renewal_postpones_the_end() {
         let mut schedule = schedule(5_000, Moment::NEVER);
         assert_eq!(schedule.next(), at(54_000));
         schedule.stands_until(at(2 * LEASE));
@@ -202,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_that_has_less_left_than_before_is_believed() {
+    fn a_majority_with_less_time_left_than_before_counts() {
         let mut schedule = schedule(5_000, Moment::NEVER);
         schedule.stands_until(at(40_000));
         assert_eq!(schedule.next(), at(34_000));
     }
 
     #[test]
-    fn a_loss_is_acted_on_at_once_and_within_a_sixth_of_the_lease_and_what_was_left() {
+    fn a_loss_ends_the_job_within_a_sixth_of_the_lease_and_what_was_left() {
         for (kill_after, lost_at, kill_at) in [
             (5_000, 10_000, 15_000),
             (30_000, 10_000, 20_000),
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_its_time_and_then_some_to_end() {
+    fn a_job_has_time_to_end_after_max_hold() {
         let mut schedule = schedule(5_000, at(20_000));
         assert_eq!(schedule.next(), at(20_000));
         assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
@@ -236,38 +237,38 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_had_its_time_has_all_of_it_to_end_unless_the_lock_is_lost() {
+    fn after_max_hold_kill_waits_for_kill_after_unless_the_lock_is_lost() {
         let mut schedule = schedule(30_000, at(10_000));
         assert_eq!(schedule.due(at(10_000)), Some(Step::Term(Why::TimeIsUp)));
         assert_eq!(schedule.next(), at(40_000));
         assert_eq!(schedule.lost(LostReason::Taken, at(15_000)), None);
         assert_eq!(schedule.next(), at(25_000));
-        // A late one gives no more time.
+        // A second loss gives no more time.
         assert_eq!(schedule.lost(LostReason::Taken, at(20_000)), None);
         assert_eq!(schedule.next(), at(25_000));
         assert_eq!(schedule.why(), Some(Why::TimeIsUp));
     }
 
     #[test]
-    fn who_was_told_to_end_has_time_until_it_is_killed_or_for_so_long_after_the_last_word() {
+    fn processes_that_were_asked_to_end_have_time_until_kill_or_kill_after() {
         let mut schedule = schedule(5_000, at(20_000));
         assert!(!schedule.leaves_time(at(0)));
-        schedule.told(at(1_000));
+        schedule.asked_to_end(at(1_000));
         assert!(schedule.leaves_time(at(5_999)));
         assert!(!schedule.leaves_time(at(6_000)));
-        // Nothing more is done to it.
+        // No step follows from it.
         assert_eq!((schedule.why(), schedule.next()), (None, at(20_000)));
-        schedule.told(at(7_000));
+        schedule.asked_to_end(at(7_000));
         assert!(schedule.leaves_time(at(11_999)));
         assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
         assert!(schedule.leaves_time(at(24_999)));
         assert_eq!(schedule.due(at(25_000)), Some(Step::Kill));
-        schedule.told(at(25_000));
+        schedule.asked_to_end(at(25_000));
         assert!(!schedule.leaves_time(at(25_000)));
     }
 
     proptest! {
-        /// Whatever is renewed and lost when: the job is killed before its last lease is over.
+        /// Whenever renewals and losses happen, KILL comes before the end of the last lease.
         #[test]
         fn kill_is_in_time(
             kill_after in 0..100_000u64,

@@ -1,4 +1,4 @@
-//! The signals that come for the job, and those that tell of it.
+//! The signals for the job, and those about the job.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -13,7 +13,7 @@ use signal_hook::iterator::{Handle, Signals as Caught};
 use crate::outcome::{Failure, Result, UNAVAILABLE};
 use leasehold::Interrupt;
 
-/// They end a wait.
+/// These end the wait for the lock.
 const ENDING: &[i32] = &[
     SIGHUP,
     SIGINT,
@@ -30,23 +30,24 @@ const ENDING: &[i32] = &[
     (Signal::SIGPWR as i32),
 ];
 
-/// Without a job there is nobody to pass them on to.
+/// These are only passed on to the job.
 const FOR_THE_JOB: &[i32] = &[SIGUSR1, SIGUSR2, SIGWINCH];
 
-/// What comes, from when this is made; a thread of its own takes it.
+/// The signals that arrive after this was made. A thread of its own receives them.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// Their numbers. Of those that come at the same time nobody knows which was first.
+    /// The numbers of the signals. Those that arrive at the same time have no order.
     pub(super) received: Receiver<i32>,
-    /// Raised by those that end a wait.
+    /// Raised by the signals that end the wait.
     pub(super) interrupt: Interrupt,
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Signals {
-    /// Those that were ignored when this process began stay ignored, here and in the job (`nohup`).
-    /// But PIPE, which every Rust program ignores, is at its default in what it starts.
+    /// Catches the signals. Those that were ignored when this process started stay ignored, here
+    /// and in the job (`nohup`). PIPE, which every Rust program ignores, has its default action in
+    /// the job.
     pub(super) fn catch() -> Result<Self> {
         let ignored = ignored();
         let is_wanted = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
@@ -78,14 +79,15 @@ impl Signals {
         })
     }
 
-    /// The signal that ended the wait, if one did. What came besides is forgotten.
+    /// The signal that ended the wait, if one did. Other signals are dropped.
     pub(super) fn ended_the_wait(&self) -> Option<i32> {
         self.received
             .try_iter()
             .find(|signal| ENDING.contains(signal))
     }
 
-    /// From here on Ctrl-Z stops the job, not this process, which has a lock to renew until then.
+    /// From here on Ctrl-Z stops the job first, and this process continues to renew its lock until
+    /// then.
     pub(super) fn catch_stops(&self) -> Result<()> {
         if ignored() & (1 << (SIGTSTP - 1)) != 0 {
             return Ok(());
@@ -103,8 +105,8 @@ impl Drop for Signals {
     }
 }
 
-/// Of a stop and its end that come together nobody knows which was first. The end cancels the stop,
-/// as it does in the system: a job that runs can be stopped once more.
+/// Removes a stop that arrives together with a continue, because their order is unknown. The system
+/// handles them in the same way, and a job that runs can be stopped again.
 fn in_force(mut taken_at_once: Vec<i32>) -> Vec<i32> {
     if taken_at_once.contains(&SIGCONT) {
         taken_at_once.retain(|&signal| signal != SIGTSTP);
@@ -116,7 +118,7 @@ fn refused(error: std::io::Error) -> Failure {
     Failure::new(UNAVAILABLE, format!("signals cannot be caught: {error}"))
 }
 
-/// One bit for each signal that is ignored, as Linux tells it.
+/// One bit for each signal that this process ignores, from Linux.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! The time from the start of the job to its end: who tells it to end, and when.
+//! Watches the job from its start to its end: passes signals on, and ends it in time.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::reporter::{Reporter, say};
 use leasehold::LockGuard;
 use leasehold::{Error, LostReason};
 
-/// How often those are looked at whom an ended job has left behind, and of whom nobody tells.
-const LINGER: Duration = Duration::from_millis(20);
+/// How often to look for processes that an ended job left behind. No signal reports their end.
+const GROUP_CHECK: Duration = Duration::from_millis(20);
 
-/// How long the news that we were stopped and continued may take.
-const UNHEEDED: Duration = Duration::from_secs(2);
+/// How long the signal that continues this process may take to arrive.
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Of a command that has changed its user.
-const BEYOND_US: &str =
-    "the command runs as another user and cannot be ended; let leasehold, too, run as that user";
+/// The message about a command that has changed its user.
+const CANNOT_SIGNAL: &str =
+    "the command runs as another user and cannot be ended; run leasehold as that user, too";
 
-/// One loop over everything that can happen.
+/// One loop handles signals, losses and due steps.
 #[derive(Debug)]
 pub(super) struct Supervisor<'a> {
     pub(super) guard: &'a LockGuard,
@@ -33,33 +33,35 @@ pub(super) struct Supervisor<'a> {
     pub(super) schedule: Schedule,
     pub(super) terminal: Option<Terminal>,
     pub(super) reporter: Reporter,
-    /// When to take it that nobody will give the terminal to a job in the background that stopped
-    /// for it: we were not stopped with it, as happens where no shell is left to continue us.
-    pub(super) unheeded: Option<Moment>,
-    /// Whether Ctrl-Z was ours to pass on. Then others of our group, which had it, too, stop by
-    /// themselves; one that is `leasehold` renews its lock until its job has stopped.
-    pub(super) told_to_stop: bool,
-    /// What the job has stopped by, if that is to be followed once all that came before it is
-    /// heeded: whoever stops with a CONT in hand is continued by nobody.
+    /// Until when a shell must continue this process: the job stopped because it asked for the
+    /// terminal from the background, and this process was not stopped with it. That happens if no
+    /// shell is left.
+    pub(super) continue_by: Option<Moment>,
+    /// True if this process got the signal of Ctrl-Z. Other processes of its group got it, too, and
+    /// stop by themselves. Another `leasehold` among them renews its lock until its job has
+    /// stopped.
+    pub(super) stop_requested: bool,
+    /// The signal that stopped the job, while this process still has to stop, too. All earlier
+    /// signals are handled first: with a pending CONT, no shell would continue this process.
     pub(super) stopped_by: Option<Signal>,
-    /// Whether it was told that the job cannot be sent signals.
-    pub(super) is_beyond_us: bool,
+    /// True if it was reported that this process may not send signals to the job.
+    pub(super) cannot_signal: bool,
 }
 
-/// How the job ended.
+/// The end of the job.
 #[derive(Debug)]
 pub(super) struct End {
-    /// Its own status, or that of a loss.
+    /// The exit status: that of the job, or of a loss.
     pub(super) status: u8,
-    /// It never became the command.
-    pub(super) in_vain: bool,
-    /// Why it was ended, if it was.
+    /// The process did not become the command.
+    pub(super) failed_to_start: bool,
+    /// Why the job was ended, if it did not end itself.
     pub(super) why: Option<Why>,
 }
 
 impl Supervisor<'_> {
-    /// Until the job has ended, and looks at it every `beat` at least.
-    pub(super) fn keep(mut self, signals: &Signals, beat: Duration) -> End {
+    /// Runs until the job has ended. Looks at the job at least every `beat`.
+    pub(super) fn run(mut self, signals: &Signals, beat: Duration) -> End {
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.job.group());
         }
@@ -68,12 +70,12 @@ impl Supervisor<'_> {
         loop {
             match self.job.look() {
                 Some(State::Ended(ending)) => {
-                    if ending.is_told() {
-                        // Perhaps all of its group was, by the terminal, and not we.
-                        self.schedule.told(Moment::now());
+                    if ending.is_requested() {
+                        // The terminal may have sent the signal to the group of the job only.
+                        self.schedule.asked_to_end(Moment::now());
                     }
                     ended = Some(ending);
-                    beat = beat.min(LINGER);
+                    beat = beat.min(GROUP_CHECK);
                 }
                 Some(State::Stopped(by)) => self.stopped_by = Some(by),
                 _ => {}
@@ -84,20 +86,20 @@ impl Supervisor<'_> {
             {
                 self.follow_stop(by);
             }
-            if let Some(ending) = ended.filter(|_| !self.leaves_some_to_end()) {
+            if let Some(ending) = ended.filter(|_| !self.group_may_end()) {
                 return self.end(ending);
             }
             self.follow_schedule();
-            if self.unheeded.is_some_and(Moment::is_past) && received.is_empty() {
-                // As the system tells the jobs of a shell that has gone.
-                self.unheeded = None;
-                self.tell_to_end(Signal::SIGHUP);
+            if self.continue_by.is_some_and(Moment::is_past) && received.is_empty() {
+                // The system does the same with the jobs of a shell that has ended.
+                self.continue_by = None;
+                self.ask_to_end(Signal::SIGHUP);
             }
-            // The timer stands still while the machine sleeps, the schedule does not.
-            let nap = self.schedule.next().left().min(beat);
+            // The timer stops while the machine sleeps, the clock of the schedule does not.
+            let pause = self.schedule.next().left().min(beat);
             select! {
                 recv(received) -> signal => match signal {
-                    Ok(signal) => self.heed(signal),
+                    Ok(signal) => self.handle(signal),
                     Err(_) => received = never(),
                 },
                 recv(lost) -> reason => {
@@ -106,52 +108,52 @@ impl Supervisor<'_> {
                         self.lost(reason);
                     }
                 }
-                recv(after(nap)) -> _ => {}
+                recv(after(pause)) -> _ => {}
             }
         }
     }
 
-    /// Whether those whom an ended job has left behind were told to end, too, and have time for
+    /// True if processes that an ended job left behind were asked to end, too, and have time for
     /// that.
-    fn leaves_some_to_end(&self) -> bool {
+    fn group_may_end(&self) -> bool {
         self.schedule.leaves_time(Moment::now()) && self.job.has_members()
     }
 
     fn follow_schedule(&mut self) {
         let now = Moment::now();
         let left = self.guard.remaining();
-        // Nothing is left of a lock that was lost, which says nothing of its lease.
+        // Zero means that the lock was lost, and not that its lease ended.
         if !left.is_zero() {
             self.schedule.stands_until(now.after(left));
         }
         while let Some(step) = self.schedule.due(Moment::now()) {
-            self.take(step);
+            self.execute(step);
         }
     }
 
     fn lost(&mut self, reason: LostReason) {
         if let Some(step) = self.schedule.lost(reason, Moment::now()) {
-            self.take(step);
+            self.execute(step);
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn execute(&mut self, step: Step) {
         match step {
             Step::Term(why) => {
                 let ended = if self.job.is_stopped() && why != Why::TimeIsUp {
-                    // To end itself it would have to run.
+                    // A stopped job cannot end itself.
                     self.stopped_by = None;
                     self.job.signal(Signal::SIGKILL)
                 } else {
-                    let told = self.job.signal(Signal::SIGTERM);
+                    let sent = self.job.signal(Signal::SIGTERM);
                     self.job.signal(Signal::SIGCONT);
-                    told
+                    sent
                 };
-                self.is_beyond_us |= !ended;
+                self.cannot_signal |= !ended;
                 let fate = if ended {
                     "the command is ended"
                 } else {
-                    BEYOND_US
+                    CANNOT_SIGNAL
                 };
                 say(format!("lock {:?}: {why}; {fate}", self.guard.name()));
             }
@@ -163,13 +165,13 @@ impl Supervisor<'_> {
         }
     }
 
-    fn heed(&mut self, signal: i32) {
+    fn handle(&mut self, signal: i32) {
         match Signal::try_from(signal) {
             Ok(Signal::SIGCHLD) | Err(_) => {}
-            // Whoever continues us continues the job.
+            // Continues the job together with this process.
             Ok(Signal::SIGCONT) => {
-                (self.unheeded, self.stopped_by) = (None, None);
-                self.told_to_stop = false;
+                (self.continue_by, self.stopped_by) = (None, None);
+                self.stop_requested = false;
                 if self.job.is_stopped() {
                     self.go_on();
                 } else {
@@ -177,13 +179,13 @@ impl Supervisor<'_> {
                 }
             }
             Ok(signal @ (Signal::SIGHUP | Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)) => {
-                self.tell_to_end(signal);
+                self.ask_to_end(signal);
             }
             Ok(Signal::SIGTSTP) => {
-                self.told_to_stop = true;
+                self.stop_requested = true;
                 self.job.signal(Signal::SIGTSTP);
                 if self.job.was_stopped() {
-                    // Of a second stop nobody tells, and the shell is to have its terminal.
+                    // A second stop is not reported, and the shell must get its terminal.
                     self.stopped_by = Some(Signal::SIGTSTP);
                 }
             }
@@ -193,26 +195,27 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether the job could be sent what is to end it. That it cannot is told once.
+    /// Sends a signal that ends the job. Reports once if this is not possible, and returns false.
     fn pass_on(&mut self, signal: Signal) -> bool {
         let sent = self.job.signal(signal);
-        if !sent && !std::mem::replace(&mut self.is_beyond_us, true) {
-            say(format!("no {signal}: {BEYOND_US}"));
+        if !sent && !std::mem::replace(&mut self.cannot_signal, true) {
+            say(format!("no {signal}: {CANNOT_SIGNAL}"));
         }
         sent
     }
 
-    /// One that is stopped has to go on to end itself.
-    fn tell_to_end(&mut self, signal: Signal) {
-        self.schedule.told(Moment::now());
+    /// Asks the job to end. A stopped job is continued, because it could not end itself.
+    fn ask_to_end(&mut self, signal: Signal) {
+        self.schedule.asked_to_end(Moment::now());
         self.pass_on(signal);
         if self.job.is_stopped() {
             self.go_on();
         }
     }
 
-    /// A job that the terminal stops stops us, too, so that the shell takes over. Whoever else
-    /// stopped it continues it, and nobody else: until then its lock is renewed.
+    /// Stops this process after the terminal stopped the job, so that the shell takes over. If
+    /// another process stopped the job, that process continues it, and the lock is renewed until
+    /// then.
     fn follow_stop(&mut self, by: Signal) {
         let Some(terminal) = &mut self.terminal else {
             return;
@@ -222,32 +225,31 @@ impl Supervisor<'_> {
             terminal.is_wanted();
         }
         if asks && terminal.is_of(self.job.group()) {
-            // It asked before it was given.
+            // The job asked for the terminal before it got it.
             self.job.signal(Signal::SIGCONT);
             return;
         }
-        if !(asks || self.told_to_stop || terminal.is_of(self.job.group())) {
+        if !(asks || self.stop_requested || terminal.is_of(self.job.group())) {
             return;
         }
-        if self.told_to_stop || !(asks && terminal.is_ours()) {
-            // All of it: what still ran would outlive the lease, which nobody renews while we are
-            // stopped.
+        if self.stop_requested || !(asks && terminal.is_ours()) {
+            // Stops the whole group: nothing renews the lease while this process is stopped.
             self.job.signal(Signal::SIGSTOP);
-            terminal.stop(std::mem::take(&mut self.told_to_stop));
-            // Continued in the background, it is told by a signal.
+            terminal.stop(std::mem::take(&mut self.stop_requested));
+            // A process that is continued in the background gets a signal.
             if !terminal.is_ours() {
-                self.unheeded = asks.then(|| Moment::now().after(UNHEEDED));
+                self.continue_by = asks.then(|| Moment::now().after(CONTINUE_TIMEOUT));
                 return;
             }
         }
         self.go_on();
     }
 
-    /// Continues a job that was stopped, if it still may run.
+    /// Continues a stopped job if the lock still stands.
     fn go_on(&mut self) {
         self.stopped_by = None;
-        // Nothing is heard and no schedule followed while Redis is asked: until then all of it
-        // rests.
+        // No signal and no due step is handled while Redis is asked, so the whole group must be
+        // stopped.
         self.job.signal(Signal::SIGSTOP);
         // Without a reply, the lease decides.
         let _ = self.guard.confirm();
@@ -274,13 +276,13 @@ impl Supervisor<'_> {
             terminal.restore();
         }
         if why.is_some() {
-            // Those whom it has left behind.
+            // For the processes that the job left behind.
             self.pass_on(Signal::SIGKILL);
         }
-        let in_vain = self.job.was_in_vain();
+        let failed_to_start = self.job.failed_to_start();
         End {
             status: why.map_or(ending.status(), |_| LOST),
-            in_vain,
+            failed_to_start,
             why,
         }
     }

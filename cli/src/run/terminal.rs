@@ -1,4 +1,4 @@
-//! The terminal, which the job has while it runs, as a shell's jobs do.
+//! The terminal. The job has it while it runs, like a foreground job of a shell.
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -11,15 +11,15 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 #[derive(Debug)]
 pub(super) struct Terminal {
     tty: File,
-    /// Whether the job uses it, as far as is known. In a pipeline others may.
+    /// True if the job uses the terminal, as far as is known. In a pipeline, other processes may.
     wanted: bool,
     given_to: Option<Pid>,
-    /// How it was set when it was given for the first time.
+    /// The modes of the terminal before the job got it first.
     modes: Option<Termios>,
 }
 
 impl Terminal {
-    /// That of this session, if it has one.
+    /// The terminal of this session, if it has one.
     pub(super) fn open() -> Option<Self> {
         let tty = File::options().read(true).write(true).open("/dev/tty");
         tty.ok().map(|tty| Self {
@@ -30,30 +30,30 @@ impl Terminal {
         })
     }
 
-    /// Whether what is typed comes to this process, and its signals.
+    /// True if this process group has the terminal: its input and its signals.
     pub(super) fn is_ours(&self) -> bool {
         self.is_of(getpgrp())
     }
 
-    /// Whether a group has it.
+    /// True if the group has the terminal.
     pub(super) fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.tty) == Ok(group)
     }
 
-    /// Gives it to a job that is likely to use it. Others share our group where input or output is
-    /// a pipe (`leasehold run .. | less`), and may need the terminal: then the job gets it when it
-    /// asks.
+    /// Gives the terminal to a job that is likely to use it. If input or output is a pipe
+    /// (`leasehold run .. | less`), other processes of this group may need the terminal; then the
+    /// job gets it when it asks.
     pub(super) fn offer(&mut self, job: Pid) {
         self.wanted = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         self.give(job);
     }
 
-    /// The job asks for it.
+    /// Records that the job asked for the terminal.
     pub(super) fn is_wanted(&mut self) {
         self.wanted = true;
     }
 
-    /// Gives it to a job that uses it.
+    /// Gives the terminal to a job that uses it.
     pub(super) fn give(&mut self, job: Pid) {
         if !self.wanted || !self.is_ours() {
             return;
@@ -64,8 +64,8 @@ impl Terminal {
         self.given_to = tcsetpgrp(&self.tty, job).is_ok().then_some(job);
     }
 
-    /// Whether the job had it until now. A shell that has taken it meanwhile keeps it: it saw us
-    /// stop.
+    /// Takes the terminal back from the job; false if the job did not have it. If the shell has
+    /// taken it meanwhile, the shell keeps it.
     pub(super) fn take_back(&mut self) -> bool {
         let Some(job) = self.given_to.take() else {
             return false;
@@ -79,20 +79,20 @@ impl Terminal {
         }
     }
 
-    /// Undoes what a job that could not do it itself has set: lines, echo.
+    /// Restores the modes of the terminal, such as echo, after a job that could not do so itself.
     pub(super) fn restore(&self) {
         if let Some(modes) = &self.modes {
             allowed(|| tcsetattr(&self.tty, SetArg::TCSANOW, modes).is_ok());
         }
     }
 
-    /// Stops this process, and those of its group unless they were told so as it was, as the
-    /// terminal would have: not at all if nobody is there to continue it. Comes back when it is
-    /// continued.
-    pub(super) fn stop(&mut self, all_were_told: bool) {
+    /// Stops this process, as the terminal would. Stops the other processes of its group, too,
+    /// unless they got the same signal (`all_got_signal`). Does nothing if no shell can continue
+    /// the group. Returns when this process is continued.
+    pub(super) fn stop(&mut self, all_got_signal: bool) {
         self.take_back();
-        // Of those signals that stop it is one that is not caught.
-        let _ = if all_were_told {
+        // This program does not catch TTIN, so it stops.
+        let _ = if all_got_signal {
             raise(Signal::SIGTTIN)
         } else {
             killpg(getpgrp(), Signal::SIGTTIN)
@@ -100,8 +100,8 @@ impl Terminal {
     }
 }
 
-/// Whoever is not in the foreground may change a terminal only while the signal for it is blocked;
-/// no longer than that, so that no child is born with it.
+/// A background process can change the terminal only while it blocks TTOU. It is blocked for no
+/// longer, so that no child inherits that.
 fn allowed(change: impl FnOnce() -> bool) -> bool {
     let stop = SigSet::from(Signal::SIGTTOU);
     if stop.thread_block().is_err() {

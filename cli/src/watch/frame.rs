@@ -1,4 +1,4 @@
-//! What the view shows: lines that fit into a terminal.
+//! The lines of the view, which fit into the terminal.
 
 use std::time::Duration;
 
@@ -6,26 +6,25 @@ use crate::outcome::Failure;
 use crate::row::Row;
 use crate::table;
 
-/// Of a table: its header between two lines, and the line at its end.
+/// The lines of a table that are not locks: the header between two lines, and the last line.
 const AROUND: usize = 4;
 
-/// What there is to show.
+/// The content of the view.
 #[derive(Debug)]
 pub(super) struct Picture<'a> {
     pub(super) pattern: &'a str,
     pub(super) every: Duration,
     pub(super) rows: &'a [Row],
     pub(super) with_server: bool,
-    /// Why some servers told nothing.
+    /// Why some servers did not reply.
     pub(super) failures: &'a [Failure],
 }
 
 impl Picture<'_> {
-    /// At most `height` lines. Where there is no room for all locks, the last one says how many are
-    /// missing.
+    /// At most `height` lines. If not all locks fit, the last line says how many are missing.
     pub(super) fn lines(&self, (width, height): (u16, u16)) -> Vec<String> {
         let Self { pattern, rows, .. } = self;
-        // One that several servers have is one; its rows stand together.
+        // A lock on several servers counts once. Its rows are adjacent.
         let names = rows.chunk_by(|a, b| a.name == b.name).count();
         let held = match names {
             1 => "1 lock".into(),
@@ -38,7 +37,7 @@ impl Picture<'_> {
         };
         let every = humantime::format_duration(self.every);
         let mut lines = vec![format!(
-            "{least}{held} like {pattern:?}, every {every}; q ends"
+            "{least}{held} matching {pattern:?}, every {every}; q quits"
         )];
         lines.extend(self.failures.first().map(ToString::to_string));
         let height = usize::from(height);
@@ -89,19 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn all_locks_are_there_if_they_fit() {
+    fn all_locks_are_shown_if_they_fit() {
         let found = lines(&rows(3), &[], (100, 8));
-        assert_eq!(found[0], "3 locks like \"order:*\", every 1s; q ends");
+        assert_eq!(found[0], "3 locks matching \"order:*\", every 1s; q quits");
         assert_eq!(found.len(), 8, "{found:#?}");
         assert!(found[6].contains("order:2"), "{found:#?}");
     }
 
     #[test]
-    fn a_lock_on_several_servers_is_one() {
+    fn a_lock_on_several_servers_counts_once() {
         let mut rows = rows(2);
         rows.insert(1, rows[0].clone());
         let found = lines(&rows, &[], (100, 24));
-        assert_eq!(found[0], "2 locks like \"order:*\", every 1s; q ends");
+        assert_eq!(found[0], "2 locks matching \"order:*\", every 1s; q quits");
     }
 
     #[test]
@@ -126,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_away_is_told_in_a_line() {
+    fn a_server_that_cannot_be_reached_has_one_line() {
         let failures = [Failure::usage("Redis at h:1\nis\x1b[2J gone")];
         let found = lines(&rows(1), &failures, (100, 24));
         assert_eq!(
             found[0],
-            "at least 1 lock like \"order:*\", every 1s; q ends"
+            "at least 1 lock matching \"order:*\", every 1s; q quits"
         );
         assert_eq!(found[1], "Redis at h:1 is?[2J gone");
     }

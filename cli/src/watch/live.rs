@@ -1,4 +1,5 @@
-//! The view on a terminal: redrawn whenever something was seen, or the terminal has another size.
+//! The view on a terminal. It is drawn again after each scan and when the size of the terminal
+//! changes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +12,7 @@ use super::frame::Picture;
 use super::scanner::Scanner;
 use super::screen::Screen;
 use super::signals::{Signals, end_by};
-use super::{unheard, wait};
+use super::wait::{self, view_failed};
 use crate::args::WatchArgs;
 use crate::clock::Moment;
 use crate::outcome::Result;
@@ -22,76 +23,75 @@ use leasehold::LockClient;
 /// What a terminal in raw mode sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
-/// What ends the view.
-enum End {
-    Wanted,
+/// Why the view ends.
+enum Quit {
+    Key,
     Signal(i32),
 }
 
 pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Scan) -> Result<ExitCode> {
-    let mut signals = Signals::catch().map_err(unheard)?;
+    let mut signals = Signals::catch().map_err(view_failed)?;
     let pattern = watch.pattern.clone();
-    let look = move |stopped: &dyn Fn() -> bool| Scan::run(&clients, &pattern, stopped);
-    let mut scanner = Scanner::start(look).map_err(unheard)?;
-    let screen = Screen::enter().map_err(unheard)?;
+    let run = move |stopped: &dyn Fn() -> bool| Scan::run(&clients, &pattern, stopped);
+    let mut scanner = Scanner::start(run).map_err(view_failed)?;
+    let screen = Screen::enter().map_err(view_failed)?;
     let end = view(watch, first, &screen, &mut signals, &mut scanner);
     scanner.stop();
-    // Before anything is told, so that it is to be seen.
+    // Before any message, so that the message can be seen.
     drop(screen);
-    // A server that is silent may keep the scanner for as long as it may take for an answer.
-    signals.let_go();
-    if let End::Signal(signal) = end.map_err(unheard)? {
-        end_by(signal).map_err(unheard)?;
+    // The scanner may still wait for a reply of a server.
+    signals.end_at_once();
+    if let Quit::Signal(signal) = end.map_err(view_failed)? {
+        end_by(signal).map_err(view_failed)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn view(
     watch: &WatchArgs,
-    mut seen: Scan,
+    mut scan: Scan,
     screen: &Screen,
     signals: &mut Signals,
     scanner: &mut Scanner,
-) -> io::Result<End> {
-    // Past the buffer of standard input, of which nobody could tell whether something is left in
-    // it.
+) -> io::Result<Quit> {
+    // Without the buffer of standard input, whose state cannot be polled.
     let mut keys = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut next = Moment::now().after(watch.every);
     loop {
         let picture = Picture {
             pattern: &watch.pattern,
             every: watch.every,
-            rows: &seen.rows,
-            with_server: seen.names_servers(),
-            failures: &seen.failures,
+            rows: &scan.rows,
+            with_server: scan.names_servers(),
+            failures: &scan.failures,
         };
         let size = output::size();
         screen.draw(&picture.lines(size), size)?;
         let sources = [keys.as_fd(), signals.as_fd(), scanner.as_fd()];
         let ready = wait::readable(&sources, next)?;
         if let Some(signal) = signals.ending() {
-            return Ok(End::Signal(signal));
+            return Ok(Quit::Signal(signal));
         }
         if ready[0] {
             let mut pressed = [0; 64];
             let length = keys.read(&mut pressed).unwrap_or(0);
             if length == 0 {
-                // As the system tells those who do not read: the terminal is gone.
-                return Ok(End::Signal(SIGHUP));
+                // The terminal is gone. The system sends HUP to processes that do not read.
+                return Ok(Quit::Signal(SIGHUP));
             }
             if pressed[..length]
                 .iter()
                 .any(|key| matches!(key, b'q' | b'Q' | &CTRL_C))
             {
-                return Ok(End::Wanted);
+                return Ok(Quit::Key);
             }
         }
-        if let Some(newly) = scanner.seen()? {
-            seen = newly;
+        if let Some(newer) = scanner.result()? {
+            scan = newer;
             next = Moment::now().after(watch.every);
         } else if next.is_past() {
-            scanner.look();
-            // It rings when it has seen something.
+            scanner.start_scan();
+            // The scanner reports when it is done.
             next = Moment::NEVER;
         }
     }

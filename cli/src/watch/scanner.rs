@@ -1,5 +1,5 @@
-//! Looks at Redis on a thread of its own, so that keys and signals are heard while a server is
-//! silent.
+//! Scans the servers on a thread of its own, so that the view handles keys and signals while a
+//! server does not reply.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,72 +14,73 @@ use crate::scan::Scan;
 
 #[derive(Debug)]
 pub(super) struct Scanner {
-    /// `None` only while it ends.
-    orders: Option<Sender<()>>,
-    seen: Receiver<Scan>,
-    /// Something is to be read as soon as something was seen, or when the thread has ended.
-    bell: UnixStream,
+    /// `None` only while the scanner ends.
+    requests: Option<Sender<()>>,
+    results: Receiver<Scan>,
+    /// Readable when a result is there, or when the thread has ended.
+    ready: UnixStream,
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Scanner {
-    /// `look` is called on the thread; it ends early once what it is given says so.
+    /// Starts the thread, which calls `scan`. The argument of `scan` returns true when it must
+    /// stop.
     pub(super) fn start(
-        mut look: impl FnMut(&dyn Fn() -> bool) -> Scan + Send + 'static,
+        mut scan: impl FnMut(&dyn Fn() -> bool) -> Scan + Send + 'static,
     ) -> io::Result<Self> {
-        let (bell, mut ringer) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        let (orders, ordered) = bounded(1);
-        let (sender, seen) = bounded(1);
+        let (ready, mut signal) = UnixStream::pair()?;
+        ready.set_nonblocking(true)?;
+        let (requests, requested) = bounded(1);
+        let (sender, results) = bounded(1);
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         let thread = Builder::new()
             .name("leasehold-scanner".into())
             .spawn(move || {
-                for () in ordered {
-                    let found = look(&|| stop.load(Ordering::Relaxed));
-                    if sender.send(found).is_err() || ringer.write_all(&[0]).is_err() {
+                for () in requested {
+                    let found = scan(&|| stop.load(Ordering::Relaxed));
+                    if sender.send(found).is_err() || signal.write_all(&[0]).is_err() {
                         return;
                     }
                 }
             })?;
         Ok(Self {
-            orders: Some(orders),
-            seen,
-            bell,
+            requests: Some(requests),
+            results,
+            ready,
             stopped,
             thread: Some(thread),
         })
     }
 
-    /// Has it look once, if it does not already.
-    pub(super) fn look(&self) {
-        if let Some(orders) = &self.orders {
-            let _ = orders.try_send(());
+    /// Starts a scan, unless one is under way.
+    pub(super) fn start_scan(&self) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.try_send(());
         }
     }
 
-    /// What it saw last, if that is new. An error if it will see nothing any more.
-    pub(super) fn seen(&mut self) -> io::Result<Option<Scan>> {
-        let mut rung = [0; 64];
-        // Whatever is left there rings again, and so does the end.
-        match self.bell.read(&mut rung) {
-            Ok(0) => return Err(io::Error::other("the thread that looks has ended")),
+    /// The result of the last scan, once. Fails if the thread has ended.
+    pub(super) fn result(&mut self) -> io::Result<Option<Scan>> {
+        let mut bytes = [0; 64];
+        // Bytes that are left, and the end, make it readable again.
+        match self.ready.read(&mut bytes) {
+            Ok(0) => return Err(io::Error::other("the thread that scans has ended")),
             Ok(_) => {}
             Err(error) if is_passing(&error) => {}
             Err(error) => return Err(error),
         }
-        Ok(self.seen.try_recv().ok())
+        Ok(self.results.try_recv().ok())
     }
 
-    /// Has it ask nobody any more but for what is under way.
+    /// Makes the thread send no further request.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
-/// Nothing is to be read yet.
+/// True if there is nothing to read yet.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -89,17 +90,17 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl AsFd for Scanner {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.ready.as_fd()
     }
 }
 
-/// Waits for the one question that may be under way, which has its time-out.
+/// Waits for the request that may be under way, which has a timeout.
 impl Drop for Scanner {
     fn drop(&mut self) {
         self.stop();
-        self.orders = None;
-        // It may be about to tell.
-        let _ = self.seen.try_recv();
+        self.requests = None;
+        // The thread may wait to send its result.
+        let _ = self.results.try_recv();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -112,27 +113,27 @@ mod tests {
     use crate::clock::Moment;
     use crate::watch::wait;
 
-    fn bell_of(scanner: &Scanner) {
+    fn await_readable(scanner: &Scanner) {
         let ready = wait::readable(&[scanner.as_fd()], Moment::NEVER).unwrap();
         assert!(ready[0]);
     }
 
     #[test]
-    fn what_was_seen_rings_once() {
+    fn a_result_is_reported_once() {
         let mut scanner = Scanner::start(|_| Scan::default()).unwrap();
-        assert!(scanner.seen().unwrap().is_none());
-        scanner.look();
-        bell_of(&scanner);
-        assert!(scanner.seen().unwrap().is_some());
-        assert!(scanner.seen().unwrap().is_none());
+        assert!(scanner.result().unwrap().is_none());
+        scanner.start_scan();
+        await_readable(&scanner);
+        assert!(scanner.result().unwrap().is_some());
+        assert!(scanner.result().unwrap().is_none());
     }
 
-    /// It would ring for ever.
+    /// Its end of the socket would stay readable.
     #[test]
     fn a_thread_that_panicked_is_an_error() {
         let mut scanner = Scanner::start(|_| std::panic::resume_unwind(Box::new(()))).unwrap();
-        scanner.look();
-        bell_of(&scanner);
-        assert!(scanner.seen().is_err());
+        scanner.start_scan();
+        await_readable(&scanner);
+        assert!(scanner.result().is_err());
     }
 }

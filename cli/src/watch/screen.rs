@@ -1,4 +1,4 @@
-//! The terminal while the view has it. It is given back as it was, whatever ends the view.
+//! The terminal while the view uses it. Dropping the screen restores the terminal.
 
 use std::io::{self, Write};
 
@@ -15,18 +15,18 @@ pub(super) struct Screen(());
 impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
-        // From here on it is to be given back.
+        // From here on the terminal must be restored.
         let screen = Self(());
         execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap)?;
         Ok(screen)
     }
 
-    /// One line below the other from the top of a terminal of this size; what was there is gone. At
-    /// once: nobody sees half of it.
+    /// Replaces the content of a terminal of this size by these lines. Writes them at once, so that
+    /// no half of a view is visible.
     pub(super) fn draw(&self, lines: &[String], (_, height): (u16, u16)) -> io::Result<()> {
         let mut picture = Vec::new();
         for (row, line) in (0..).zip(lines) {
-            // Cleared before it is written: in a full line the cursor stands on the last character.
+            // Clears before writing: after a full line the cursor is on the last character.
             queue!(picture, MoveTo(0, row), Clear(ClearType::CurrentLine))?;
             picture.extend(line.as_bytes());
         }

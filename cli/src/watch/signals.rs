@@ -1,4 +1,4 @@
-//! What ends the view from outside, or changes its size.
+//! Signals that end the view or change its size.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,53 +14,53 @@ const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// Something is to be read whenever one comes.
-    bell: UnixStream,
-    /// The last that ends the view; 0: none came.
+    /// Readable when a signal has arrived.
+    ready: UnixStream,
+    /// The last signal that ends the view; 0 if none arrived.
     ending: Arc<AtomicUsize>,
-    /// The next one ends the program.
-    come: Arc<AtomicBool>,
+    /// True if the next signal ends the program.
+    arrived: Arc<AtomicBool>,
     registered: Vec<SigId>,
 }
 
 impl Signals {
-    /// The first that ends the view is for the view, which has a terminal to leave in order; a
-    /// second one ends the program wherever it is.
+    /// The first signal ends the view, which restores the terminal. A second one ends the program
+    /// at once.
     pub(super) fn catch() -> io::Result<Self> {
-        let (bell, ringer) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
+        let (ready, writer) = UnixStream::pair()?;
+        ready.set_nonblocking(true)?;
         let ending = Arc::new(AtomicUsize::new(0));
-        let come = Arc::new(AtomicBool::new(false));
+        let arrived = Arc::new(AtomicBool::new(false));
         let mut registered = Vec::new();
         for signal in ENDING {
             registered.push(flag::register_conditional_default(
                 signal,
-                Arc::clone(&come),
+                Arc::clone(&arrived),
             )?);
-            registered.push(flag::register(signal, Arc::clone(&come))?);
+            registered.push(flag::register(signal, Arc::clone(&arrived))?);
             let number = usize::try_from(signal).unwrap_or(0);
             registered.push(flag::register_usize(signal, Arc::clone(&ending), number)?);
-            registered.push(pipe::register(signal, ringer.try_clone()?)?);
+            registered.push(pipe::register(signal, writer.try_clone()?)?);
         }
-        registered.push(pipe::register(SIGWINCH, ringer)?);
+        registered.push(pipe::register(SIGWINCH, writer)?);
         Ok(Self {
-            bell,
+            ready,
             ending,
-            come,
+            arrived,
             registered,
         })
     }
 
-    /// The terminal is in order: from here on the next signal ends the program wherever it is.
-    pub(super) fn let_go(&self) {
-        self.come.store(true, Ordering::Relaxed);
+    /// The terminal is restored: from here on the next signal ends the program at once.
+    pub(super) fn end_at_once(&self) {
+        self.arrived.store(true, Ordering::Relaxed);
     }
 
-    /// Reads what rang; the signal that ends the view, if one came.
+    /// The signal that ends the view, if one arrived.
     pub(super) fn ending(&mut self) -> Option<i32> {
-        let mut rung = [0; 64];
-        // Whatever is left there rings again.
-        let _ = self.bell.read(&mut rung);
+        let mut bytes = [0; 64];
+        // Bytes that are left make it readable again.
+        let _ = self.ready.read(&mut bytes);
         let signal = self.ending.load(Ordering::Relaxed);
         i32::try_from(signal).ok().filter(|&signal| signal != 0)
     }
@@ -68,7 +68,7 @@ impl Signals {
 
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.ready.as_fd()
     }
 }
 
@@ -80,7 +80,7 @@ impl Drop for Signals {
     }
 }
 
-/// Ends this process as the signal would have done.
+/// Ends this process with the default action of the signal.
 pub(super) fn end_by(signal: i32) -> io::Result<()> {
     emulate_default_handler(signal)
 }

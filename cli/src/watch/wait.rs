@@ -1,4 +1,4 @@
-//! Waiting for several things at once.
+//! Waits for several sources at once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,11 +8,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::Moment;
+use crate::outcome::{Failure, UNAVAILABLE};
 
-/// Longer waits are several.
+/// A longer wait is split.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Which of these can be read, or are at their end; none if it is time, or a signal came.
+/// Which of the sources can be read or have ended; none at `until` or after a signal.
 pub(super) fn readable(sources: &[BorrowedFd<'_>], until: Moment) -> io::Result<Vec<bool>> {
     let wanted = sources.iter();
     let mut sources: Vec<PollFd<'_>> = wanted
@@ -25,11 +26,11 @@ pub(super) fn readable(sources: &[BorrowedFd<'_>], until: Moment) -> io::Result<
         .collect())
 }
 
-/// Waits until it is time, or until nobody reads standard output any more.
+/// Waits until the reader of standard output has ended, or until `until`; true if it has ended.
 pub(super) fn reader_is_gone(until: Moment) -> io::Result<bool> {
     let out = io::stdout();
     while !until.is_past() {
-        // That there is an error is always told.
+        // `poll` always reports an error, without being asked.
         let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
         wait(&mut out, until)?;
         if out[0].any().unwrap_or(true) {
@@ -40,11 +41,16 @@ pub(super) fn reader_is_gone(until: Moment) -> io::Result<bool> {
 }
 
 fn wait(sources: &mut [PollFd<'_>], until: Moment) -> io::Result<()> {
-    // Milliseconds: rounded down it would be asked again and again in the last of them.
+    // Rounded up to milliseconds: rounded down, it would poll without a pause at the end.
     let left = until.left().min(LONGEST) + Duration::from_millis(1);
     let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
     match poll(sources, left) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A failure of the terminal or of the system.
+pub(super) fn view_failed(error: io::Error) -> Failure {
+    Failure::new(UNAVAILABLE, format!("cannot watch: {error}"))
 }

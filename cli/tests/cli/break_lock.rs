@@ -56,7 +56,7 @@ fn a_free_lock_is_told() {
     let output = patient(&server.url())
         .args(["break", "--yes", "free"])
         .output();
-    let output = output.expect_failure(1, &["nobody holds free"]);
+    let output = output.expect_failure(1, &["no client holds free"]);
     assert_eq!(output.text(), "");
 }
 
@@ -140,7 +140,7 @@ fn a_server_that_refuses_is_not_said_to_be_freed() {
         assert!(line.ends_with(&server.address()), "{output:?}");
     }
     assert!(output.err.contains(&refusing), "{output:?}");
-    // Nothing but what refuses: it is neither freed, nor is it so that nobody holds it.
+    // Nothing but what refuses: it is neither freed, nor is it so that no client holds it.
     let output = ask().expect_failure(69, &[&refusing]);
     assert_eq!(output.text(), "");
     assert!(exists(servers.server(2), "order:pay"));
@@ -177,7 +177,7 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
         assert!(said.contains(expected), "{answer:?}: {said}");
     }
     let terminal = Terminal::start(&server.url(), "break order:pay");
-    assert!(terminal.ends_with(1).contains("nobody holds order:pay"));
+    assert!(terminal.ends_with(1).contains("no client holds order:pay"));
 }
 
 /// Whoever cannot see the question waits for nothing.
@@ -203,7 +203,10 @@ fn whoever_took_it_meanwhile_keeps_it() {
     let guard = hold(&client(&server), "order:pay");
     terminal.types("y\r");
     let said = terminal.ends_with(1);
-    assert!(said.contains("it was taken anew by now"), "{said}");
+    assert!(
+        said.contains("another client has acquired it meanwhile"),
+        "{said}"
+    );
     guard.extend(MINUTE).unwrap();
 }
 
@@ -223,6 +226,9 @@ fn the_next_hold_of_one_thread_is_another_if_it_is_fenced() {
     let second = take();
     terminal.types("y\r");
     let said = terminal.ends_with(1);
-    assert!(said.contains("it was taken anew by now"), "{said}");
+    assert!(
+        said.contains("another client has acquired it meanwhile"),
+        "{said}"
+    );
     second.extend(MINUTE).unwrap();
 }

@@ -510,7 +510,10 @@ fn on_a_terminal_it_is_a_table() {
     let server = Server::start();
     let terminal = Terminal::start(&server.url(), "list order:*");
     let said = terminal.ends_with(0);
-    assert!(said.contains("no lock like \"order:*\" is held"), "{said}");
+    assert!(
+        said.contains("no lock that matches \"order:*\" is held"),
+        "{said}"
+    );
     plant(&server, b"order:pay");
     let terminal = Terminal::start(&server.url(), "list");
     let said = terminal.ends_with(0);

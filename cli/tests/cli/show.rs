@@ -68,7 +68,7 @@ fn a_free_lock_is_told_with_a_status_of_its_own() {
     let server = Server::start();
     for args in [&["show", "free"][..], &["show", "free", "--json"]] {
         let output = patient(&server.url()).args(args).output();
-        let output = output.expect_failure(1, &["nobody holds free"]);
+        let output = output.expect_failure(1, &["no client holds free"]);
         assert_eq!(output.text(), "");
     }
 }
@@ -125,7 +125,7 @@ fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
     for args in [&["show", "busy"][..], &["break", "--yes", "busy"]] {
         let ask = || patient(&proxy.url()).args(args).output();
         gives_back(usize::MAX);
-        ask().expect_failure(69, &["busy", "changes hands", "again"]);
+        ask().expect_failure(69, &["busy", "changes too quickly", "again"]);
         gives_back(4);
         let output = ask().expect(0);
         assert!(output.text().contains(STRANGER), "{output:?}");
@@ -181,7 +181,7 @@ fn a_name_that_a_cluster_cannot_keep_together_is_told() {
     let cluster = ClusterDeployment::shared();
     let program = patient(&cluster.urls().join(","));
     let output = program.args(["--cluster", "show", "a}b"]).output();
-    output.expect_failure(64, &["a}b", "slots"]);
+    output.expect_failure(64, &["a}b", "slot"]);
 }
 
 /// The key is at the new primary already, the slot and whoever listens at the old one.
@@ -215,7 +215,7 @@ fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
         migration.end();
     });
     assert!(held.unlock().is_err());
-    ask(&["show", "order:pay"]).expect_failure(1, &["nobody holds"]);
+    ask(&["show", "order:pay"]).expect_failure(1, &["no client holds"]);
 }
 
 #[test]

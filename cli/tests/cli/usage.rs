@@ -48,7 +48,7 @@ fn only_one_deployment_can_be_meant() {
             program = program.env(name, value);
         }
         let output = program.args(arguments).output();
-        output.expect_failure(64, &["LEASEHOLD_CLUSTER", "only one"]);
+        output.expect_failure(64, &["LEASEHOLD_CLUSTER", "exclude"]);
     }
 }
 

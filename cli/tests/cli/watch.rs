@@ -28,14 +28,14 @@ fn a_lock_appears_and_goes_until_q() {
     let mut terminal = Terminal::start(&server.url(), "watch order:* --every 100ms");
     terminal.shows(ENTERED);
     terminal.shows(CURSOR_HIDDEN);
-    terminal.shows("0 locks like \"order:*\", every 100ms; q ends");
+    terminal.shows("0 locks matching \"order:*\", every 100ms; q quits");
     plant(&server, b"order:pay");
     plant(&server, b"shop");
-    terminal.shows("1 lock like");
+    terminal.shows("1 lock matching");
     terminal.shows("order:pay");
     terminal.shows(STRANGER);
     free(&server, "order:pay");
-    terminal.shows("0 locks like");
+    terminal.shows("0 locks matching");
     terminal.types("xyzq");
     terminal.shows(CURSOR_SHOWN);
     terminal.shows(LEFT);
@@ -107,12 +107,12 @@ fn a_redis_that_is_away_for_a_while_ends_nothing() {
     let server = Server::options().keeps_data().start();
     plant(&server, b"order:pay");
     let mut terminal = Terminal::start(&server.url(), "watch --every 100ms --timeout 2s");
-    terminal.shows("1 lock like");
+    terminal.shows("1 lock matching");
     server.kill();
-    terminal.shows("at least 0 locks like");
+    terminal.shows("at least 0 locks matching");
     terminal.shows(&format!("Redis at {}", server.address()));
     server.start_again();
-    terminal.shows("1 lock like");
+    terminal.shows("1 lock matching");
     server.pause();
     terminal.shows("no reply in time");
     // A key is heard meanwhile.
@@ -142,7 +142,7 @@ fn a_server_that_hangs_does_not_hold_the_terminal() {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
     let mut terminal = Terminal::start(&proxy.url(), "watch --every 100ms --timeout 1h");
-    terminal.shows("0 locks like");
+    terminal.shows("0 locks matching");
     let (sender, asked) = crossbeam_channel::unbounded();
     proxy.on_request(move |request| {
         if request.command() != "SCAN" {
@@ -175,7 +175,7 @@ fn after_the_end_no_other_server_is_asked() {
         .map(|proxy| format!("redis://:open@{}", proxy.address()));
     let args = "--redlock watch --every 100ms --timeout 1h";
     let mut terminal = Terminal::start(&urls.join(","), args);
-    terminal.shows("0 locks like");
+    terminal.shows("0 locks matching");
     let gate = Gate::new();
     let held_back = gate.clone();
     proxies[0].on_request(move |request| match &*request.command() {

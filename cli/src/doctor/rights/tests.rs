@@ -49,20 +49,20 @@ fn refusals_of_all_versions_are_told_apart() {
         ),
         (
             "-ERR unknown command `DEL`, with args beginning with: `x`",
-            Answer::Unheard,
+            Answer::UnknownCommand,
         ),
         (
             "-ERR unknown command 'DEL', with args beginning with: 'x'",
-            Answer::Unheard,
+            Answer::UnknownCommand,
         ),
         (
             "-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'. Try PUBSUB \
              HELP.",
-            Answer::Unheard,
+            Answer::UnknownCommand,
         ),
         (
             "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.",
-            Answer::Unheard,
+            Answer::UnknownCommand,
         ),
     ];
     let replies = replies(&expected.map(|(line, _)| line));
@@ -71,7 +71,7 @@ fn refusals_of_all_versions_are_told_apart() {
     }
 }
 
-/// All rights of a kind of deployment, of which some are answered otherwise.
+/// The finding if the test of each permission is allowed, except for these.
 fn judged(given: &[(&str, Answer)]) -> Finding {
     let answers: Vec<_> = RIGHTS
         .iter()
@@ -103,12 +103,12 @@ fn all_that_is_missing_is_named_at_once() {
 }
 
 #[test]
-fn a_key_that_may_not_be_used_asks_for_another_name() {
+fn a_forbidden_key_is_reported_with_the_advice_to_give_another_name() {
     let found = judged(&[("hset", Answer::NotTheKey)]);
     let advice = found.advice.unwrap();
     assert!(advice.contains("leasehold doctor KEY"), "{advice}");
     assert!(advice.contains("~job"), "{advice}");
-    // That key is nobody's.
+    // DEL uses a key that does not exist.
     assert_eq!(judged(&[("del", Answer::NotTheKey)]).verdict, Verdict::Ok);
 }
 
@@ -125,13 +125,16 @@ fn tokens_matter_to_fenced_locks_only() {
 }
 
 #[test]
-fn who_only_locks_need_not_look() {
+fn locks_need_no_permission_to_look() {
     let given = [
         ("scan", Answer::NotTheCommand),
         ("pubsub|numsub", Answer::NotTheCommand),
     ];
     assert_eq!(judged(&given).verdict, Verdict::Ok);
-    assert_eq!(judged(&[("scan", Answer::Unheard)]).verdict, Verdict::Ok);
+    assert_eq!(
+        judged(&[("scan", Answer::UnknownCommand)]).verdict,
+        Verdict::Ok
+    );
     let scan = RIGHTS.iter().find(|right| right.rule == "scan").unwrap();
     assert_eq!(looking(&[(scan, Answer::Allowed)]), None);
     let found = looking(&[(scan, Answer::NotTheCommand)]).unwrap();
@@ -140,11 +143,14 @@ fn who_only_locks_need_not_look() {
 }
 
 #[test]
-fn what_the_server_does_not_know_is_told_where_it_is_needed() {
-    let found = judged(&[("eval", Answer::Unheard), ("spublish", Answer::Unheard)]);
+fn an_unknown_command_is_a_failure_if_it_is_needed() {
+    let found = judged(&[
+        ("eval", Answer::UnknownCommand),
+        ("spublish", Answer::UnknownCommand),
+    ]);
     assert!(found.found.ends_with("does not know eval"), "{found:?}");
     assert_eq!(
-        judged(&[("pubsub|shardnumsub", Answer::Unheard)]).verdict,
+        judged(&[("pubsub|shardnumsub", Answer::UnknownCommand)]).verdict,
         Verdict::Ok
     );
 }

@@ -27,7 +27,7 @@ fn replicas_are_counted() {
     };
     wanting("2")
         .expect(1)
-        .says("replicas", "failure", &["1 online", "asks for 2"]);
+        .says("replicas", "failure", &["1 online", "requires 2"]);
     let enough = wanting("1");
     enough
         .says("replicas", "ok", &["1 online"])

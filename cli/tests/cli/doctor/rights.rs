@@ -22,8 +22,8 @@ fn the_line_of_the_readme_is_enough() {
     let report = report(patient(&url), &[]).expect(0);
     report
         .says("rights", "ok", &[])
-        .says("lock", "ok", &["taken"]);
-    report.says("version", "unknown", &["may not ask INFO"]);
+        .says("lock", "ok", &["acquired"]);
+    report.says("version", "unknown", &["may not use INFO"]);
     let words = ["locks do not", "ACL SETUSER <user> +scan +pubsub|numsub"];
     report.says("looking", "warning", &words);
     for (verdict, checks) in [
@@ -60,7 +60,7 @@ fn who_may_also_look_can() {
 
     // Each of the two for what it is needed for.
     with_user(&server, "locks", &["-pubsub|numsub"]);
-    let words = ["show counts who listens", "<user> +pubsub|numsub"];
+    let words = ["show needs to count listeners", "<user> +pubsub|numsub"];
     let uncounted = report(patient(&url), &[]).expect(0);
     uncounted.says("looking", "warning", &words);
     assert!(

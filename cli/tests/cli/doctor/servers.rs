@@ -19,7 +19,7 @@ fn a_good_server_is_all_ok() {
     }
     report
         .says("persistence", "ok", &["always"])
-        .says("lock", "ok", &["taken"]);
+        .says("lock", "ok", &["acquired"]);
     assert!(report.output.err.is_empty());
     nothing_is_left(&server);
 }
@@ -39,7 +39,7 @@ fn people_get_a_line_a_check_and_a_sum() {
     );
     let last = lines.last().expect("a sum");
     assert!(
-        last.contains(" checks: ") && last.contains("to be warned of"),
+        last.contains(" checks: ") && last.contains("with warnings"),
         "{last}"
     );
 
@@ -115,7 +115,7 @@ fn a_server_that_is_not_there_is_told() {
     server.pause();
     ask()
         .expect(69)
-        .says("reachable", "failure", &["no answer in time", "--timeout"]);
+        .says("reachable", "failure", &["no reply in time", "--timeout"]);
     server.kill();
     ask()
         .expect(69)
@@ -147,7 +147,7 @@ fn a_clock_that_runs_fast_is_told() {
         .environment(clock.environment_of_a_server())
         .start();
     let report = report(patient(&server.url()), &[]).expect(1);
-    report.says("clock-rate", "failure", &["% faster than ours"]);
+    report.says("clock-rate", "failure", &["% faster than the clock here"]);
     report.has_only("failure", &[]);
 }
 
@@ -159,7 +159,7 @@ fn a_clock_that_is_far_off_is_only_noted() {
         .environment(clock.environment_of_a_server())
         .start();
     let report = report(patient(&server.url()), &[]).expect(0);
-    report.says("clock", "note", &["ahead of ours"]);
+    report.says("clock", "note", &["ahead of the clock here"]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_lock_of_somebody_else_is_left_alone() {
     let hold = || server.ask::<Vec<String>>(redis::cmd("HGETALL").arg("leasehold-doctor"));
     let before = hold();
     let held = report(patient(&server.url()), &[]).expect(0);
-    held.says("lock", "unknown", &["held by somebody else", "doctor KEY"])
+    held.says("lock", "unknown", &["held by another client", "doctor KEY"])
         .says("rights", "ok", &[]);
     assert_eq!(hold(), before);
     let free = report(patient(&server.url()), &["another"]).expect(0);
@@ -193,7 +193,7 @@ fn a_lock_of_somebody_else_is_left_alone() {
 
     server.ask::<()>(redis::cmd("SET").arg("leasehold-doctor").arg("no lock"));
     let no_lock = report(patient(&server.url()), &[]).expect(0);
-    no_lock.says("lock", "unknown", &["is no lock"]);
+    no_lock.says("lock", "unknown", &["is not a lock"]);
     let value: String = server.ask(redis::cmd("GET").arg("leasehold-doctor"));
     assert_eq!(value, "no lock");
 }

@@ -172,8 +172,8 @@ fn each_step_is_told_to_who_asks() {
     let told: Vec<&str> = output.err.lines().collect();
     let expected = [
         "leasehold: waiting for lock \"k\"",
-        "leasehold: have lock \"k\"",
-        "leasehold: gave lock \"k\" back",
+        "leasehold: acquired lock \"k\"",
+        "leasehold: released lock \"k\"",
     ];
     assert_eq!(
         (told.as_slice(), output.text().as_str()),
