@@ -5,7 +5,9 @@ use std::time::Duration;
 use leasehold::Lease;
 use redis::Cmd;
 
-use crate::locks::{MINUTE, OTHER_KINDS, STRANGER, client, hold, hold_everywhere, patient, plant};
+use crate::locks::{
+    MINUTE, OTHER_KINDS, OTHER_OWNER, client, hold, hold_everywhere, plant, with_long_timeout,
+};
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
@@ -23,26 +25,26 @@ fn it_frees_the_lock_says_whose_it_was_and_wakes_who_waits() {
         let waiter = client(&server);
         let had = scope.spawn(move || waiter.reentrant_lock("order:pay").acquire().map(drop));
         let channel = "redisson_lock__channel:{order:pay}";
-        eventually("somebody to listen", || {
+        eventually("a listener", || {
             let count = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).clone();
             server.ask::<(String, u64)>(&count).1 == 1
         });
-        let output = patient(&server.url())
+        let output = with_long_timeout(&server.url())
             .args(["break", "--yes", "order:pay"])
             .output();
         let output = output.expect(0);
         assert!(output.text().contains("freed order:pay"), "{output:?}");
-        assert!(output.text().contains(STRANGER), "{output:?}");
+        assert!(output.text().contains(OTHER_OWNER), "{output:?}");
         assert_eq!(output.err, "");
         had.join().unwrap().unwrap();
     });
 }
 
 #[test]
-fn where_nobody_can_be_asked_it_wants_a_yes() {
+fn without_a_terminal_it_needs_the_option_yes() {
     let server = Server::start();
     plant(&server, b"order:pay");
-    let output = patient(&server.url())
+    let output = with_long_timeout(&server.url())
         .args(["break", "order:pay"])
         .input("y\n")
         .output();
@@ -51,9 +53,9 @@ fn where_nobody_can_be_asked_it_wants_a_yes() {
 }
 
 #[test]
-fn a_free_lock_is_told() {
+fn a_free_lock_is_reported() {
     let server = Server::start();
-    let output = patient(&server.url())
+    let output = with_long_timeout(&server.url())
         .args(["break", "--yes", "free"])
         .output();
     let output = output.expect_failure(1, &["no client holds free"]);
@@ -65,7 +67,7 @@ fn what_is_no_lock_stays() {
     let server = Server::start();
     for (key, command, what) in OTHER_KINDS {
         let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
-        let output = patient(&server.url())
+        let output = with_long_timeout(&server.url())
             .args(["break", "--yes", key])
             .output();
         output.expect_failure(64, &[key, "another type", what]);
@@ -76,9 +78,11 @@ fn what_is_no_lock_stays() {
 #[test]
 fn a_lock_of_a_client_of_another_kind_is_freed() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("somebody").arg(1));
-    let output = patient(&server.url()).args(["break", "-y", "k"]).output();
-    assert!(output.expect(0).text().contains("somebody"));
+    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("other").arg(1));
+    let output = with_long_timeout(&server.url())
+        .args(["break", "-y", "k"])
+        .output();
+    assert!(output.expect(0).text().contains("other"));
     assert!(!exists(&server, "k"));
 }
 
@@ -87,7 +91,7 @@ fn its_holder_learns_of_it() {
     let server = Server::start();
     let client = client(&server);
     let guard = hold(&client, "order:pay");
-    patient(&server.url())
+    with_long_timeout(&server.url())
         .args(["break", "-y", "order:pay"])
         .output()
         .expect(0);
@@ -102,7 +106,7 @@ fn a_redlock_is_freed_on_all_servers() {
     let () = servers
         .server(2)
         .ask(Cmd::new().arg("DEL").arg("order:pay"));
-    let output = patient(&servers.urls().join(","))
+    let output = with_long_timeout(&servers.urls().join(","))
         .args(["--redlock", "break", "--yes", "order:pay"])
         .output()
         .expect(0);
@@ -126,7 +130,7 @@ fn a_server_that_refuses_is_not_said_to_be_freed() {
     let () = servers.server(2).ask(&forbid);
     let refusing = servers.server(2).address();
     let ask = || {
-        let program = patient(&servers.urls().join(","));
+        let program = with_long_timeout(&servers.urls().join(","));
         program
             .args(["--redlock", "break", "--yes", "order:pay"])
             .output()
@@ -159,7 +163,7 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
         plant(&server, b"order:pay");
         let mut terminal = Terminal::start(&server.url(), "break order:pay");
         terminal.shows("order:pay of");
-        terminal.shows(STRANGER);
+        terminal.shows(OTHER_OWNER);
         terminal.shows("[y/N]");
         assert!(exists(&server, "order:pay"));
         terminal.types(answer);
@@ -180,7 +184,7 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
     assert!(terminal.ends_with(1).contains("no client holds order:pay"));
 }
 
-/// Whoever cannot see the question waits for nothing.
+/// If the question cannot be seen, it does not wait for an answer.
 #[test]
 fn a_question_that_goes_to_a_file_is_not_asked() {
     let server = Server::start();
@@ -194,7 +198,7 @@ fn a_question_that_goes_to_a_file_is_not_asked() {
 }
 
 #[test]
-fn whoever_took_it_meanwhile_keeps_it() {
+fn a_client_that_acquired_it_meanwhile_keeps_it() {
     let server = Server::start();
     plant(&server, b"order:pay");
     let mut terminal = Terminal::start(&server.url(), "break order:pay");

@@ -1,6 +1,6 @@
 //! Which user the program is: of the command line, of the URL, of the environment.
 
-use crate::locks::{names, patient, plant};
+use crate::locks::{names, plant, with_long_timeout};
 use crate::support::server::Server;
 
 /// A user who sees the locks of its own name.
@@ -28,7 +28,7 @@ fn the_environment_completes_a_url_and_the_command_line_overrides_it() {
         ("ann@", &["--user", "bob"], "", "his", "bob"),
         ("ann:hers@", &["--user", "bob"], "", "his", "bob"),
     ] {
-        let listed = patient(&format!("redis://{before}{}", server.address()))
+        let listed = with_long_timeout(&format!("redis://{before}{}", server.address()))
             .env("LEASEHOLD_USER", user)
             .env("LEASEHOLD_PASSWORD", password)
             .args(["list", "--json"])
@@ -41,10 +41,10 @@ fn the_environment_completes_a_url_and_the_command_line_overrides_it() {
 }
 
 #[test]
-fn a_user_without_a_password_is_told() {
+fn a_user_without_a_password_is_reported() {
     let server = Server::start();
     for url in ["", "ann@", "ann:hers@"] {
-        let program = patient(&format!("redis://{url}{}", server.address()));
+        let program = with_long_timeout(&format!("redis://{url}{}", server.address()));
         let output = program.args(["list", "--user", "bob"]).output();
         output.expect_failure(64, &["--user", "LEASEHOLD_PASSWORD"]);
     }
@@ -52,12 +52,12 @@ fn a_user_without_a_password_is_told() {
 
 /// The library names its own settings for this; the command names its options.
 #[test]
-fn a_wrong_password_is_told_with_the_options_of_the_command() {
+fn a_wrong_password_is_reported_with_the_options_of_the_command() {
     let server = Server::options().password("right").start();
     for login in ["", ":wrong@", "nobody:wrong@"] {
         let url = format!("redis://{login}{}", server.address());
         for arguments in ["list", "show k", "run --no-wait k -- true"] {
-            let output = patient(&url).args(arguments.split(' ')).output();
+            let output = with_long_timeout(&url).args(arguments.split(' ')).output();
             let words = ["refused", "--user", "LEASEHOLD_PASSWORD"];
             let output = output.expect_failure(69, &words);
             assert!(!output.err.contains("LockClient"), "{output:?}");
@@ -66,7 +66,7 @@ fn a_wrong_password_is_told_with_the_options_of_the_command() {
 }
 
 #[test]
-fn a_missing_permission_is_told_with_what_to_grant() {
+fn a_missing_permission_is_reported_with_its_rule() {
     let server = Server::start();
     add_user(&server, "ann", "hers");
     server.ask::<()>(
@@ -81,7 +81,7 @@ fn a_missing_permission_is_told_with_what_to_grant() {
         ("list", "+scan"),
         ("run --no-wait ann:l -- true", "+evalsha"),
     ] {
-        let output = patient(&url).args(arguments.split(' ')).output();
+        let output = with_long_timeout(&url).args(arguments.split(' ')).output();
         output.expect_failure(69, &["ACL SETUSER <user>", right, "leasehold doctor"]);
     }
 }

@@ -15,7 +15,7 @@ use crate::support::timing::{eventually, millis};
 mod faked_clock;
 
 /// The program, which gives a busy machine the time that it needs.
-fn patient(url: &str) -> Program {
+fn with_long_timeout(url: &str) -> Program {
     let timeout = format!("{}ms", millis(4_000).as_millis());
     leasehold(url).env("LEASEHOLD_TIMEOUT", timeout)
 }
@@ -56,7 +56,8 @@ impl Report {
         of
     }
 
-    /// Every server's line of a check has this verdict, and these words in what was found or what is to be done.
+    /// Every server's line of a check has this verdict, and these words in what was found or what
+    /// is to be done.
     #[track_caller]
     fn says(&self, check: &str, verdict: &str, words: &[&str]) -> &Self {
         for line in self.of(check) {

@@ -9,7 +9,7 @@ use leasehold::{Lease, LockClient};
 use redis::{Cmd, Pipeline};
 
 use crate::locks::{
-    MINUTE, STRANGER, client, hold, hold_everywhere, names, objects, patient, plant,
+    MINUTE, OTHER_OWNER, client, hold, hold_everywhere, names, objects, plant, with_long_timeout,
 };
 use crate::program::Output;
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
@@ -17,7 +17,7 @@ use crate::support::server::Server;
 use crate::terminal::Terminal;
 
 fn list(server: &Server) -> Output {
-    patient(&server.url())
+    with_long_timeout(&server.url())
         .args(["list", "--json"])
         .output()
         .expect(0)
@@ -34,7 +34,10 @@ fn each_lock_is_a_line_in_the_order_of_names() {
     let _ship = lock
         .try_acquire(Duration::ZERO, Lease::fixed(MINUTE))
         .unwrap();
-    let output = patient(&server.url()).arg("list").output().expect(0);
+    let output = with_long_timeout(&server.url())
+        .arg("list")
+        .output()
+        .expect(0);
     let lines = output.lines();
     let lines: Vec<Vec<&str>> = lines
         .iter()
@@ -56,7 +59,7 @@ fn json_has_stable_keys() {
     plant(&server, b"a");
     let () = server.ask(Cmd::new().arg("PERSIST").arg("a"));
     let expected = serde_json::json!({
-        "name": "a", "kind": "reentrant", "owner": STRANGER, "count": 1, "ttl_ms": null
+        "name": "a", "kind": "reentrant", "owner": OTHER_OWNER, "count": 1, "ttl_ms": null
     });
     assert_eq!(objects(&list(&server)), [expected]);
     let () = server.ask(Cmd::new().arg("PEXPIRE").arg("a").arg(60_000));
@@ -78,7 +81,7 @@ fn a_pattern_chooses() {
         ("shop", &["shop"]),
         ("sho", &[]),
     ] {
-        let found = patient(&server.url())
+        let found = with_long_timeout(&server.url())
             .args(["list", pattern, "--json"])
             .output();
         assert_eq!(names(&found.expect(0)), expected, "{pattern}");
@@ -89,7 +92,10 @@ fn a_pattern_chooses() {
 fn nothing_is_said_of_nothing() {
     let server = Server::start();
     for args in [&["list"][..], &["list", "--json"]] {
-        let output = patient(&server.url()).args(args).output().expect(0);
+        let output = with_long_timeout(&server.url())
+            .args(args)
+            .output()
+            .expect(0);
         assert_eq!((output.text().as_str(), output.err.as_str()), ("", ""));
     }
 }
@@ -104,9 +110,9 @@ fn what_is_no_lock_is_left_out() {
         "ZADD sorted 1 one",
         "XADD stream * a 1",
         "HSET user name Ann",
-        &format!("HSET two {STRANGER} 1 more 1"),
-        &format!("HSET readwrite mode read {STRANGER} 1"),
-        &format!("HSET zero {STRANGER} 0"),
+        &format!("HSET two {OTHER_OWNER} 1 more 1"),
+        &format!("HSET readwrite mode read {OTHER_OWNER} 1"),
+        &format!("HSET zero {OTHER_OWNER} 0"),
         "HSET half 6ba7b810-9dad-11d1-80b4-00c04fd430c8 1",
     ] {
         let mut parts = Cmd::new();
@@ -119,7 +125,8 @@ fn what_is_no_lock_is_left_out() {
     assert_eq!(names(&list(&server)), ["lock"]);
 }
 
-/// As few commands as there can be: those that are no locks cost a HLEN, and only if they are hashes.
+/// As few commands as there can be: those that are no locks cost a HLEN, and only if they are
+/// hashes.
 #[test]
 fn ten_thousand_locks_are_found_among_fifty_thousand_other_keys() {
     const LOCKS: usize = 10_000;
@@ -130,7 +137,7 @@ fn ten_thousand_locks_are_found_among_fifty_thousand_other_keys() {
         for number in chunk * 500..(chunk + 1) * 500 {
             all.cmd("HSET")
                 .arg(format!("lock:{number:05}"))
-                .arg(STRANGER)
+                .arg(OTHER_OWNER)
                 .arg(1);
             all.cmd("PEXPIRE")
                 .arg(format!("lock:{number:05}"))
@@ -206,7 +213,10 @@ fn names_are_shown_so_that_they_drive_nothing() {
     ] {
         plant(&server, name);
     }
-    let output = patient(&server.url()).arg("list").output().expect(0);
+    let output = with_long_timeout(&server.url())
+        .arg("list")
+        .output()
+        .expect(0);
     let expected = [
         r#""\u{1b}[2Jgone""#,
         r#""a\nb""#,
@@ -239,7 +249,7 @@ fn what_changes_meanwhile_is_no_error() {
                 for number in 0..50 {
                     let name = format!("lock:{number}");
                     let mut change = Pipeline::new();
-                    change.cmd("HSET").arg(&name).arg(STRANGER).arg(1);
+                    change.cmd("HSET").arg(&name).arg(OTHER_OWNER).arg(1);
                     change.cmd("PEXPIRE").arg(&name).arg(1);
                     change.cmd("DEL").arg(&name);
                     change.cmd("SET").arg(&name).arg(1);
@@ -268,7 +278,9 @@ fn what_changes_meanwhile_is_no_error() {
 }
 
 fn list_any(server: &Server) -> Output {
-    patient(&server.url()).args(["list", "--json"]).output()
+    with_long_timeout(&server.url())
+        .args(["list", "--json"])
+        .output()
 }
 
 /// A key that moves from one primary to the other is one key.
@@ -281,7 +293,8 @@ fn a_cluster_has_locks_on_all_primaries() {
     let shards = cluster.shards_of(&expected);
     assert!((0..3).all(|shard| shards.contains(&shard)), "{shards:?}");
     let ask = || {
-        let program = patient(&cluster.urls().join(",")).args(["--cluster", "list", "--json"]);
+        let program =
+            with_long_timeout(&cluster.urls().join(",")).args(["--cluster", "list", "--json"]);
         let output = program.output().expect(0);
         assert_eq!(names(&output), expected);
         objects(&output)
@@ -308,7 +321,7 @@ fn one_server_of_a_cluster_is_not_taken_for_all() {
     for command in ["list", "watch"] {
         for redlock in ["no", "yes"] {
             let urls = &urls[..if redlock == "yes" { 3 } else { 1 }];
-            let program = patient(&urls.join(",")).env("LEASEHOLD_REDLOCK", redlock);
+            let program = with_long_timeout(&urls.join(",")).env("LEASEHOLD_REDLOCK", redlock);
             let output = program.arg(command).output();
             let output = output.expect_failure(64, &[address, "--cluster"]);
             assert_eq!(output.text(), "");
@@ -322,13 +335,13 @@ fn a_primary_that_is_away_is_a_failure_and_the_others_are_listed() {
     let client = LockClient::builder_cluster(cluster.urls()).build().unwrap();
     let all: Vec<String> = (10..70).map(|number| format!("order:{number}")).collect();
     let held: Vec<_> = all.iter().map(|name| hold(&client, name)).collect();
-    let silent = cluster.pause_primary(cluster.slot_of(&all[0]));
-    let program = patient(&cluster.urls().join(","));
+    let paused = cluster.pause_primary(cluster.slot_of(&all[0]));
+    let program = with_long_timeout(&cluster.urls().join(","));
     let program = program.args(["--cluster", "--timeout", "2s", "list", "--json"]);
-    let output = program.output().expect_failure(69, &[&silent.address()]);
+    let output = program.output().expect_failure(69, &[&paused.address()]);
     let found = names(&output);
     assert!(!found.is_empty() && found.len() < all.len(), "{found:?}");
-    silent.resume();
+    paused.resume();
     drop(held);
 }
 
@@ -337,7 +350,7 @@ fn a_redlock_is_listed_at_each_server_that_has_it() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
     let ask = || {
-        patient(&servers.urls().join(","))
+        with_long_timeout(&servers.urls().join(","))
             .args(["--redlock", "list", "--json"])
             .output()
     };
@@ -367,7 +380,7 @@ fn sentinels_lead_to_the_master() {
     let deployment = SentinelDeployment::shared();
     let name = crate::support::unique("listed");
     plant(deployment.master(), name.as_bytes());
-    let output = patient(&deployment.sentinel_urls().join(","))
+    let output = with_long_timeout(&deployment.sentinel_urls().join(","))
         .args([
             "--sentinel",
             deployment.master_name(),
@@ -377,7 +390,7 @@ fn sentinels_lead_to_the_master() {
         ])
         .output();
     assert_eq!(names(&output.expect(0)), [name]);
-    let output = patient(&deployment.sentinel_urls().join(","))
+    let output = with_long_timeout(&deployment.sentinel_urls().join(","))
         .args(["--sentinel", "nobody", "list"])
         .output();
     output.expect_failure(64, &["nobody"]);
@@ -387,31 +400,32 @@ fn sentinels_lead_to_the_master() {
 fn failures_are_one_line_with_their_status() {
     let server = Server::options().password("open").start();
     let address = server.address();
-    patient(&format!("redis://{address}"))
+    with_long_timeout(&format!("redis://{address}"))
         .arg("list")
         .output()
         .expect_failure(69, &[&address, "refused"]);
-    let wrong = patient(&format!("redis://:secret@{address}"))
+    let wrong = with_long_timeout(&format!("redis://:secret@{address}"))
         .arg("list")
         .output()
         .expect_failure(69, &[&address]);
     assert!(!wrong.err.contains("secret"), "{wrong:?}");
-    patient("redis://127.0.0.1:1")
+    with_long_timeout("redis://127.0.0.1:1")
         .arg("list")
         .output()
         .expect_failure(69, &["127.0.0.1:1"]);
-    patient("redis://127.0.0.1:1,redis://127.0.0.1:2")
+    with_long_timeout("redis://127.0.0.1:1,redis://127.0.0.1:2")
         .arg("list")
         .output()
         .expect_failure(64, &["--cluster"]);
     server.pause();
-    patient(&server.url())
+    with_long_timeout(&server.url())
         .args(["--timeout", "100ms", "list"])
         .output()
         .expect_failure(69, &[&address, "no reply in time"]);
 }
 
-/// A user who may see some keys only lists those; one who may not ask is told so.
+/// A user with the permission for some keys lists those. Without the permission for a command, it
+/// fails.
 #[test]
 fn rights_decide_what_is_listed() {
     let server = Server::start();
@@ -429,7 +443,7 @@ fn rights_decide_what_is_listed() {
             command.arg(right);
         }
         let () = server.ask(&command);
-        patient(&format!("redis://ann:pass@{}", server.address()))
+        with_long_timeout(&format!("redis://ann:pass@{}", server.address()))
             .args(["list", "--json"])
             .output()
     };
@@ -442,7 +456,7 @@ fn rights_decide_what_is_listed() {
 
 /// It may be fenced, and it may be not.
 #[test]
-fn who_may_not_read_tokens_is_told_of_no_kind() {
+fn without_the_permission_for_tokens_the_kind_is_unknown() {
     let server = Server::start();
     plant(&server, b"order:1");
     let mut user = redis::cmd("ACL");
@@ -450,7 +464,7 @@ fn who_may_not_read_tokens_is_told_of_no_kind() {
     user.arg("~order:*").arg("+scan").arg("+hlen");
     let () = server.ask(user.arg("+hgetall").arg("+pttl").arg("+get"));
     let url = format!("redis://ann:pass@{}", server.address());
-    let ask = |args: &[&str]| patient(&url).args(args).output().expect(0);
+    let ask = |args: &[&str]| with_long_timeout(&url).args(args).output().expect(0);
     let listed = ask(&["list"]).lines().remove(0);
     assert_eq!(
         listed.split_whitespace().nth(1),
@@ -460,7 +474,7 @@ fn who_may_not_read_tokens_is_told_of_no_kind() {
     for args in [&["list", "--json"][..], &["show", "order:1", "--json"]] {
         let found = objects(&ask(args)).remove(0);
         assert_eq!(found["kind"], serde_json::Value::Null, "{found}");
-        assert_eq!(found["owner"], STRANGER, "{found}");
+        assert_eq!(found["owner"], OTHER_OWNER, "{found}");
     }
     let shown = ask(&["show", "order:1"]).text();
     assert!(shown.contains("\nkind       unknown\n"), "{shown}");
@@ -474,7 +488,7 @@ fn a_broken_pipe_is_no_failure() {
     for number in 0..5_000 {
         many.cmd("HSET")
             .arg(format!("lock:{number}"))
-            .arg(STRANGER)
+            .arg(OTHER_OWNER)
             .arg(1);
     }
     let () = many.exec(&mut server.connection()).unwrap();
@@ -529,7 +543,7 @@ fn on_a_terminal_it_is_a_table() {
     );
     assert_eq!(
         cells(lines[1])[..4],
-        ["order:pay", "reentrant", STRANGER, "1"],
+        ["order:pay", "reentrant", OTHER_OWNER, "1"],
         "{said}"
     );
     assert_eq!(lines.len(), 2, "{said}");

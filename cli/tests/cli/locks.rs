@@ -12,18 +12,18 @@ use crate::support::server::Server;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-pub const PATIENCE: &str = "5s";
+pub const LONG_TIMEOUT: &str = "5s";
 
-/// An owner that is nobody in this process.
-pub const STRANGER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
+/// An owner that is no thread of this process.
+pub const OTHER_OWNER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
 
 /// Keys that hold no lock: the command that makes each, and what an error says of it.
 pub const OTHER_KINDS: [(&str, &str, &str); 5] = [
     ("text", "SET text 1", "a string"),
     ("user", "HSET user name Ann", "not a hold count"),
     ("two", "HSET two a 1 b 1", "a hash of 2 fields"),
-    ("rw", "HSET rw mode read somebody:1 1", "a read-write lock"),
-    ("big", "HSET big somebody:1 4294967296", "not a hold count"),
+    ("rw", "HSET rw mode read other:1 1", "a read-write lock"),
+    ("big", "HSET big other:1 4294967296", "not a hold count"),
 ];
 
 pub fn client(server: &Server) -> LockClient {
@@ -31,8 +31,8 @@ pub fn client(server: &Server) -> LockClient {
 }
 
 /// The program, with time for a machine that is busy with other tests.
-pub fn patient(url: &str) -> Program {
-    leasehold(url).env("LEASEHOLD_TIMEOUT", PATIENCE)
+pub fn with_long_timeout(url: &str) -> Program {
+    leasehold(url).env("LEASEHOLD_TIMEOUT", LONG_TIMEOUT)
 }
 
 /// Held for a minute.
@@ -52,7 +52,7 @@ pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
 
 /// As another client holds it, without a process that does.
 pub fn plant(server: &Server, name: &[u8]) {
-    let () = server.ask(Cmd::new().arg("HSET").arg(name).arg(STRANGER).arg(1));
+    let () = server.ask(Cmd::new().arg("HSET").arg(name).arg(OTHER_OWNER).arg(1));
     let () = server.ask(Cmd::new().arg("PEXPIRE").arg(name).arg(60_000));
 }
 

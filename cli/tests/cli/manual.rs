@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::locks::{client, objects, patient};
+use crate::locks::{client, objects, with_long_timeout};
 use crate::program::leasehold_nowhere;
 use crate::support::server::Server;
 
@@ -139,11 +139,11 @@ fn the_page_tells_all_that_there_is() {
 }
 
 #[test]
-fn the_keys_of_json_are_told() {
+fn the_keys_of_json_are_documented() {
     let server = Server::start();
     let held = client(&server).fenced_lock("order:pay").acquire().unwrap();
     for arguments in [&["list"][..], &["show", "order:pay"], &["doctor"]] {
-        // Those of list are told there, for show as well.
+        // The help of list has them, also for show.
         let help = ["list", arguments[0]].map(|command| {
             let help = leasehold_nowhere().args([command, "--help"]).output();
             let help = help.expect(0).text();
@@ -154,7 +154,7 @@ fn the_keys_of_json_are_told() {
             help.split(|c: char| !(c.is_alphanumeric() || c == '_'))
                 .any(|w| w == word)
         };
-        let printed = patient(&server.url())
+        let printed = with_long_timeout(&server.url())
             .args(arguments)
             .arg("--json")
             .output();

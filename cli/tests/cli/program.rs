@@ -1,4 +1,5 @@
-//! The real program, started by a test, and what came of it. It ends within a bound, or the test fails.
+//! The real program, started by a test, and what came of it. It ends within a bound, or the test
+//! fails.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -15,7 +16,8 @@ use crate::support::timing::{SOON, eventually_some};
 /// Where the program is, for tests that start it in a way of their own.
 pub const PATH: &str = env!("CARGO_BIN_EXE_leasehold");
 
-/// A start of the program, not yet made. Nothing of the environment that concerns the program is passed on.
+/// A start of the program, not yet made. Nothing of the environment that concerns the program is
+/// passed on.
 pub struct Program {
     command: Command,
     input: Vec<u8>,
@@ -26,9 +28,9 @@ pub fn leasehold(url: &str) -> Program {
     leasehold_nowhere().env("LEASEHOLD_URL", url)
 }
 
-/// Whoever starts the tests may ignore signals, as a shell does for what it starts in the background. Children
-/// would, too; what is caught here they have by default.
-pub fn heed_signals() {
+/// The process that starts the tests may ignore signals, as a shell does for background jobs.
+/// Children would inherit that; signals that are caught here have their default action in children.
+pub fn restore_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -44,7 +46,7 @@ pub fn heed_signals() {
 
 /// The program, told of no Redis.
 pub fn leasehold_nowhere() -> Program {
-    heed_signals();
+    restore_signals();
     let mut command = Command::new(PATH);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -180,7 +182,8 @@ fn next(pieces: &Receiver<Vec<u8>>) -> String {
     }
 }
 
-/// What comes until the end; the pipe of a program that has ended ends soon, unless others have it, too.
+/// What comes until the end; the pipe of a program that has ended ends soon, unless others have it,
+/// too.
 #[track_caller]
 fn rest(pieces: &Receiver<Vec<u8>>) -> Vec<u8> {
     let mut all = Vec::new();
@@ -188,7 +191,10 @@ fn rest(pieces: &Receiver<Vec<u8>>) -> Vec<u8> {
         match pieces.recv_timeout(SOON.get()) {
             Ok(piece) => all.extend(piece),
             Err(error) => {
-                assert!(error.is_disconnected(), "somebody else keeps the pipe open");
+                assert!(
+                    error.is_disconnected(),
+                    "another process keeps the pipe open"
+                );
                 return all;
             }
         }

@@ -1,5 +1,5 @@
-//! The lines for cron and systemd in the README and in `docs/` work as they stand, except for the port
-//! of Redis and the directory of the program, which are the test's.
+//! The lines for cron and systemd in the README and in `docs/` work as they stand, except for the
+//! port of Redis and the directory of the program, which are the test's.
 
 use std::fs;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn the_unit_for_systemd_runs_the_job_once() {
     let done = start();
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     assert!(!done.stdout.is_empty(), "the date");
-    server.ask::<()>(redis::cmd("HSET").arg("report").arg("somebody").arg(1));
+    server.ask::<()>(redis::cmd("HSET").arg("report").arg("other").arg(1));
     let in_vain = start();
     assert_eq!(in_vain.status.code(), Some(75));
     assert!(succeeds(in_vain.status));

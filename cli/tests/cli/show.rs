@@ -7,7 +7,8 @@ use redis::Cmd;
 use serde_json::json;
 
 use crate::locks::{
-    MINUTE, OTHER_KINDS, STRANGER, client, hold, hold_everywhere, objects, patient, plant,
+    MINUTE, OTHER_KINDS, OTHER_OWNER, client, hold, hold_everywhere, objects, plant,
+    with_long_timeout,
 };
 use crate::proxy::{Fault, Proxy};
 use crate::support::deployment::{ClusterDeployment, Independent};
@@ -24,7 +25,7 @@ fn a_lock_is_shown_with_its_token_and_its_listeners() {
         .unwrap()
         .unwrap();
     let ask = || {
-        let output = patient(&server.url())
+        let output = with_long_timeout(&server.url())
             .args(["show", "order:pay", "--json"])
             .output();
         objects(&output.expect(0)).remove(0)
@@ -42,7 +43,7 @@ fn a_lock_is_shown_with_its_token_and_its_listeners() {
     std::thread::scope(|scope| {
         let other = crate::locks::client(&server);
         scope.spawn(move || drop(other.fenced_lock("order:pay").acquire()));
-        eventually("somebody to listen", || ask()["listeners"] == 1);
+        eventually("a listener", || ask()["listeners"] == 1);
         drop(held);
     });
 }
@@ -52,22 +53,22 @@ fn people_get_a_line_for_each() {
     let server = Server::start();
     plant(&server, b"order:pay");
     let () = server.ask(Cmd::new().arg("PERSIST").arg("order:pay"));
-    let output = patient(&server.url())
+    let output = with_long_timeout(&server.url())
         .args(["show", "order:pay"])
         .output()
         .expect(0);
     let expected = format!(
-        "name       order:pay\nkind       reentrant\nowner      {STRANGER}\ncount      1\n\
+        "name       order:pay\nkind       reentrant\nowner      {OTHER_OWNER}\ncount      1\n\
          ttl        never\nlisteners  0\n"
     );
     assert_eq!(output.text(), expected);
 }
 
 #[test]
-fn a_free_lock_is_told_with_a_status_of_its_own() {
+fn a_free_lock_has_an_exit_status_of_its_own() {
     let server = Server::start();
     for args in [&["show", "free"][..], &["show", "free", "--json"]] {
-        let output = patient(&server.url()).args(args).output();
+        let output = with_long_timeout(&server.url()).args(args).output();
         let output = output.expect_failure(1, &["no client holds free"]);
         assert_eq!(output.text(), "");
     }
@@ -81,10 +82,12 @@ fn what_is_no_lock_is_a_wrong_type() {
         let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
         let told = client(&server).inspect(key).unwrap_err().to_string();
         assert!(told.contains(what), "{told}");
-        let output = patient(&server.url()).args(["show", key]).output();
+        let output = with_long_timeout(&server.url())
+            .args(["show", key])
+            .output();
         output.expect_failure(64, &[key, "another type", &server.address(), &told]);
     }
-    patient(&server.url())
+    with_long_timeout(&server.url())
         .args(["show", ""])
         .output()
         .expect_failure(64, &["name"]);
@@ -94,9 +97,11 @@ fn what_is_no_lock_is_a_wrong_type() {
 #[test]
 fn a_lock_of_a_client_of_another_kind_is_shown() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("somebody").arg(1));
-    let output = patient(&server.url()).args(["show", "k"]).output();
-    assert!(output.expect(0).text().contains("owner      somebody\n"));
+    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("other").arg(1));
+    let output = with_long_timeout(&server.url())
+        .args(["show", "k"])
+        .output();
+    assert!(output.expect(0).text().contains("owner      other\n"));
 }
 
 /// Nothing that was read says so, and the advice for another type is to delete it.
@@ -104,14 +109,18 @@ fn a_lock_of_a_client_of_another_kind_is_shown() {
 fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
     let server = Server::start();
     let proxy = Proxy::before(&server.address());
-    // Given back so many times between two questions; at each first one somebody has it.
+    // The lock is released between two commands, but held at each first one.
     let gives_back = |times: usize| {
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
         let mut left = times;
         proxy.on_request(move |request| {
             let change = match &*request.command() {
-                "HLEN" | "EXISTS" => redis::cmd("HSET").arg("busy").arg(STRANGER).arg(1).clone(),
+                "HLEN" | "EXISTS" => redis::cmd("HSET")
+                    .arg("busy")
+                    .arg(OTHER_OWNER)
+                    .arg(1)
+                    .clone(),
                 "HGETALL" if left > 0 => {
                     left -= 1;
                     redis::cmd("DEL").arg("busy").clone()
@@ -123,12 +132,12 @@ fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
         });
     };
     for args in [&["show", "busy"][..], &["break", "--yes", "busy"]] {
-        let ask = || patient(&proxy.url()).args(args).output();
+        let ask = || with_long_timeout(&proxy.url()).args(args).output();
         gives_back(usize::MAX);
         ask().expect_failure(69, &["busy", "changes too quickly", "again"]);
         gives_back(4);
         let output = ask().expect(0);
-        assert!(output.text().contains(STRANGER), "{output:?}");
+        assert!(output.text().contains(OTHER_OWNER), "{output:?}");
     }
 }
 
@@ -144,12 +153,12 @@ fn listeners_are_left_out_where_they_may_not_be_asked_for() {
         .arg("~*");
     let () = server.ask(user.arg("+hlen").arg("+hgetall").arg("+pttl").arg("+get"));
     let url = format!("redis://ann:pass@{}", server.address());
-    let output = patient(&url)
+    let output = with_long_timeout(&url)
         .args(["show", "a", "--json"])
         .output()
         .expect(0);
     let shown = objects(&output).remove(0);
-    assert_eq!(shown["owner"], STRANGER);
+    assert_eq!(shown["owner"], OTHER_OWNER);
     assert!(shown.get("listeners").is_none(), "{shown}");
 }
 
@@ -161,7 +170,7 @@ fn a_cluster_counts_those_who_listen_to_the_shard() {
     let owner = client();
     let held = hold(&owner, &name);
     let ask = || {
-        let program = patient(&cluster.urls().join(","));
+        let program = with_long_timeout(&cluster.urls().join(","));
         let output = program
             .args(["--cluster", "show", &name, "--json"])
             .output();
@@ -171,20 +180,20 @@ fn a_cluster_counts_those_who_listen_to_the_shard() {
     std::thread::scope(|scope| {
         let other = client().reentrant_lock(&name);
         scope.spawn(move || drop(other.acquire()));
-        eventually("somebody to listen", || ask()["listeners"] == 1);
+        eventually("a listener", || ask()["listeners"] == 1);
         drop(held);
     });
 }
 
 #[test]
-fn a_name_that_a_cluster_cannot_keep_together_is_told() {
+fn a_name_in_two_slots_is_reported() {
     let cluster = ClusterDeployment::shared();
-    let program = patient(&cluster.urls().join(","));
+    let program = with_long_timeout(&cluster.urls().join(","));
     let output = program.args(["--cluster", "show", "a}b"]).output();
     output.expect_failure(64, &["a}b", "slot"]);
 }
 
-/// The key is at the new primary already, the slot and whoever listens at the old one.
+/// The key is at the new primary already, the slot and the listeners are at the old one.
 #[test]
 fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
     let cluster = ClusterDeployment::start();
@@ -192,14 +201,14 @@ fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
     let owner = client();
     let held = hold(&owner, "order:pay");
     let ask = |args: &[&str]| {
-        let program = patient(&cluster.urls().join(",")).arg("--cluster");
+        let program = with_long_timeout(&cluster.urls().join(",")).arg("--cluster");
         program.args(args).output()
     };
     let show = || objects(&ask(&["show", "order:pay", "--json"]).expect(0)).remove(0);
     std::thread::scope(|scope| {
         let other = client().reentrant_lock("order:pay");
         let had = scope.spawn(move || other.acquire().map(drop));
-        eventually("somebody to listen", || show()["listeners"] == 1);
+        eventually("a listener", || show()["listeners"] == 1);
         let slot = cluster.slot_of("order:pay");
         let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
         migration.move_keys();
@@ -223,7 +232,7 @@ fn a_redlock_is_shown_at_each_server_that_has_it() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
     servers.kill(2);
-    let output = patient(&servers.urls().join(","))
+    let output = with_long_timeout(&servers.urls().join(","))
         .args(["--redlock", "show", "order:pay", "--json"])
         .output()
         .expect(0);

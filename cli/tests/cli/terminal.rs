@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rexpect::session::{Options, PtySession, spawn_with_options};
 
-use crate::locks::PATIENCE;
+use crate::locks::LONG_TIMEOUT;
 use crate::program::PATH;
 use crate::support::timing::SOON;
 
@@ -17,10 +17,10 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts the program there, by a shell that tells at its end how it ended, and whether the terminal is
-    /// set as it was.
+    /// Starts the program there, by a shell that tells at its end how it ended, and whether the
+    /// terminal is set as it was.
     pub fn start(url: &str, args: &str) -> Self {
-        crate::program::heed_signals();
+        crate::program::restore_signals();
         let mut shell = Command::new("sh");
         let run = format!("echo pid-$$. ; exec {PATH} {args}");
         shell.args(["-c", &format!(
@@ -34,7 +34,7 @@ impl Terminal {
             }
         }
         shell.env("LEASEHOLD_URL", url).env("TERM", "xterm");
-        shell.env("LEASEHOLD_TIMEOUT", PATIENCE);
+        shell.env("LEASEHOLD_TIMEOUT", LONG_TIMEOUT);
         let options = Options::new().timeout_ms(u64::try_from(SOON.get().as_millis()).ok());
         let session = spawn_with_options(shell, options).expect("a terminal");
         let mut terminal = Self {
@@ -74,7 +74,7 @@ impl Terminal {
         self.session.flush().expect("a terminal");
     }
 
-    /// Another size, as when somebody pulls at the window.
+    /// Another size, as if the window was resized.
     pub fn resize(&self, columns: u16, rows: u16) {
         let mut stty = Command::new("stty");
         stty.args([
@@ -96,8 +96,8 @@ impl Terminal {
         told.expect("text").contains(" icanon")
     }
 
-    /// The program ends with this status, as a shell says it, and the terminal is as before; what was
-    /// written since.
+    /// The program ends with this status, as a shell says it, and the terminal is as before; what
+    /// was written since.
     #[track_caller]
     pub fn ends_with(mut self, status: i32) -> String {
         self.shows(&format!("restored-{status}."))

@@ -5,7 +5,7 @@ use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeploym
 use crate::support::server::Server;
 
 #[test]
-fn an_unknown_command_is_told_in_one_line() {
+fn an_unknown_command_is_reported_in_one_line() {
     leasehold_nowhere()
         .arg("lock")
         .output()
@@ -52,7 +52,7 @@ fn only_one_deployment_can_be_meant() {
     }
 }
 
-/// `run` could have no lock there, so nobody is to find all well.
+/// `run` could acquire no lock there, so the other commands fail, too.
 #[test]
 fn a_majority_is_one_of_an_odd_number_of_servers() {
     let servers = Independent::start(4);
@@ -196,7 +196,7 @@ fn what_is_said_to_be_empty_is_a_mistake() {
 }
 
 #[test]
-fn an_argument_that_is_no_text_is_told_in_one_line() {
+fn an_argument_that_is_not_text_is_reported_in_one_line() {
     use std::os::unix::ffi::OsStrExt;
     let bad = std::ffi::OsStr::from_bytes(b"\xff");
     for arguments in [["--bogus"], ["list"]] {
@@ -205,7 +205,7 @@ fn an_argument_that_is_no_text_is_told_in_one_line() {
     }
 }
 
-/// Whoever has no library of ours cannot do what its builder advises.
+/// Users of the command cannot follow advice about the library.
 #[test]
 fn advice_is_given_in_options() {
     let server = Server::start();

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use redis::Cmd;
 
-use crate::locks::{STRANGER, patient, plant};
+use crate::locks::{OTHER_OWNER, plant, with_long_timeout};
 use crate::program::PATH;
 use crate::proxy::{Fault, Gate, Proxy};
 use crate::support::process::signal;
@@ -33,7 +33,7 @@ fn a_lock_appears_and_goes_until_q() {
     plant(&server, b"shop");
     terminal.shows("1 lock matching");
     terminal.shows("order:pay");
-    terminal.shows(STRANGER);
+    terminal.shows(OTHER_OWNER);
     free(&server, "order:pay");
     terminal.shows("0 locks matching");
     terminal.types("xyzq");
@@ -131,12 +131,12 @@ fn one_that_is_not_there_from_the_beginning_is_an_error() {
     );
     assert!(!said.contains(ENTERED), "{said:?}");
     let server = Server::start();
-    let too_often = patient(&server.url()).args(["watch", "--every", "99ms"]);
+    let too_often = with_long_timeout(&server.url()).args(["watch", "--every", "99ms"]);
     too_often.output().expect_failure(64, &["--every", "100ms"]);
 }
 
-/// The terminal is given back at once, though the question under way may have long for its answer; a signal
-/// ends that, too.
+/// The terminal is given back at once, though the question under way may have long for its answer;
+/// a signal ends that, too.
 #[test]
 fn a_server_that_hangs_does_not_hold_the_terminal() {
     let server = Server::start();
@@ -212,7 +212,7 @@ fn prints(program: &crate::program::Running, read: &mut String, text: &str) {
 fn without_a_terminal_it_prints_the_list_again_and_again() {
     let server = Server::start();
     plant(&server, b"order:pay");
-    let program = patient(&server.url())
+    let program = with_long_timeout(&server.url())
         .args(["watch", "--every", "100ms"])
         .start();
     let mut read = String::new();
@@ -231,7 +231,7 @@ fn without_a_terminal_it_prints_the_list_again_and_again() {
 fn it_goes_on_printing_when_redis_is_back() {
     let server = Server::options().keeps_data().start();
     plant(&server, b"order:pay");
-    let program = patient(&server.url())
+    let program = with_long_timeout(&server.url())
         .args(["watch", "--every", "100ms"])
         .start();
     let mut read = String::new();
@@ -248,7 +248,7 @@ fn it_goes_on_printing_when_redis_is_back() {
 fn it_ends_when_its_reader_is_gone() {
     let server = Server::start();
     plant(&server, b"order:pay");
-    crate::program::heed_signals();
+    crate::program::restore_signals();
     let mut command = std::process::Command::new(PATH);
     command
         .env("LEASEHOLD_URL", server.url())

@@ -1,18 +1,18 @@
 //! Many servers: each is looked at.
 
-use super::{nothing_is_left, patient, readme_rules, report, with_user};
+use super::{nothing_is_left, readme_rules, report, with_long_timeout, with_user};
 use crate::program::Program;
 use crate::support::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
 use crate::support::server::Server;
 
 fn all_of(urls: &[String]) -> Program {
-    patient(&urls.join(","))
+    with_long_timeout(&urls.join(","))
 }
 
 #[test]
 fn a_replica_names_its_master() {
     let deployment = Replicated::start(1);
-    let report = report(patient(&deployment.replica(0).url()), &[]).expect(1);
+    let report = report(with_long_timeout(&deployment.replica(0).url()), &[]).expect(1);
     let master = deployment.master().address();
     report.says("role", "failure", &["a replica of", &master]);
     nothing_is_left(deployment.master());
@@ -22,7 +22,7 @@ fn a_replica_names_its_master() {
 fn replicas_are_counted() {
     let deployment = Replicated::start(1);
     let wanting = |replicas| {
-        let program = patient(&deployment.url()).env("LEASEHOLD_MIN_REPLICAS", replicas);
+        let program = with_long_timeout(&deployment.url()).env("LEASEHOLD_MIN_REPLICAS", replicas);
         report(program, &[])
     };
     wanting("2")
@@ -36,7 +36,7 @@ fn replicas_are_counted() {
     let rules = [&readme_rules()[..], &["-wait".into()]].concat();
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
     let url = with_user(deployment.master(), "locks", &rules);
-    let program = patient(&url).env("LEASEHOLD_MIN_REPLICAS", "1");
+    let program = with_long_timeout(&url).env("LEASEHOLD_MIN_REPLICAS", "1");
     report(program, &[])
         .expect(1)
         .says("rights", "failure", &["+wait\""]);
@@ -68,7 +68,8 @@ fn the_master_that_sentinels_name_is_looked_at() {
     with_user(master, "locks", &["+role"]);
     report(as_user(), &[]).expect(0).says("rights", "ok", &[]);
 
-    let taken_for_a_master = report(patient(&deployment.sentinel_urls()[0]), &[]).expect(1);
+    let taken_for_a_master =
+        report(with_long_timeout(&deployment.sentinel_urls()[0]), &[]).expect(1);
     taken_for_a_master.says("role", "failure", &["a sentinel", "--sentinel"]);
     let unknown = all_of(&deployment.sentinel_urls()).env("LEASEHOLD_SENTINEL", "nobody");
     report(unknown, &[])
@@ -107,7 +108,7 @@ fn every_primary_of_a_cluster_is_looked_at() {
         .expect(0)
         .says("rights", "ok", &[]);
 
-    let taken_for_one = report(patient(&cluster.urls()[0]), &[]).expect(1);
+    let taken_for_one = report(with_long_timeout(&cluster.urls()[0]), &[]).expect(1);
     taken_for_one.says("role", "failure", &["--cluster"]);
     let alone = Server::start();
     let no_cluster = report(of_cluster(&[alone.url()]), &[]).expect(69);

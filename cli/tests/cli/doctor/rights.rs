@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{nothing_is_left, patient, readme_rules, report, with_user};
+use super::{nothing_is_left, readme_rules, report, with_long_timeout, with_user};
 use crate::locks::{objects, plant};
 use crate::support::server::Server;
 
@@ -19,7 +19,7 @@ fn and<'a>(rules: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
 fn the_line_of_the_readme_is_enough() {
     let server = Server::start();
     let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
-    let report = report(patient(&url), &[]).expect(0);
+    let report = report(with_long_timeout(&url), &[]).expect(0);
     report
         .says("rights", "ok", &[])
         .says("lock", "ok", &["acquired"]);
@@ -51,17 +51,17 @@ fn who_may_also_look_can() {
     let server = Server::start();
     let rules = readme_rules();
     let url = with_user(&server, "locks", &and(&rules, &["+scan", "+pubsub|numsub"]));
-    let well = report(patient(&url), &[]).expect(0);
+    let well = report(with_long_timeout(&url), &[]).expect(0);
     well.says("rights", "ok", &[]).has_only("warning", &[]);
     plant(&server, b"order:pay");
-    let ask = |args: &[&str]| objects(&patient(&url).args(args).output().expect(0));
+    let ask = |args: &[&str]| objects(&with_long_timeout(&url).args(args).output().expect(0));
     assert_eq!(ask(&["list", "--json"])[0]["kind"], "reentrant");
     assert_eq!(ask(&["show", "order:pay", "--json"])[0]["listeners"], 0);
 
     // Each of the two for what it is needed for.
     with_user(&server, "locks", &["-pubsub|numsub"]);
     let words = ["show needs to count listeners", "<user> +pubsub|numsub"];
-    let uncounted = report(patient(&url), &[]).expect(0);
+    let uncounted = report(with_long_timeout(&url), &[]).expect(0);
     uncounted.says("looking", "warning", &words);
     assert!(
         !uncounted.of("looking")[0]["found"]
@@ -88,7 +88,7 @@ fn every_right_that_is_missing_is_named() {
                 let without = format!("-{right}");
                 let user = format!("worker{number}");
                 let url = with_user(server, &user, &and(rules, &[&without]));
-                let report = report(patient(&url), &[&user]).expect(1);
+                let report = report(with_long_timeout(&url), &[&user]).expect(1);
                 let (lacks, rule) = (
                     format!("may not use {right}\""),
                     format!("<user> +{right}\""),
@@ -107,7 +107,7 @@ fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
     let rules = readme_rules();
     let missing = ["-hset", "-del", "-subscribe", "resetchannels", "&other:*"];
     let url = with_user(&server, "locks", &and(&rules, &missing));
-    let before = report(patient(&url), &[]).expect(1);
+    let before = report(with_long_timeout(&url), &[]).expect(1);
     let advice = before.of("rights")[0]["advice"]
         .as_str()
         .expect("advice")
@@ -122,13 +122,13 @@ fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
         ["+subscribe", "+del", "+hset", "&redisson_lock__channel:*"]
     );
     let url = with_user(&server, "locks", &fragment);
-    report(patient(&url), &[])
+    report(with_long_timeout(&url), &[])
         .expect(0)
         .says("rights", "ok", &[]);
     nothing_is_left(&server);
 }
 
-/// Whoever may use the lock's channel may lack the client's own, and is not sent to look at the other.
+/// The channel of the client is reported if only it is forbidden.
 #[test]
 fn the_channel_that_may_not_be_used_is_named() {
     let server = Server::start();
@@ -136,22 +136,22 @@ fn the_channel_that_may_not_be_used_is_named() {
     let rules = readme_rules();
     let rules = and(&rules, &["resetchannels", channels]);
     let url = with_user(&server, "locks", &rules);
-    let own = report(patient(&url), &["jobs:nightly"]).expect(1);
+    let own = report(with_long_timeout(&url), &["jobs:nightly"]).expect(1);
     let found = own.of("rights")[0]["found"].to_string();
     assert!(found.contains("_channel:{leasehold:"), "{found}");
     assert!(!found.contains("jobs:nightly"), "{found}");
-    let both = report(patient(&url), &["order:pay"]).expect(1);
+    let both = report(with_long_timeout(&url), &["order:pay"]).expect(1);
     let words = ["_channel:{leasehold:", "_channel:{order:pay}"];
     both.says("rights", "failure", &words);
     nothing_is_left(&server);
 }
 
 #[test]
-fn a_name_that_the_user_may_not_use_is_told() {
+fn a_forbidden_name_is_reported() {
     let server = Server::start();
     let rules = readme_rules();
     let url = with_user(&server, "locks", &and(&rules, &["resetkeys", "~jobs:*"]));
-    let with_the_default = report(patient(&url), &[]).expect(1);
+    let with_the_default = report(with_long_timeout(&url), &[]).expect(1);
     with_the_default.says(
         "rights",
         "failure",
@@ -161,7 +161,7 @@ fn a_name_that_the_user_may_not_use_is_told() {
             "~leasehold-doctor",
         ],
     );
-    let with_one_of_theirs = report(patient(&url), &["jobs:nightly"]).expect(0);
+    let with_one_of_theirs = report(with_long_timeout(&url), &["jobs:nightly"]).expect(0);
     with_one_of_theirs
         .says("rights", "ok", &[])
         .says("lock", "ok", &[])
@@ -173,10 +173,10 @@ fn a_name_that_the_user_may_not_use_is_told() {
 fn a_database_needs_a_right_of_its_own() {
     let server = Server::start();
     let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
-    let refused = report(patient(&format!("{url}/3")), &[]).expect(69);
+    let refused = report(with_long_timeout(&format!("{url}/3")), &[]).expect(69);
     refused.says("reachable", "failure", &["+select"]);
     let url = with_user(&server, "locks", &["+select"]);
-    report(patient(&format!("{url}/3")), &[])
+    report(with_long_timeout(&format!("{url}/3")), &[])
         .expect(0)
         .says("lock", "ok", &[]);
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use leasehold::{Lease, LockClient};
 
 use super::faked_clock::FakedClock;
-use super::{nothing_is_left, patient, report};
+use super::{nothing_is_left, report, with_long_timeout};
 use crate::support::server::Server;
 use crate::support::timing::SOON;
 
 #[test]
 fn a_good_server_is_all_ok() {
     let server = Server::options().keeps_data().start();
-    let report = report(patient(&server.url()), &[]).expect(0);
+    let report = report(with_long_timeout(&server.url()), &[]).expect(0);
     report.has_only("note", &["replicas"]);
     for verdict in ["warning", "failure", "unknown"] {
         report.has_only(verdict, &[]);
@@ -27,7 +27,10 @@ fn a_good_server_is_all_ok() {
 #[test]
 fn people_get_a_line_a_check_and_a_sum() {
     let server = Server::options().arguments(&["--save", ""]).start();
-    let output = patient(&server.url()).arg("doctor").output().expect(0);
+    let output = with_long_timeout(&server.url())
+        .arg("doctor")
+        .output()
+        .expect(0);
     let lines = output.lines();
     let at = lines
         .iter()
@@ -43,7 +46,7 @@ fn people_get_a_line_a_check_and_a_sum() {
         "{last}"
     );
 
-    let quiet = patient(&server.url()).args(["doctor", "--quiet"]);
+    let quiet = with_long_timeout(&server.url()).args(["doctor", "--quiet"]);
     let quiet = quiet.output().expect(0);
     assert!(quiet.text().contains("persistence"), "{quiet:?}");
     assert!(!quiet.text().contains("version"), "{quiet:?}");
@@ -51,12 +54,12 @@ fn people_get_a_line_a_check_and_a_sum() {
 }
 
 #[test]
-fn eviction_is_told() {
+fn eviction_is_reported() {
     let server = Server::options()
         .keeps_data()
         .arguments(&["--maxmemory-policy", "allkeys-lru"])
         .start();
-    let without_limit = report(patient(&server.url()), &[]).expect(0);
+    let without_limit = report(with_long_timeout(&server.url()), &[]).expect(0);
     without_limit.says("eviction", "warning", &["allkeys-lru", "noeviction"]);
     server.ask::<()>(
         redis::cmd("CONFIG")
@@ -64,14 +67,14 @@ fn eviction_is_told() {
             .arg("maxmemory")
             .arg("500mb"),
     );
-    let with_limit = report(patient(&server.url()), &[]).expect(1);
+    let with_limit = report(with_long_timeout(&server.url()), &[]).expect(1);
     with_limit.says("eviction", "failure", &["allkeys-lru", "noeviction"]);
     with_limit.has_only("failure", &["eviction"]);
     nothing_is_left(&server);
 }
 
 #[test]
-fn a_failed_save_is_told() {
+fn a_failed_save_is_reported() {
     let server = Server::options().arguments(&["--save", "3600 1"]).start();
     server.ask::<()>(redis::cmd("SET").arg("something").arg("to save"));
     // Where the dump should go there is a directory.
@@ -82,33 +85,33 @@ fn a_failed_save_is_told() {
         let info: String = server.ask(redis::cmd("INFO").arg("persistence"));
         info.contains("rdb_last_bgsave_status:err")
     });
-    let report = report(patient(&server.url()), &[]).expect(1);
+    let report = report(with_long_timeout(&server.url()), &[]).expect(1);
     report.says("persistence", "failure", &["MISCONF"]);
     // It refuses locks, indeed.
     report.says("lock", "failure", &["MISCONF"]);
 }
 
 #[test]
-fn a_wrong_password_is_told_without_it() {
+fn a_wrong_password_is_reported_but_not_shown() {
     let server = Server::options().password("s3cret").start();
     for url in [
         format!("redis://:wr0ng@{}", server.address()),
         format!("redis://{}", server.address()),
     ] {
-        let report = report(patient(&url), &[]).expect(69);
+        let report = report(with_long_timeout(&url), &[]).expect(69);
         report.says("reachable", "failure", &["LEASEHOLD_PASSWORD"]);
         let all = format!("{:?}", report.output);
         assert!(!all.contains("wr0ng") && !all.contains("s3cret"), "{all}");
     }
-    report(patient(&server.url()), &[]).says("lock", "ok", &[]);
+    report(with_long_timeout(&server.url()), &[]).says("lock", "ok", &[]);
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
+fn an_absent_server_is_reported() {
     let server = Server::start();
     let ask = || {
         report(
-            patient(&server.url()).env("LEASEHOLD_TIMEOUT", "300ms"),
+            with_long_timeout(&server.url()).env("LEASEHOLD_TIMEOUT", "300ms"),
             &[],
         )
     };
@@ -123,7 +126,7 @@ fn a_server_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_certificate_that_is_not_trusted_is_told() {
+fn an_untrusted_certificate_is_reported() {
     use crate::support::certificates::{Authority, TRUSTED};
 
     let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
@@ -131,7 +134,7 @@ fn a_certificate_that_is_not_trusted_is_told() {
     let file = server.directory().join("authority.pem");
     let trusting = |pem: &str| {
         std::fs::write(&file, pem).expect("our own directory");
-        report(patient(&url).env("LEASEHOLD_CACERT", &file), &[])
+        report(with_long_timeout(&url).env("LEASEHOLD_CACERT", &file), &[])
     };
     trusting(&Authority::new().pem)
         .expect(69)
@@ -140,13 +143,13 @@ fn a_certificate_that_is_not_trusted_is_told() {
 }
 
 #[test]
-fn a_clock_that_runs_fast_is_told() {
+fn a_fast_clock_is_reported() {
     let clock = FakedClock::new();
     clock.hurry(100);
     let server = Server::options()
         .environment(clock.environment_of_a_server())
         .start();
-    let report = report(patient(&server.url()), &[]).expect(1);
+    let report = report(with_long_timeout(&server.url()), &[]).expect(1);
     report.says("clock-rate", "failure", &["% faster than the clock here"]);
     report.has_only("failure", &[]);
 }
@@ -158,16 +161,16 @@ fn a_clock_that_is_far_off_is_only_noted() {
     let server = Server::options()
         .environment(clock.environment_of_a_server())
         .start();
-    let report = report(patient(&server.url()), &[]).expect(0);
+    let report = report(with_long_timeout(&server.url()), &[]).expect(0);
     report.says("clock", "note", &["ahead of the clock here"]);
 }
 
 #[test]
-fn a_short_time_out_and_an_old_name_of_a_command_are_told() {
+fn a_short_timeout_and_a_renamed_command_are_reported() {
     let server = Server::options()
         .arguments(&["--timeout", "20", "--rename-command", "PEXPIRE", "OTHER"])
         .start();
-    let report = report(patient(&server.url()), &[]).expect(1);
+    let report = report(with_long_timeout(&server.url()), &[]).expect(1);
     report
         .says("timeout", "note", &["20 s"])
         .says("rights", "failure", &["does not know pexpire"]);
@@ -175,7 +178,7 @@ fn a_short_time_out_and_an_old_name_of_a_command_are_told() {
 }
 
 #[test]
-fn a_lock_of_somebody_else_is_left_alone() {
+fn a_lock_of_another_client_is_not_used() {
     let server = Server::options().keeps_data().start();
     let theirs = LockClient::connect(&server.url()).expect("the settings are good");
     let theirs = theirs.reentrant_lock("leasehold-doctor");
@@ -183,16 +186,16 @@ fn a_lock_of_somebody_else_is_left_alone() {
     assert!(theirs.try_lock(Duration::ZERO, lease).expect("it answers"));
     let hold = || server.ask::<Vec<String>>(redis::cmd("HGETALL").arg("leasehold-doctor"));
     let before = hold();
-    let held = report(patient(&server.url()), &[]).expect(0);
+    let held = report(with_long_timeout(&server.url()), &[]).expect(0);
     held.says("lock", "unknown", &["held by another client", "doctor KEY"])
         .says("rights", "ok", &[]);
     assert_eq!(hold(), before);
-    let free = report(patient(&server.url()), &["another"]).expect(0);
+    let free = report(with_long_timeout(&server.url()), &["another"]).expect(0);
     free.says("lock", "ok", &[]);
     theirs.unlock().expect("it is held still");
 
     server.ask::<()>(redis::cmd("SET").arg("leasehold-doctor").arg("no lock"));
-    let no_lock = report(patient(&server.url()), &[]).expect(0);
+    let no_lock = report(with_long_timeout(&server.url()), &[]).expect(0);
     no_lock.says("lock", "unknown", &["is not a lock"]);
     let value: String = server.ask(redis::cmd("GET").arg("leasehold-doctor"));
     assert_eq!(value, "no lock");
@@ -201,7 +204,7 @@ fn a_lock_of_somebody_else_is_left_alone() {
 #[test]
 fn a_name_that_no_lock_can_have_is_refused_at_once() {
     let name = "x".repeat(513);
-    patient("redis://127.0.0.1:1")
+    with_long_timeout("redis://127.0.0.1:1")
         .args(["doctor", &name])
         .output()
         .expect_failure(64, &["512 bytes"]);

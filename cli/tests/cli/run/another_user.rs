@@ -1,4 +1,5 @@
-//! A command that changes its user, and then may be sent no signals. Only root can bring that about.
+//! A command that changes its user, and then may be sent no signals. Only root can bring that
+//! about.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -22,8 +23,8 @@ fn can_change_user() -> bool {
 }
 
 impl Program {
-    /// The rest: a lock, and a script that nobody runs under it.
-    fn locked_by_nobody(self, key: &str, script: &str) -> Self {
+    /// The rest of the arguments: a lock, and a script that runs as another user.
+    fn locked_as_another_user(self, key: &str, script: &str) -> Self {
         let all = [key, "--", "setpriv"].into_iter().chain(NOBODY);
         self.args(all.chain(["sh", "-c", script]))
             .with(|command| wrap(command, "setpriv", &POWERLESS))
@@ -31,7 +32,7 @@ impl Program {
 }
 
 #[test]
-fn that_it_cannot_be_ended_is_told_and_it_is_waited_for() {
+fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     if !can_change_user() {
         return;
     }
@@ -41,7 +42,7 @@ fn that_it_cannot_be_ended_is_told_and_it_is_waited_for() {
     let over = directory.path().join("over");
     let mut running = run(&server)
         .args(["--kill-after", &text(millis(50))])
-        .locked_by_nobody("k", &format!("echo on; {}; exit 3", until(&over)))
+        .locked_as_another_user("k", &format!("echo on; {}; exit 3", until(&over)))
         .start();
     assert_eq!(running.next_output(), "on\n");
     running.signal("TERM");

@@ -6,7 +6,7 @@ use crate::support::server::Server;
 use crate::support::timing::{millis, within};
 
 #[test]
-fn it_is_told_in_one_line_and_nothing_is_locked() {
+fn it_is_reported_in_one_line_and_nothing_is_locked() {
     let server = Server::start();
     let long = "k".repeat(513);
     for (args, words) in [
@@ -40,7 +40,7 @@ fn it_is_told_in_one_line_and_nothing_is_locked() {
 }
 
 #[test]
-fn a_wrong_password_is_told_and_not_shown() {
+fn a_wrong_password_is_reported_and_not_shown() {
     let server = Server::options().password("right").start();
     let url = server.url().replace("right", "sesame");
     let output = leasehold(&url).arg("run").locked("k", "echo ran").output();
@@ -62,7 +62,7 @@ fn a_key_that_is_no_lock_is_left_alone() {
 }
 
 #[test]
-fn a_redis_that_is_not_there_is_told_in_time() {
+fn an_absent_redis_is_reported_in_time() {
     let server = Server::start();
     server.kill();
     let timeout = millis(200);

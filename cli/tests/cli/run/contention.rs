@@ -1,7 +1,7 @@
 //! Many cron jobs at once.
 
 use super::{keys, run, until};
-use crate::locks::patient;
+use crate::locks::with_long_timeout;
 use crate::program::Program;
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
@@ -12,7 +12,7 @@ const JOBS: usize = 20;
 #[test]
 fn of_many_jobs_that_do_not_wait_one_runs() {
     let server = Server::start();
-    one_runs(|| patient(&server.url()).arg("run"));
+    one_runs(|| with_long_timeout(&server.url()).arg("run"));
     assert!(keys(&server).is_empty());
 }
 
@@ -22,7 +22,7 @@ fn of_many_jobs_on_independent_servers_one_runs() {
     let servers = Independent::start(3);
     let urls = servers.urls().join(",");
     servers.kill(2);
-    one_runs(|| patient(&urls).args(["--redlock", "run"]));
+    one_runs(|| with_long_timeout(&urls).args(["--redlock", "run"]));
 }
 
 fn one_runs(program: impl Fn() -> Program) {

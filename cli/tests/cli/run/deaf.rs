@@ -1,4 +1,4 @@
-//! Nobody reads what `leasehold run` has to say.
+//! The output of `leasehold run` is not read.
 
 use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
@@ -35,17 +35,18 @@ impl Drop for Started {
 }
 
 #[test]
-fn a_lost_job_ends_though_nobody_reads_why() {
+fn a_lost_job_ends_although_its_output_is_not_read() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
     let script = format!(
-        "trap '' TERM; exec 2>/dev/null; echo $$ >'{0}.new'; mv '{0}.new' '{0}'; while :; do sleep 0.02; done",
+        "trap '' TERM; exec 2>/dev/null; echo $$ >'{0}.new'; mv '{0}.new' '{0}'; while :; do \
+         sleep 0.02; done",
         pid.display()
     );
     for verbosity in [None, Some("-v"), Some("-vv")] {
         let (_reader, stderr) = full_pipe();
-        crate::program::heed_signals();
+        crate::program::restore_signals();
         let running = Command::new(PATH)
             .args(["--url", &server.url(), "run", "--kill-after", "100ms"])
             .args(verbosity)

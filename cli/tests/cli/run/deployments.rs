@@ -126,16 +126,16 @@ fn a_majority_that_is_deleted_ends_the_job() {
         .locked("k", "echo on; exec sleep 100")
         .start();
     running.next_output();
-    let [silent, deleted @ .., _] = deployment.servers() else {
+    let [paused, deleted @ .., _] = deployment.servers() else {
         unreachable!("there are five");
     };
-    silent.pause();
+    paused.pause();
     for server in deleted {
         // A late one may not have it.
         let _: u32 = server.ask(redis::cmd("DEL").arg("k"));
     }
     running.end().expect_failure(76, &["deleted"]);
-    silent.resume();
+    paused.resume();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
 #[test]
-fn a_job_that_runs_for_too_long_is_told_to_end() {
+fn a_job_that_runs_for_too_long_is_ended() {
     let server = Server::start();
     let (lease, longest) = (millis(750), millis(1_500));
     let start = Instant::now();
@@ -83,7 +83,7 @@ fn a_lock_outlasts_a_short_job() {
 }
 
 #[test]
-fn who_waits_for_a_lock_that_outlasts_its_job_is_told_until_when() {
+fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let over = directory.path().join("over");
@@ -104,7 +104,7 @@ fn who_waits_for_a_lock_that_outlasts_its_job_is_told_until_when() {
     assert_eq!(waiter.end().expect(0).text(), "ran\n");
 }
 
-/// A renewal that was under way when the job ended comes in vain.
+/// A renewal that arrives after the end of the job has no effect.
 #[test]
 fn nothing_lengthens_what_outlasts_its_job() {
     let server = Server::start();

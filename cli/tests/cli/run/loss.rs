@@ -7,7 +7,7 @@ use crate::support::timing::{SLIP, eventually, millis, within};
 const STUBBORN: &str = "trap '' TERM; echo $$; exec 2>/dev/null; while :; do sleep 0.02; done";
 
 #[test]
-fn the_command_is_told_and_the_status_says_so() {
+fn the_command_is_ended_and_the_status_reports_it() {
     let server = Server::start();
     let script =
         "trap 'echo term; exit 0' TERM; echo on; exec 2>/dev/null; while :; do sleep 0.02; done";
@@ -21,7 +21,7 @@ fn the_command_is_told_and_the_status_says_so() {
 }
 
 #[test]
-fn somebody_elses_lock_is_told_from_none() {
+fn a_lock_of_another_client_is_told_from_a_deleted_one() {
     let server = Server::start();
     let running = run(&server).locked("k", "echo on; exec sleep 100").start();
     running.next_output();
@@ -61,7 +61,8 @@ fn the_job_is_dead_before_a_waiter_has_the_lock() {
         let seen = format!("cat /proc/{pid}/stat; touch '{}'", waited.display());
         let tries = tries(&server);
         let waiter = run(&server).args(&lease).locked("k", &seen).start();
-        // The second is made when it listens; after that it waits for a message, or the end of the lease.
+        // The second is made when it listens; after that it waits for a message, or the end of the
+        // lease.
         eventually("the second try of the waiter", || {
             self::tries(&server) >= tries + 2
         });
@@ -78,7 +79,7 @@ fn the_job_is_dead_before_a_waiter_has_the_lock() {
     }
 }
 
-/// How often somebody tried to take a lock. Nothing else that is done with one that is held looks whether it is there.
+/// How often clients tried to acquire a lock. No other request for a held lock uses EXISTS.
 fn tries(server: &Server) -> u64 {
     let stats: String = server.ask(redis::cmd("INFO").arg("commandstats"));
     let calls = stats
@@ -87,9 +88,9 @@ fn tries(server: &Server) -> u64 {
     calls.map_or(0, |(calls, _)| calls.parse().expect("a number"))
 }
 
-/// Nobody has looked when the job ends; the release tells.
+/// The release finds the loss, if nothing found it before.
 #[test]
-fn a_loss_that_is_found_at_the_end_is_told_too() {
+fn a_loss_that_is_found_at_the_end_is_reported() {
     let server = Server::start();
     let script = format!("redis-cli -p {} del k", server.port());
     let output = run(&server).locked("k", &script).output();
@@ -162,7 +163,7 @@ fn the_job_dies_with_leasehold() {
 }
 
 #[test]
-fn a_release_that_fails_does_not_spoil_a_good_job_but_is_told_although_quiet_is_wanted() {
+fn a_release_that_fails_is_a_warning_also_with_quiet() {
     let directory = tempfile::tempdir().unwrap();
     for quiet in [false, true] {
         let server = Server::start();

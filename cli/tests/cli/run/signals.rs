@@ -80,7 +80,7 @@ fn a_command_that_a_signal_ends_says_so() {
 
 /// The worker looks whether it is locked when it has done its last.
 #[test]
-fn what_a_job_that_was_told_to_end_leaves_behind_is_locked_until_it_has_ended() {
+fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     for (signal, number) in [("INT", 2), ("TERM", 15)] {
@@ -108,12 +108,12 @@ fn what_a_job_that_was_told_to_end_leaves_behind_is_locked_until_it_has_ended() 
 
 /// As by Ctrl-C on a terminal: the signal does not come by `leasehold`.
 #[test]
-fn what_a_job_that_somebody_else_told_to_end_leaves_behind_is_locked_until_it_has_ended() {
+fn the_lock_is_kept_until_the_rest_of_a_job_that_another_process_ended_has_ended() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let over = directory.path().join("over");
     let look = format!("redis-cli -p {} exists k", server.port());
-    // It is the worker who says the number of the shell, so that there is a worker when that is told.
+    // The worker prints the process id of the shell, so it exists by then.
     let script = format!("(echo $$; {}; {look}) & wait", until(&over));
     let mut running = run(&server)
         .args(["--kill-after", "60s"])
@@ -131,7 +131,7 @@ fn what_a_job_that_somebody_else_told_to_end_leaves_behind_is_locked_until_it_ha
 }
 
 #[test]
-fn what_a_job_that_was_told_to_end_leaves_behind_is_not_waited_for_for_ever_nor_killed() {
+fn the_wait_for_the_rest_of_a_job_is_bounded_and_kills_nothing() {
     let server = Server::start();
     let patience = millis(300);
     let script = "trap '' TERM; sleep 100 >/dev/null 2>&1 & echo $!; trap - TERM; wait";
@@ -149,9 +149,9 @@ fn what_a_job_that_was_told_to_end_leaves_behind_is_not_waited_for_for_ever_nor_
     signal(child, "KILL");
 }
 
-/// As where it is the only program of a container: nobody else buries the orphans of the job.
+/// As the first process of a container, it must reap the orphans of the job.
 #[test]
-fn the_bodies_of_a_job_that_was_told_to_end_are_not_waited_for() {
+fn zombies_of_a_job_are_not_waited_for() {
     let apart = ["--pid", "--fork", "--mount-proc"];
     let allowed = Command::new("unshare").args(apart).arg("true").output();
     if !allowed.is_ok_and(|output| output.status.success()) {
@@ -213,7 +213,7 @@ fn what_was_asked_when_the_wait_ended_is_undone() {
     };
     let before = granted();
     server.pause();
-    // It asks when the other's lease is over by what it was told.
+    // It asks again when the lease of the other should be over.
     std::thread::sleep(theirs + millis(700));
     waiting.signal("TERM");
     let output = waiting.end().expect(128 + 15);
@@ -227,7 +227,7 @@ fn what_was_asked_when_the_wait_ended_is_undone() {
 }
 
 #[test]
-fn they_end_a_wait_for_a_silent_redis() {
+fn they_end_a_wait_for_a_redis_that_does_not_reply() {
     let server = Server::start();
     server.pause();
     let waiting = run(&server).locked("k", "echo ran").start();
@@ -268,7 +268,7 @@ fn a_command_that_was_stopped_is_continued() {
     }
 }
 
-/// Whoever stopped it met one of its processes; the others ran on.
+/// Only one process of the group was stopped; the others continued.
 #[test]
 fn all_of_a_command_that_was_stopped_rests_until_redis_has_said_that_it_may_go_on() {
     let server = Server::start();

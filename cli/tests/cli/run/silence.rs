@@ -1,4 +1,4 @@
-//! A Redis that is silent: the job is ended before its lease can be over there.
+//! A Redis that does not reply: the job is ended before its lease can end on the server.
 
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ fn a_job_that_was_ended_for_silence_has_its_time_all_the_same_if_redis_is_back()
 
 #[test]
 #[ignore = "soak"]
-fn a_redis_that_comes_back_in_time_harms_nobody() {
+fn a_redis_that_replies_again_in_time_does_no_harm() {
     let server = Server::start();
     let lease = millis(6_000);
     let directory = tempfile::tempdir().unwrap();

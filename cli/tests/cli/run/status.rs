@@ -29,7 +29,7 @@ fn the_status_is_the_commands() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_that_somebody_else_has_it() {
+fn no_wait_reports_that_another_client_holds_the_lock() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let over = directory.path().join("over");
@@ -110,7 +110,7 @@ fn a_command_that_is_not_there_takes_no_lock() {
     let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let over = directory.path().join("over");
-    // Whoever asked for the lock would have to wait for it.
+    // An attempt to acquire the lock would have to wait.
     let holder = holder(&server, "k", &over);
     let plain = directory.path().join("plain");
     std::fs::write(&plain, "#!/bin/sh\n").unwrap();
@@ -139,7 +139,7 @@ fn a_command_that_the_system_refuses_gives_the_lock_back() {
     let file = directory.path().join("command");
     std::fs::write(&file, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-    // It never ran, so nobody needs the time after it.
+    // The command did not start, so `--at-least` does not apply.
     let output = run(&server)
         .args(["--at-least", "60s", "k", "--"])
         .arg(&file)
@@ -162,7 +162,7 @@ fn a_command_that_says_what_the_system_says_of_others_did_run() {
 }
 
 #[test]
-fn each_step_is_told_to_who_asks() {
+fn verbose_reports_each_step() {
     let server = Server::start();
     let output = run(&server)
         .arg("-v")
