@@ -5,6 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::RedisError;
 
+use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::transport::retry_action::RetryAction;
 
@@ -23,7 +24,9 @@ pub(crate) struct Health(Mutex<State>);
 #[derive(Debug)]
 struct State {
     trust: Trust,
-    /// The pause of the circuit breaker. Zero: the last request had a reply.
+    /// The pauses of the circuit breaker.
+    backoff: Backoff,
+    /// The current pause. Zero: the last request had a reply.
     pause: Duration,
     /// When the pause ends.
     until: Moment,
@@ -45,6 +48,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             trust: Trust::Full,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             pause: Duration::ZERO,
             until: Moment::ZERO,
             usual: None,
@@ -91,6 +95,7 @@ impl Health {
     /// Records a reply, and how long it took.
     pub(crate) fn replied(&self, took: Duration) {
         let mut state = self.0.lock();
+        state.backoff.reset();
         state.pause = Duration::ZERO;
         let usual = state.usual.unwrap_or_default();
         state.usual = Some((usual - usual / 8).max(took));
@@ -109,7 +114,7 @@ impl Health {
     /// Records that a request got no reply in its time, or could not be sent.
     pub(crate) fn unanswered(&self) {
         let mut state = self.0.lock();
-        state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        state.pause = state.backoff.next();
         state.until = Moment::now().after(state.pause);
     }
 
