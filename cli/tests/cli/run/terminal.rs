@@ -282,8 +282,8 @@ fn a_command_that_is_stopped_while_its_lock_is_lost_does_not_go_on() {
     let mut shell = shell(&server);
     say(
         &mut shell,
-        // A job that reads before it has the terminal is stopped and continued. `read` of dash fails
-        // then, because CONT has a trap.
+        // A job that reads before it has the terminal is stopped and continued. Then `read` of dash
+        // fails, because CONT has a trap.
         "run 'trap \"echo went on\" TERM CONT; echo on; while :; do read line; done'",
     );
     hear(&mut shell, "on");
