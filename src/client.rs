@@ -21,7 +21,7 @@ use crate::observe::{LockEvent, Stats};
 /// * `leasehold-watchdog` renews leases.
 /// * `leasehold-reporter` calls the log subscriber and the metrics recorder for the client's other
 ///   threads ([why](crate::guide::operations#logs-events-and-metrics)).
-/// * `leasehold-pool` manages the connection pool.
+/// * `leasehold-pool` adds empty slots to the connection pools.
 /// * `leasehold-subscriber` listens for releases. There is one for each server, from the first wait
 ///   for one of its locks.
 ///
@@ -29,8 +29,8 @@ use crate::observe::{LockEvent, Stats};
 ///
 /// To each server that has its locks, the client opens up to
 /// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
-/// one for the watchdog and one for the subscriber. While a server hangs, there are up to three
-/// more for each call that waits for a reply.
+/// one for the watchdog and one for the subscriber. While a server hangs, each call also keeps the
+/// connections of its last three requests without a reply, until it ends.
 ///
 /// # End
 ///

@@ -64,25 +64,27 @@
 //! frees the lock. If another owner holds the lock, that is a result (`false` or `None`) and not an
 //! error, except for a function with `#[locked]`.
 //!
-//! Threads of one process that wait for one lock get it in the order in which they asked. One of
-//! them asks Redis for all; the others cost Redis nothing.
+//! Threads of one client that wait for the same lock get it in the order in which they asked. Only
+//! the first of them sends requests to Redis.
 //!
 //! # Kinds of lock
 //!
 //! | type | what it is |
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
-//! | [`FencedLock`] | each hold has a number, by which a store can refuse late writes |
+//! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
-//! | [`RedLock`] | one lock on several independent servers, of which a majority must grant it |
+//! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
 //!
 //! # Leases
 //!
-//! A process that dies cannot unlock, so every hold in Redis has a [`Lease`], with which it ends.
+//! A process that dies cannot unlock, so every hold in Redis has a [`Lease`], and ends when the
+//! lease ends.
 //!
-//! * [`Lease::RENEWED`]: renewed in the background until the lock is released or its process dies.
+//! * [`Lease::RENEWED`]: renewed in the background until the lock is released or lost, its client
+//!   is dropped, or the process dies.
 //! * [`Lease::fixed`]: ends after the given time.
 //! * [`Lease::renewed_at_most`]: limits the number of renewals, for work that may hang.
 //! * [`Lease::lasting`]: changes the length of one of these leases.
@@ -110,11 +112,13 @@
 //! }
 //! ```
 //!
-//! `check` knows what the last renewal found; [`LockGuard::confirm`] asks Redis.
-//! [`LockGuard::lost`] is a channel for programs that wait for the loss instead, and
-//! [`LockClient::events`] reports it to an operator. The thread still has to unlock a lost lock, or
-//! drop its guard, and gets [`Error::Lost`] once more. Until then it cannot acquire the lock again.
-//! So no part of a program silently acquires a lock that another part still believes to hold.
+//! `check` fails if the lock is known to be lost, for example by its last renewal, or if the lease
+//! is over by the local clock. [`LockGuard::confirm`] asks Redis. [`LockGuard::lost`] is a channel
+//! for programs that wait for the loss instead, and [`LockClient::events`] is a channel that
+//! reports the losses of all locks. The thread still has to unlock a lost lock, which returns
+//! [`Error::Lost`], or drop its guard. Until then this thread cannot acquire the lock again; other
+//! threads can. So no code of this thread acquires the lock again while other code of it still
+//! relies on the lost hold.
 //!
 //! # How it works
 //!
@@ -122,11 +126,12 @@
 //! script acquires it, one releases it and publishes a message. A client has a few threads of its
 //! own:
 //!
-//! * The **watchdog** renews all leases of the client in batches when a third of them is left. It
-//!   detects losses, and repeats releases that got no reply.
+//! * The **watchdog** renews each renewed lease when a third of its time is left, many leases in
+//!   one batch. It confirms fixed leases, detects losses, and repeats releases that got no reply.
 //! * A **subscriber** for each server, started at the first wait, receives the messages and wakes
 //!   the waiting threads.
-//! * The **reporter** calls the log subscriber and the metrics recorder of the program.
+//! * The **reporter** calls the program's log (`tracing`) and metrics recorder for these threads.
+//! * The **pool thread** adds slots to the pools of connections.
 //!
 //! Calls use a pool of connections. `ARCHITECTURE.md` in the repository follows a `lock()` through
 //! all modules.
@@ -146,9 +151,9 @@
 //!
 #![doc = include_str!("../docs/promises.md")]
 #![warn(unreachable_pub)]
-// The pages name the attribute, whether it is there or not.
+// The documentation links to `#[locked]`, which a build without the feature does not have.
 #![cfg_attr(not(feature = "macros"), allow(rustdoc::broken_intra_doc_links))]
-// A panic of ours is a panic of the user's; tests may.
+// The library must not panic or print. Tests may.
 #![cfg_attr(
     not(test),
     warn(
@@ -203,7 +208,7 @@ pub use observe::{LockEvent, Stats};
 /// The pages of `docs/`: deployments, operations, sharing locks with Redisson, the command, and
 /// design decisions.
 pub mod guide {
-    /// A page, and where its links lead in this documentation. In the file they lead to files.
+    /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
@@ -223,7 +228,7 @@ pub mod guide {
     page!(redisson, "../docs/redisson.md");
 }
 
-/// The README's program is compiled, too.
+/// Compiles the programs in the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
 //! One attempt at the requests of a call: everything is sent before the first reply is read.
 //!
-//! This is the only place where requests about locks are sent and their replies received, for one
-//! request, for several, and for those of the watchdog. [`Exchange`] does the work on one
-//! connection.
+//! All requests about locks are sent and their replies received here, those of the callers and of
+//! the watchdog. The one exception is the release that undoes a lost copy: `reply.rs` sends it, and
+//! reads no reply. [`Exchange`] does the work on one connection.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The promises of the README, which must hold in every state, and situations that must occur in
-//! some state, so that the promises are really tested.
+//! The promises of `docs/promises.md`, which must hold in every state, and situations that must
+//! occur in some state, so that the promises are really tested.
 
 use stateright::Property;
 
