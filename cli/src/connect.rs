@@ -59,7 +59,7 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     let count = clients.len();
     if count < 3 || count.is_multiple_of(2) {
         return Err(Failure::usage(format!(
-            "--redlock needs an odd number of URLs, three at least: {count} given"
+            "--redlock needs an odd number of URLs, at least three: {count} given"
         )));
     }
     let mut seen = BTreeSet::new();

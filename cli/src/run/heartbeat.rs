@@ -1,4 +1,4 @@
-//! Asks Redis whether the lock still stands, more often than it is renewed.
+//! Asks Redis whether it still has the lock, more often than the lock is renewed.
 
 use std::thread::{Builder, Scope};
 use std::time::Duration;

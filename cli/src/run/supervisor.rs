@@ -245,7 +245,7 @@ impl Supervisor<'_> {
         self.go_on();
     }
 
-    /// Continues a stopped job if the lock still stands.
+    /// Continues a stopped job if the lock is still held.
     fn go_on(&mut self) {
         self.stopped_by = None;
         // No signal and no due step is handled while Redis is asked, so the whole group must be

@@ -140,7 +140,7 @@ fn what_a_good_job_leaves_behind_lives() {
     crate::support::process::signal(child, "KILL");
 }
 
-/// As a crash: no signal can be passed on, nothing given back.
+/// A killed process can neither pass a signal on nor release its lock.
 #[test]
 fn the_job_dies_with_leasehold() {
     let server = Server::start();

@@ -191,7 +191,7 @@ fn the_command_is_in_the_foreground_before_it_asks() {
 }
 
 /// If the first stopped the second before that has stopped its job, the job would run on with a
-/// lock that nobody renews.
+/// lock that is not renewed.
 #[test]
 fn in_a_pipeline_each_lock_is_renewed_until_its_own_command_has_stopped() {
     let server = Server::start();
@@ -273,7 +273,7 @@ fn a_command_that_is_stopped_goes_on_in_the_background() {
     say(&mut shell, "bg");
     std::fs::write(&over, "").unwrap();
     hear(&mut shell, "off");
-    eventually("the lock to be given back", || keys(&server).is_empty());
+    eventually("the lock to be released", || keys(&server).is_empty());
 }
 
 #[test]
@@ -344,8 +344,8 @@ fn a_command_in_the_background_gets_the_terminal_when_it_comes_forward() {
     assert_eq!(status(&mut shell), 3);
 }
 
-/// A command in the background, which ends with status 3 when the file is there, and somebody
-/// stops: its process, and that of `leasehold`.
+/// Starts a command in the background, which ends with status 3 when the file is there, and stops
+/// it. Returns the ids of its process and of the process of `leasehold`.
 fn stopped_in_the_background(shell: &mut PtyReplSession, options: &str, over: &Path) -> (u32, u32) {
     let script = format!(
         "echo pids $$ $PPID.; while [ ! -e {} ]; do sleep 0.02; done; exit 3",
