@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
@@ -13,9 +14,14 @@ use super::client::RedisClient;
 use super::reply::Unanswered;
 use super::state::{Enough, Failure, RequestState};
 use crate::base::clock::Moment;
+use crate::script::Call;
 use crate::transport::connection::Connection;
 use crate::transport::exchange::{Exchange, Received};
 use crate::transport::retry_action::RetryAction;
+use crate::transport::server::Server;
+
+/// The least time to find or open one server while there are enough others, or to reply.
+pub(super) const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// Servers that one attempt is redirected to. A cluster that has not settled where a slot is must
 /// not be asked without a pause.
@@ -36,6 +42,8 @@ pub(super) struct Attempt<'r, 'q> {
     pub(super) purpose: Purpose,
     began: Moment,
     pub(super) until: Moment,
+    /// The call of a further copy of the request at this place, if it is another call.
+    next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
 }
 
 impl<'r, 'q> Attempt<'r, 'q> {
@@ -44,6 +52,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         enough: Option<Enough>,
         purpose: Purpose,
         until: Moment,
+        next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
     ) -> Self {
         Self {
             requests,
@@ -51,14 +60,22 @@ impl<'r, 'q> Attempt<'r, 'q> {
             purpose,
             began: Moment::now(),
             until,
+            next_call,
         }
     }
 
     /// Sends all requests that have no outcome, and receives their replies, until each has one, or
     /// enough have one and the others had their time, or the time is over.
     pub(super) fn run(&mut self) {
-        let groups = self.groups();
-        let mut open = self.send(groups, 0);
+        let (mut groups, unknown) = self.groups();
+        let mut open = Vec::new();
+        if self.purpose == Purpose::Watchdog {
+            // A look-up that gets no reply does not delay the renewals on known servers.
+            open = self.send(std::mem::take(&mut groups), 0);
+        }
+        self.look_up(&unknown, &mut groups);
+        open.extend(self.send(groups, 0));
+        self.send_again(&mut open);
         let mut taken = Vec::new();
         let mut settled = None;
         while !open.is_empty() {
@@ -88,7 +105,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
                     None => {}
                 }
             }
-            self.redirect(&mut open);
+            self.send_again(&mut open);
         }
         taken.into_iter().for_each(|taken| self.replicate(taken));
     }
@@ -197,40 +214,49 @@ impl<'r, 'q> Attempt<'r, 'q> {
         request.redirected_by = Some(Arc::clone(server));
     }
 
-    /// Sends redirected requests at once, so that a server that does not reply delays only its own
-    /// requests. A request waits if an exchange with its new server is under way.
-    fn redirect(&mut self, open: &mut Vec<Exchange>) {
-        let mut redirected = Vec::new();
+    /// Sends at once what was redirected, and once more what was sent on a connection that had been
+    /// cut while it was idle. So a server that does not reply delays only its own requests.
+    fn send_again(&mut self, open: &mut Vec<Exchange>) {
+        let mut groups = Vec::new();
         for place in 0..self.requests.len() {
-            let request = &self.requests[place];
-            let (Some(Err(_)), Some(to)) = (&request.outcome, request.redirect.clone()) else {
-                continue;
-            };
-            let is_busy = |exchange: &Exchange| exchange.server.name() == to.server.name();
-            if open.iter().any(is_busy) || self.until.is_past() {
-                continue;
-            }
-            let request = &mut self.requests[place];
-            request.redirections += 1;
-            if request.redirections == REDIRECTIONS {
-                let cause = "too many MOVED or ASK redirects";
-                self.fail(place, Failure::NoServer(cause.into()));
-            } else {
-                request.outcome = None;
-                redirected.push((place, to.server));
+            if let Some(server) = self.server_of_next_copy(place, open) {
+                self.requests[place].outcome = None;
+                self.add(&mut groups, place, server);
             }
         }
-        if !redirected.is_empty() {
-            let groups = redirected
-                .into_iter()
-                .fold(Vec::new(), |mut groups, (place, server)| {
-                    self.add(&mut groups, place, server);
-                    groups
-                });
+        if !groups.is_empty() {
             let under_way = open.iter().map(|exchange| exchange.pending.len()).sum();
             let sent = self.send(groups, under_way);
             open.extend(sent);
         }
+    }
+
+    /// The server to which this request is sent again now, if it is.
+    fn server_of_next_copy(&mut self, place: usize, open: &[Exchange]) -> Option<Arc<Server>> {
+        let request = &mut self.requests[place];
+        if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
+            return None;
+        }
+        if std::mem::take(&mut request.is_stale) && !request.is_resent && request.is_repeatable() {
+            request.is_resent = true;
+            request.replace_call(|| (self.next_call)(place));
+            return request.server.clone();
+        }
+        let server = Arc::clone(&request.redirect.as_ref()?.server);
+        // Its requests follow when the exchange that is under way is over.
+        if open
+            .iter()
+            .any(|exchange| exchange.server.name() == server.name())
+        {
+            return None;
+        }
+        request.redirections += 1;
+        if request.redirections == REDIRECTIONS {
+            let cause = "too many MOVED or ASK redirects";
+            self.fail(place, Failure::NoServer(cause.into()));
+            return None;
+        }
+        Some(server)
     }
 
     /// No reply will arrive on a connection that broke.
@@ -248,10 +274,18 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// The time for these replies is over.
     fn timed_out(&mut self, exchange: Exchange) {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        exchange.server.health.unanswered();
-        // A server that is late where others were faster may be as good as they are.
-        if self.enough.is_none() {
-            exchange.server.failed(&error, true);
+        // A call with little time left says nothing of the server, nor does a server that has
+        // replied to everything, but does not know a script.
+        let is_fair = exchange.pending.front().is_some_and(|first| {
+            let timeout = self.client(first.place).command_timeout;
+            exchange.reply_by.since(exchange.sent_at) >= BRIEFLY.min(timeout)
+        });
+        if is_fair {
+            exchange.server.health.unanswered();
+            // A server that is late where others were faster may be as good as they are.
+            if self.enough.is_none() {
+                exchange.server.failed(&error, true);
+            }
         }
         self.no_reply(exchange, &error, false);
     }

@@ -79,18 +79,14 @@ pub(crate) fn broadcast(
     let timeout = clients.map(|client| client.command_timeout).max();
     let until = Moment::now().after(timeout.unwrap_or_default());
     let until = until.min(budget.reply_deadline());
-    Attempt::new(&mut states, Some(enough), Purpose::Caller, until).run();
-    let mut is_incomplete = false;
-    for (place, state) in states.iter_mut().enumerate() {
-        if state.is_stale {
-            state.newer = again(place).or(state.newer.take());
-            state.outcome = None;
-            is_incomplete = true;
-        }
-    }
-    if is_incomplete {
-        Attempt::new(&mut states, Some(enough), Purpose::Caller, until).run();
-    }
+    Attempt::new(
+        &mut states,
+        Some(enough),
+        Purpose::Caller,
+        until,
+        &mut again,
+    )
+    .run();
     states.iter_mut().for_each(RequestState::settle);
     finish(states, budget)
 }
@@ -112,8 +108,7 @@ pub(crate) fn request_batch(
     let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     while !reply_by.is_past() {
-        let copies: Vec<u32> = states.iter().map(|s| s.lost_copies.copies).collect();
-        Attempt::new(&mut states, None, Purpose::Caller, reply_by).run();
+        Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut again).run();
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
@@ -125,11 +120,11 @@ pub(crate) fn request_batch(
             }
             if let Err(interrupted) = budget.check_interrupt(state.request.lock.name()) {
                 state.outcome = Some(Err(Failure::Final(interrupted)));
-            } else if !state.may_be_repeated() {
+            } else if !state.is_repeatable() {
                 let error = state.unavailable(budget);
                 state.outcome = Some(Err(Failure::Final(error)));
-            } else if state.lost_copies.copies > copies[place] {
-                state.newer = again(place).or(state.newer.take());
+            } else {
+                state.replace_call(|| again(place));
             }
         }
     }

@@ -73,7 +73,7 @@ impl BatchClient {
         for state in &mut states {
             state.by_source = by_source;
         }
-        Attempt::new(&mut states, None, Purpose::Watchdog, until).run();
+        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run();
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()
     }

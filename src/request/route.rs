@@ -15,8 +15,9 @@ pub(super) struct Group {
 }
 
 impl<'q> Attempt<'_, 'q> {
-    /// Groups the requests by server. A request that cannot be sent gets its outcome here.
-    pub(super) fn groups(&mut self) -> Vec<Group> {
+    /// Groups the requests by server; those of unknown servers are separate. A request that cannot
+    /// be sent gets its outcome here.
+    pub(super) fn groups(&mut self) -> (Vec<Group>, Vec<usize>) {
         let skipped = self.skipped();
         let mut groups = Vec::new();
         let mut unknown = Vec::new();
@@ -44,8 +45,7 @@ impl<'q> Attempt<'_, 'q> {
                 None => unknown.push(place),
             }
         }
-        self.look_up(&unknown, &mut groups);
-        groups
+        (groups, unknown)
     }
 
     /// The circuit breaker: which requests are not sent, because their servers did not reply
@@ -84,7 +84,7 @@ impl<'q> Attempt<'_, 'q> {
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    fn look_up(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
+    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
         let mut clients: Vec<&'q RedisClient> = Vec::new();
         for client in unknown.iter().map(|&place| self.client(place)) {
             if clients.iter().all(|known| !std::ptr::eq(*known, client)) {
@@ -104,7 +104,8 @@ impl<'q> Attempt<'_, 'q> {
                 }
                 let lock = self.requests[place].request.lock;
                 let at_hand = groups.iter().map(|group| group.places.len()).sum();
-                let time = self.share(place, clients.len() - tried, at_hand);
+                let longest = client.connect_timeout;
+                let time = self.share(place, longest, clients.len() - tried, at_hand);
                 match client.topology.server(lock, time) {
                     Ok(server) => self.add(groups, place, server),
                     Err(error) => {

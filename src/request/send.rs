@@ -2,19 +2,17 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Attempt, Purpose};
+use super::attempt::{Attempt, BRIEFLY, Purpose};
 use super::route::Group;
 use super::state::Failure;
 use crate::base::clock::Moment;
 use crate::transport::connection::Connection;
 use crate::transport::exchange::{Exchange, Pending};
 use crate::transport::pool::Slot;
-
-/// The least time to find or open one server while there are enough others.
-const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// How long a caller that cannot open a connection waits until another caller puts one back.
 const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
@@ -50,7 +48,9 @@ impl Attempt<'_, '_> {
                 .iter()
                 .map(|exchange: &Exchange| exchange.pending.len());
             let at_hand = under_way + at_hand.sum::<usize>();
-            let time = self.share(group.places[0], count - tried, at_hand);
+            let place = group.places[0];
+            let longest = self.client(place).connect_timeout;
+            let time = self.share(place, longest, count - tried, at_hand);
             match group.server.node.open(time) {
                 Ok(new) => sent.extend(self.send_group(&group, slot, (new, false))),
                 Err(error) => {
@@ -81,9 +81,18 @@ impl Attempt<'_, '_> {
     fn send_group(
         &mut self,
         group: &Group,
-        slot: Slot,
-        connection: (Connection, bool),
+        mut slot: Slot,
+        (connection, is_reused): (Connection, bool),
     ) -> Option<Exchange> {
+        if self.until.is_past() {
+            // It was not sent, so no copy is lost, and the server is not to blame.
+            slot.put(connection);
+            for &place in &group.places {
+                let error = io::Error::from(io::ErrorKind::TimedOut);
+                self.fail(place, Failure::Redis(error.into()));
+            }
+            return None;
+        }
         let mut pending = VecDeque::with_capacity(group.places.len());
         for &place in &group.places {
             let request = &mut self.requests[place];
@@ -93,7 +102,14 @@ impl Attempt<'_, '_> {
         let reply_by = self.reply_by(group.places[0]);
         let call = |place: usize| self.requests[place].call();
         let server = Arc::clone(&group.server);
-        let (exchange, sent) = Exchange::send(server, slot, connection, pending, call, reply_by);
+        let (exchange, sent) = Exchange::send(
+            server,
+            slot,
+            (connection, is_reused),
+            pending,
+            call,
+            reply_by,
+        );
         match sent {
             Ok(()) => Some(exchange),
             Err(error) => {
@@ -111,7 +127,7 @@ impl Attempt<'_, '_> {
 
     /// Checks out room for a connection for each group. All threads do so in one order, before
     /// they send anything, so that two threads cannot each hold what the other waits for. With
-    /// requests `under_way`, this thread holds room already, so it does not wait for more.
+    /// requests `under_way`, this thread holds room already, so it waits only briefly for more.
     fn rooms(&mut self, mut groups: Vec<Group>, under_way: usize) -> Vec<Room> {
         groups.sort_by(|one, other| self.order(one, other));
         let count = groups.len();
@@ -119,17 +135,17 @@ impl Attempt<'_, '_> {
         for (tried, group) in groups.into_iter().enumerate() {
             let slot = match self.purpose {
                 Purpose::Watchdog => Ok(group.server.pool.watchdog_slot()),
-                Purpose::Caller if under_way > 0 => group.server.pool.slot(Duration::ZERO),
+                Purpose::Caller if under_way > 0 => {
+                    group.server.pool.slot(BRIEFLY.min(self.until.left()))
+                }
                 Purpose::Caller => {
                     let place = group.places[0];
                     let at_hand = rooms.iter().map(|room| room.group.places.len()).sum();
                     // At least one share is left for the replies if there is more to wait for.
                     let untried = count - tried + usize::from(count > 1);
-                    let time = self.share(place, untried, at_hand);
-                    group
-                        .server
-                        .pool
-                        .slot(self.client(place).pool_timeout.min(time))
+                    let longest = self.client(place).pool_timeout;
+                    let time = self.share(place, longest, untried, at_hand);
+                    group.server.pool.slot(time)
                 }
             };
             match slot {
@@ -153,12 +169,18 @@ impl Attempt<'_, '_> {
         names.then_with(|| client(one).cmp(&client(other)))
     }
 
-    /// The time for the first of `untried` servers that are not ready. It is shorter if the
-    /// `at_hand` requests whose servers are ready are enough.
-    pub(super) fn share(&self, place: usize, untried: usize, at_hand: usize) -> Duration {
+    /// The time for the first of `untried` servers that are not ready, at most `longest`. It is
+    /// shorter if the `at_hand` requests whose servers are ready are enough.
+    pub(super) fn share(
+        &self,
+        place: usize,
+        longest: Duration,
+        untried: usize,
+        at_hand: usize,
+    ) -> Duration {
         let client = self.client(place);
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
-        let time = client.connect_timeout.min(self.until.left() / untried);
+        let time = longest.min(self.until.left() / untried);
         if at_hand < self.needed() || self.enough.is_none() {
             return time;
         }

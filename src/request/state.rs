@@ -62,7 +62,7 @@ pub(super) struct RequestState<'q> {
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
-    pub(super) newer: Option<Call>,
+    newer: Option<Call>,
     /// The server that it was sent to last.
     pub(super) server: Option<Arc<Server>>,
     /// The target of the last redirection, and the server that redirected.
@@ -73,8 +73,12 @@ pub(super) struct RequestState<'q> {
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
-    /// The connection of the last copy was cut while it was idle, or with that copy on it.
+    /// The connection of the last copy had been idle, and was cut then or with that copy on it.
     pub(super) is_stale: bool,
+    /// It was sent again because of that, since the last pause.
+    pub(super) is_resent: bool,
+    /// The number of lost copies when the call was replaced last.
+    replaced_after: u32,
     /// What the last attempt brought: the reply, and when it was asked for. A request without an
     /// outcome is still to be sent.
     pub(super) outcome: Option<Result<(Value, Moment), Failure>>,
@@ -95,6 +99,8 @@ impl<'q> RequestState<'q> {
             lost_copies: LostCopies::default(),
             unreplicated: None,
             is_stale: false,
+            is_resent: false,
+            replaced_after: 0,
             outcome: None,
             cause: None,
         }
@@ -108,13 +114,23 @@ impl<'q> RequestState<'q> {
         self.redirect.as_ref().is_some_and(|to| to.asking)
     }
 
-    pub(super) fn may_be_repeated(&self) -> bool {
+    /// Whether another copy can be sent.
+    pub(super) fn is_repeatable(&self) -> bool {
         self.call().is_repeatable() || !self.lost_copies.is_ambiguous()
+    }
+
+    /// Replaces the call before another copy is sent, if a copy of it was lost.
+    pub(super) fn replace_call(&mut self, next_call: impl FnOnce() -> Option<Call>) {
+        if self.lost_copies.copies > self.replaced_after {
+            self.replaced_after = self.lost_copies.copies;
+            self.newer = next_call().or(self.newer.take());
+        }
     }
 
     /// Keeps an outcome that another attempt would not change, else only its cause.
     pub(super) fn settle(&mut self) {
         self.redirections = 0;
+        self.is_resent = false;
         let failure = match self.outcome.take() {
             Some(Err(failure)) => failure,
             outcome => {

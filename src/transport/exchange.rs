@@ -157,6 +157,9 @@ impl Exchange {
                 ..first
             });
         }
+        if reply_by.is_past() {
+            return Received::Nothing;
+        }
         self.pending = std::mem::take(&mut self.unknown);
         self.reply_by = reply_by;
         match self.send_pending(call) {

@@ -30,6 +30,8 @@ struct State {
     pause: Duration,
     /// When the pause ends.
     until: Moment,
+    /// A caller was let through after the pause, and its outcome is not known yet.
+    probing: bool,
     /// How long its replies take, rather too long than too short; `None` before the first.
     usual: Option<Duration>,
 }
@@ -51,6 +53,7 @@ impl Default for State {
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             pause: Duration::ZERO,
             until: Moment::ZERO,
+            probing: false,
             usual: None,
         }
     }
@@ -89,6 +92,7 @@ impl Health {
             return true;
         }
         state.until = now.after(state.pause);
+        state.probing = true;
         false
     }
 
@@ -96,6 +100,7 @@ impl Health {
     pub(crate) fn replied(&self, took: Duration) {
         let mut state = self.0.lock();
         state.backoff.reset();
+        state.probing = false;
         state.pause = Duration::ZERO;
         let usual = state.usual.unwrap_or_default();
         state.usual = Some((usual - usual / 8).max(took));
@@ -111,11 +116,15 @@ impl Health {
         }
     }
 
-    /// Records that a request got no reply in its time, or could not be sent.
+    /// Records that a request got no reply in its time, or could not be sent. Requests that fail
+    /// during a pause do not prolong it.
     pub(crate) fn unanswered(&self) {
         let mut state = self.0.lock();
-        state.pause = state.backoff.next();
-        state.until = Moment::now().after(state.pause);
+        let now = Moment::now();
+        if std::mem::take(&mut state.probing) || now >= state.until {
+            state.pause = state.backoff.next();
+            state.until = now.after(state.pause);
+        }
     }
 
     /// How much later than the replies of other servers its reply may be: twice what its replies
@@ -131,6 +140,14 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Health {
+        /// A request fails after the pause.
+        fn fails_again(&self) {
+            self.0.lock().until = Moment::ZERO;
+            self.unanswered();
+        }
+    }
 
     #[test]
     fn one_caller_is_let_through_after_each_pause_until_there_is_a_reply() {
@@ -154,15 +171,16 @@ mod tests {
         assert_eq!(health.grace(unknown), slow * 2);
         (0..50).for_each(|_| health.replied(quick));
         assert_eq!(health.grace(unknown), SHORTEST_GRACE);
-        (0..8).for_each(|_| health.unanswered());
+        (0..8).for_each(|_| health.fails_again());
         assert!(health.grace(unknown) > slow * 2, "it may have become slow");
     }
 
     #[test]
-    fn pauses_grow() {
+    fn pauses_grow_with_each_failure_after_a_pause() {
         let health = Health::default();
         let pauses: Vec<Duration> = (0..8)
             .map(|_| {
+                health.fails_again();
                 health.unanswered();
                 health.0.lock().pause
             })

@@ -228,7 +228,13 @@ impl Write for Bytes {
         if self.deadline.is_past() {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.until_deadline(PollFlags::OUT, |mut socket| socket.write(bytes))
+        // The buffer of the system nearly always has room, so there is nothing to wait for.
+        match (&self.socket).write(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.until_deadline(PollFlags::OUT, |mut socket| socket.write(bytes))
+            }
+            done => done,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -95,6 +95,26 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
     }
 }
 
+/// The second copy of a request whose connection was cut does not wait for the server that hangs.
+#[test]
+fn a_cut_connection_fails_no_call_while_another_server_hangs() {
+    let servers = Servers::start(3);
+    let lock = servers.lock_with_short_timeout();
+    let cut = || {
+        let mut kill = redis::cmd("CLIENT");
+        let kill = kill.arg("KILL").arg("TYPE").arg("normal");
+        servers.0[1].ask::<()>(kill.arg("SKIPME").arg("yes"));
+    };
+    lock.lock().unwrap();
+    servers.0[2].pause();
+    cut();
+    lock.unlock().unwrap();
+    cut();
+    assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    lock.unlock().unwrap();
+    servers.0[2].resume();
+}
+
 /// Requests under way to a server that hung are compensated there, too.
 #[test]
 fn nothing_is_left_when_servers_come_back() {
