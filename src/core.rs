@@ -91,7 +91,7 @@ impl Core {
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
     pub(crate) fn budget_to_lock(&self) -> CallBudget {
-        CallBudget::with_unlimited_wait(self.command_timeout * 10)
+        CallBudget::with_wait(Duration::MAX, self.command_timeout)
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.

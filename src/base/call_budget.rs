@@ -65,12 +65,17 @@ impl CallBudget {
     }
 
     /// Waits at most `wait` for the lock. Redis has that time to reply, and at least
-    /// `command_timeout`.
+    /// `command_timeout`. If `wait` is too long for the clock, the call gives up when a request has
+    /// had no reply for ten command timeouts.
     pub(crate) fn with_wait(wait: Duration, command_timeout: Duration) -> Self {
         let started = Moment::now();
+        let wait_until = started.after(wait);
+        if wait_until == Moment::NEVER {
+            return Self::with_unlimited_wait(command_timeout * 10);
+        }
         let reply_limit = ReplyLimit::By(started.after(wait.max(command_timeout)));
         let grace = GRACE.min(command_timeout);
-        Self::new(started, started.after(wait), reply_limit, grace)
+        Self::new(started, wait_until, reply_limit, grace)
     }
 
     /// Does not wait for the lock. Redis has `timeout` to reply.
@@ -80,7 +85,7 @@ impl CallBudget {
 
     /// Waits for the lock without a limit, but gives up when a request has had no reply for
     /// `reply_timeout`.
-    pub(crate) fn with_unlimited_wait(reply_timeout: Duration) -> Self {
+    fn with_unlimited_wait(reply_timeout: Duration) -> Self {
         let reply_limit = ReplyLimit::Within(reply_timeout);
         Self::new(Moment::now(), Moment::NEVER, reply_limit, Duration::ZERO)
     }
@@ -244,6 +249,17 @@ mod tests {
             std::thread::yield_now();
         }
         budget
+    }
+
+    #[test]
+    fn a_call_with_an_unlimited_wait_gives_up_after_ten_command_timeouts_without_a_reply() {
+        let timeout = Duration::from_secs(1);
+        let budget = CallBudget::with_wait(Duration::MAX, timeout);
+        assert!(budget.reply_deadline().left() <= timeout * 10);
+        budget.set_unanswered_since(Some(Moment::now().after(timeout * 60)));
+        assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
+        assert_eq!(budget.call_deadline(), Moment::NEVER);
+        assert!(!budget.is_wait_over());
     }
 
     #[test]

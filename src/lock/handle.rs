@@ -7,7 +7,6 @@ use super::acquire::acquire;
 use super::parts::{HeldPart, Needed};
 use super::{LockGuard, hold_requests, release};
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::owner::ThreadId;
@@ -62,13 +61,8 @@ pub(super) trait Acquire {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<Option<Self::Output>> {
-        let core = self.check()?;
-        if Moment::now().after(wait) == Moment::NEVER {
-            let budget = core.budget_to_lock().with_interrupt(interrupt);
-            return self.wait_for(lease, &budget).map(Some);
-        }
-        let budget = CallBudget::with_wait(wait, core.command_timeout).with_interrupt(interrupt);
-        self.acquire(lease, &budget)
+        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
+        self.acquire(lease, &budget.with_interrupt(interrupt))
     }
 
     fn wait_for(&self, lease: Lease, budget: &CallBudget) -> Result<Self::Output> {
