@@ -51,7 +51,8 @@ mod tests {
     #[test]
     fn the_primary_of_each_range_is_read() {
         let reply = b"*3\r\n\
-            *4\r\n:0\r\n:100\r\n*3\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\nid\r\n*3\r\n$1\r\nx\r\n:1\r\n$2\r\nid\r\n\
+            *4\r\n:0\r\n:100\r\n*3\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\nid\r\n\
+            *3\r\n$1\r\nx\r\n:1\r\n$2\r\nid\r\n\
             *3\r\n:101\r\n:16383\r\n*2\r\n$-1\r\n:7001\r\n\
             *3\r\n:5\r\n:6\r\n*2\r\n$1\r\n?\r\n:7002\r\n";
         let found = ranges(redis::parse_redis_value(reply).unwrap()).unwrap();

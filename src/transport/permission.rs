@@ -55,7 +55,8 @@ mod tests {
         let (key, channel) = (Some(Permission::Key), Some(Permission::Channel));
         let position = "script: 8a2f41, on @user_script:4.";
         let wrapped = "Error running script (call to f_8a2f41): @user_script:4: @user_script: 4:";
-        let no_key = "The user executing the script can't access at least one of the keys mentioned in the command arguments";
+        let no_key = "The user executing the script can't access at least one of the keys \
+                      mentioned in the command arguments";
         for (line, expected) in [
             (
                 "NOPERM this user has no permissions to run the 'hset' command or its subcommand",
@@ -79,7 +80,8 @@ mod tests {
             ),
             ("NOPERM No permissions to access a key", key.clone()),
             (
-                "NOPERM this user has no permissions to access one of the channels used as arguments",
+                "NOPERM this user has no permissions to access one of the channels used as \
+                 arguments",
                 channel.clone(),
             ),
             ("NOPERM No permissions to access a channel", channel.clone()),
@@ -91,33 +93,38 @@ mod tests {
             ("NOPERM", Some(Permission::Unknown)),
             (
                 &format!(
-                    "ERR {wrapped} The user executing the script can't run this command or subcommand"
+                    "ERR {wrapped} The user executing the script can't run this command or \
+                     subcommand"
                 ),
                 some_command.clone(),
             ),
             (&format!("ERR {wrapped} {no_key}"), key.clone()),
             (
                 &format!(
-                    "ERR The user executing the script can't run this command or subcommand {position}"
+                    "ERR The user executing the script can't run this command or subcommand \
+                     {position}"
                 ),
                 some_command.clone(),
             ),
             (&format!("ERR {no_key} {position}"), key.clone()),
             (
                 &format!(
-                    "ERR The user executing the script can't publish to the channel mentioned in the command {position}"
+                    "ERR The user executing the script can't publish to the channel mentioned in \
+                     the command {position}"
                 ),
                 channel.clone(),
             ),
             (
                 &format!(
-                    "ERR The user executing the script lacking the permissions for the command {position}"
+                    "ERR The user executing the script lacking the permissions for the command \
+                     {position}"
                 ),
                 some_command,
             ),
             (
                 &format!(
-                    "ERR ACL failure in script: User w has no permissions to run the 'hset' command {position}"
+                    "ERR ACL failure in script: User w has no permissions to run the 'hset' \
+                     command {position}"
                 ),
                 command("hset"),
             ),

@@ -1,7 +1,7 @@
 //! A socket, with TLS or without, on which every operation ends by a deadline.
 //!
-//! A timeout of the system limits one read, so a peer that sends a byte at a time can prolong a reply
-//! or a handshake without limit. Here the deadline limits the whole of it.
+//! A timeout of the system limits one read, so a peer that sends a byte at a time can prolong a
+//! reply or a handshake without limit. Here the deadline limits the whole of it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
@@ -40,8 +40,8 @@ struct Bytes {
 }
 
 impl Socket {
-    /// Connects within `time`, which the addresses of a host and the TLS handshake share. The system
-    /// looks up the name of the host, with its own timeout.
+    /// Connects within `time`, which the addresses of a host and the TLS handshake share. The
+    /// system looks up the name of the host, with its own timeout.
     pub(crate) fn connect(
         address: &ConnectionAddr,
         tls: Option<&Tls>,

@@ -192,7 +192,8 @@ mod tests {
     fn persistence_is_reported() {
         let judged = |aof: u8, save: &str, writes: &str, settings: &Facts| -> Verdict {
             let info = format!(
-                "aof_enabled:{aof}\r\naof_last_write_status:{writes}\r\nrdb_last_bgsave_status:{save}\r\n"
+                "aof_enabled:{aof}\r\naof_last_write_status:{writes}\r\n\
+                 rdb_last_bgsave_status:{save}\r\n"
             );
             persistence(&facts(&info), settings).verdict
         };
