@@ -134,7 +134,7 @@ fn advice(hint: &Hint) -> String {
         Hint::NotACluster => "it is not a server of a cluster; leave out --cluster",
         Hint::LogIn => "set user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
         Hint::LogInToSentinel => {
-            "user and password in these URLs are for the sentinels; set those of the master by \
+            "set user and password of the sentinels in their URLs; those of the master belong in \
              --user and LEASEHOLD_PASSWORD"
         }
         Hint::LogInToMaster => {

@@ -17,7 +17,7 @@ pub enum Hint {
     /// [`LockClient::builder`](crate::LockClient::builder) or
     /// [`builder_sentinel`](crate::LockClient::builder_sentinel).
     NotACluster,
-    /// The server is not a sentinel. Give the ports of the sentinels.
+    /// The server is not a sentinel. Use the addresses of the sentinels.
     NotASentinel,
     /// The user or the password is missing or wrong.
     LogIn,
@@ -27,7 +27,7 @@ pub enum Hint {
     LogInToMaster,
     /// The user lacks a permission.
     Grant(Permission),
-    /// One side did not accept the other's certificate:
+    /// One side did not accept the other's certificate. Check
     /// [`ca_certificates`](crate::LockClientBuilder::ca_certificates) and
     /// [`client_certificate`](crate::LockClientBuilder::client_certificate).
     CheckCertificates,
@@ -86,14 +86,15 @@ impl fmt::Display for Hint {
                  builder_sentinel"
             }
             Self::NotASentinel => {
-                "the server is not a sentinel; give the ports of the sentinels (26379 by default)"
+                "the server is not a sentinel; use the addresses of the sentinels (port 26379 by \
+                 default)"
             }
             Self::LogIn => {
                 "set the user and the password in the URL, or by LockClientBuilder::credentials"
             }
             Self::LogInToSentinel => {
-                "the user and the password in these URLs are for the sentinels; set those of the \
-                 master by LockClientBuilder::credentials"
+                "set the user and the password of the sentinels in their URLs; those of the master \
+                 belong in LockClientBuilder::credentials"
             }
             Self::LogInToMaster => {
                 "set the user and the password of the master behind the sentinels by \

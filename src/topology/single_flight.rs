@@ -62,7 +62,7 @@ pub(super) fn ask_one_after_another<T>(
         return Err(RouteError::Refused(failures.swap_remove(0)));
     }
     Err(RouteError::Unavailable(LookUpFailed {
-        reason: "no server told where the locks are",
+        reason: "no server reported where the locks are",
         errors: failures,
     }))
 }

@@ -74,7 +74,7 @@ pub(super) fn out_of_reach(error: &ServerError) -> Finding {
     Finding::failure(REACHABLE, found, advice)
 }
 
-/// The finding if no server told where the locks are.
+/// The finding if no server reported where the locks are.
 pub(super) fn no_route(error: RouteError) -> Finding {
     let hint = match &error {
         RouteError::Refused(error) => error.hint.as_deref(),

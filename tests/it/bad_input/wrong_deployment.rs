@@ -268,7 +268,7 @@ fn a_wrong_login_at_the_master_is_reported_at_once() {
     // The URLs of sentinels carry the password of the master.
     let url = format!("redis://:{SECRET}@{}", sentinel.address());
     let text = refusal(by_sentinels(&[url]), &sentinel);
-    assert!(text.contains("are for the sentinels"), "{text}");
+    assert!(text.contains("of the sentinels in their URLs"), "{text}");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_wrong_login_at_the_sentinels_is_reported_at_once() {
     for login in ["", ":hunter2@", "unknown:theirs@"] {
         let url = format!("redis://{login}{}", sentinel.address());
         let text = refusal(by_sentinels(&[url]).credentials(None, "right"), &sentinel);
-        assert!(text.contains("are for the sentinels"), "{text}");
+        assert!(text.contains("of the sentinels in their URLs"), "{text}");
     }
 }
 
