@@ -40,8 +40,8 @@ use crate::request::RedisClient;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::{connection, server};
 
-/// The servers that have locks, in the order of their names: one server, the master behind the
-/// sentinels, or the primaries of the cluster.
+/// Returns the servers that have locks, in the order of their names: one server, the master behind
+/// the sentinels, or the primaries of the cluster.
 ///
 /// Looks them up again, for at most one
 /// [connect timeout](crate::LockClientBuilder::connect_timeout). The example of the
@@ -49,7 +49,8 @@ use crate::transport::{connection, server};
 ///
 /// # Errors
 ///
-/// [`RouteError`] if no sentinel and no server of the cluster told. No panics.
+/// [`RouteError`] if no sentinel or cluster node reported the servers, and
+/// [`RouteError::Invalid`] in a process that was forked from the client's. No panics.
 pub fn servers(client: &LockClient) -> Result<Vec<Server>, RouteError> {
     let check = client.core.check_process("");
     check.map_err(RouteError::Invalid)?;
@@ -61,8 +62,8 @@ pub fn servers(client: &LockClient) -> Result<Vec<Server>, RouteError> {
     Ok(servers)
 }
 
-/// The server that has the lock of this name, as far as the client knows. Asks where it is only if
-/// that is unknown, for at most one
+/// Returns the server that has the lock of this name, as far as the client knows. Sends requests
+/// only if the client does not know the server, for at most one
 /// [connect timeout](crate::LockClientBuilder::connect_timeout).
 ///
 /// ```
@@ -79,7 +80,8 @@ pub fn servers(client: &LockClient) -> Result<Vec<Server>, RouteError> {
 ///
 /// # Errors
 ///
-/// [`RouteError`], and as one [`Error::Config`](crate::Error::Config) for a bad name. No panics.
+/// Those of [`servers`], and [`RouteError::Invalid`] with
+/// [`Error::Config`](crate::Error::Config) for an invalid name. No panics.
 pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> {
     check_name(client, name).map_err(RouteError::Invalid)?;
     let check = client.core.check_process(name);
@@ -91,7 +93,7 @@ pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> 
     Ok(Server::new(redis, server))
 }
 
-/// The addresses that the client was given, without credentials, for messages. No I/O.
+/// Returns the addresses that the client was given, without credentials, for messages. No I/O.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -161,7 +163,8 @@ pub struct LockKeys {
 }
 
 impl LockKeys {
-    /// The names of the lock that the client knows by `name`. Does not check the name. No I/O.
+    /// Returns the names of the lock that the client knows by `name`. Does not check the name. No
+    /// I/O.
     #[must_use]
     pub fn new(client: &LockClient, name: &str) -> Self {
         let key = key(client, name);
@@ -186,7 +189,7 @@ impl Server {
         Self { redis, server }
     }
 
-    /// `host:port`, or the path of its socket.
+    /// Returns `host:port`, or the path of its socket.
     #[must_use]
     pub fn name(&self) -> &str {
         self.server.name()
@@ -207,8 +210,8 @@ impl Server {
         })
     }
 
-    /// The server that a MOVED or ASK reply of this server about a lock names; `None` for any other
-    /// error. After ASK, send `ASKING` before each command for the lock.
+    /// Returns the server that a MOVED or ASK reply of this server about a lock names; `None` for
+    /// any other error. After ASK, send `ASKING` before each command for the lock.
     #[must_use]
     pub fn redirect(&self, client: &LockClient, name: &str, error: &ServerError) -> Option<Self> {
         let topology = &self.redis.topology;
@@ -266,8 +269,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if a reply did not come in time. After it every further call returns the same
-    /// error. No panics.
+    /// [`ServerError`] if a reply did not come in time. Every further call returns the same error.
+    /// No panics.
     pub fn run_all(
         &mut self,
         commands: &Pipeline,

@@ -16,21 +16,10 @@ use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
 ///
-/// # Threads
-///
-/// * `leasehold-watchdog` renews leases.
-/// * `leasehold-reporter` calls the log subscriber and the metrics recorder for the client's other
-///   threads ([why](crate::guide::operations#logs-events-and-metrics)).
-/// * `leasehold-pool` adds empty slots to the connection pools.
-/// * `leasehold-subscriber` listens for releases. There is one for each server, from the first wait
-///   for one of its locks.
-///
-/// # Connections
-///
-/// To each server that has its locks, the client opens up to
+/// A client has a few threads of its own. To each server that has its locks, it opens up to
 /// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
-/// one for the watchdog and one for the subscriber. While a server hangs, each call also keeps the
-/// connections of its last three requests without a reply, until it ends.
+/// one for renewals and one that listens for releases: see
+/// [operations](crate::guide::operations#commands-threads-and-connections).
 ///
 /// # End
 ///
@@ -50,6 +39,7 @@ impl LockClient {
     ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
+    /// The schemes `valkey`, `valkeys` and `valkey+unix` mean the same.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -93,9 +83,12 @@ impl LockClient {
     /// `sentinels` are some of the sentinels, preferably all, as
     /// `redis://[user:password@]host[:port][/database]`. The user and the password are those of the
     /// sentinels, the database is that of the master. For the user and the password of the master,
-    /// see [`credentials`](LockClientBuilder::credentials). `master` is the master's name in the
-    /// sentinels. The client uses a connection only if the server says that it is a master
-    /// (`ROLE`).
+    /// see [`credentials`](LockClientBuilder::credentials). `master` is the name under which the
+    /// sentinels monitor the master. The client uses a connection only if the server says that it
+    /// is a master (`ROLE`).
+    ///
+    /// Bounds: at least one URL, each server once, all with the same scheme, user, password and
+    /// database.
     ///
     /// **A failover loses the newest writes**, and with them locks: see
     /// [which deployment gives which promise](crate::guide::deployments).
@@ -136,9 +129,11 @@ impl LockClient {
     /// again after every failure.
     ///
     /// `nodes` are some of the servers, preferably one of each shard, as
-    /// `redis://[user:password@]host[:port]`, all with the same user and password. If the cluster
-    /// supports it (Redis 7), releases are announced only to the shard (`SPUBLISH`), as Redisson
-    /// does.
+    /// `redis://[user:password@]host[:port]`. If the cluster supports it (Redis 7), releases are
+    /// announced only to the shard (`SPUBLISH`), as Redisson does.
+    ///
+    /// Bounds: at least one URL, each server once, all with the same scheme, user and password;
+    /// database 0 only.
     ///
     /// All keys of a lock are in one slot. Some names make that impossible, such as `a}b`, `a{b`
     /// and `{}x`: calls for these fail with [`Error::Config`](crate::Error::Config). If all servers
@@ -225,7 +220,7 @@ impl LockClient {
     /// # Errors
     ///
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
         let status = lock::inspect(&self.core, &key)?;
@@ -247,12 +242,12 @@ impl LockClient {
     /// # Errors
     ///
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
     pub fn force_unlock(&self, name: &str) -> Result<bool> {
         lock::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
     }
 
-    /// The counters of this client since it was made. Sends nothing.
+    /// Returns the counters of this client since it was made. Sends nothing.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.core.observer.counters.stats()

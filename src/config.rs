@@ -103,8 +103,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long one command may take: each write, and each wait for a reply. A command without a
-    /// reply is repeated on a new connection within the time limit of the call.
+    /// The time limit of one attempt: from sending a command until its whole reply has arrived,
+    /// without opening the connection ([`connect_timeout`](Self::connect_timeout)). A command
+    /// without a reply is repeated on a new connection within the time limit of the call.
     ///
     /// The time limit of a call follows from this timeout. It is one command timeout for calls that
     /// send one request, and three for [`unlock`](crate::Lock::unlock).

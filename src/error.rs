@@ -10,8 +10,9 @@ pub use hint::{Hint, Permission};
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The underlying cause of an error: an I/O error, an error of the connection pool, or an error
-/// reply of Redis.
+/// The underlying cause of an error. Downcast it to
+/// [`admin::redis::RedisError`](crate::admin::redis::RedisError) or
+/// [`admin::LookUpFailed`](crate::admin::LookUpFailed); other causes are texts.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call failed.
@@ -81,8 +82,9 @@ pub enum Error {
         waited: Duration,
     },
 
-    /// Redis sent no clear reply within the time limit of the call. The request may or may not have
-    /// been executed. The client undoes an acquire, and repeats a release, in the background.
+    /// Within the time limit of the call, Redis sent no reply that says whether the request was
+    /// executed, or only errors that a retry can overcome. The request may or may not have been
+    /// executed. The client undoes an acquire, and repeats a release, in the background.
     #[error(
         "lock {lock:?}: no clear reply from Redis at {node} within {waited:.1?} ({cause}); check \
          the server, then try again"
@@ -150,7 +152,10 @@ pub enum Error {
         found: String,
     },
 
-    /// A setting, a name or a lease is outside its bounds. No request was sent.
+    /// The call or the setting is invalid: a value outside its bounds, a name that occurs twice, a
+    /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a master that the
+    /// sentinels do not know, a second default client, or a thread that could not be started. No
+    /// lock was acquired or extended.
     #[error("{field} is {value}: {rule}")]
     Config {
         /// The name of the setting or argument.
@@ -161,9 +166,8 @@ pub enum Error {
         rule: String,
     },
 
-    /// Redis refused the request (no permission, wrong password, out of memory and so on), or one
-    /// side refused the other's certificate. A retry fails, too, until the settings of the server
-    /// or of the client are changed.
+    /// Redis refused the request, or one side refused the other's certificate. A retry fails until
+    /// the cause is removed: memory, a permission, a password, a certificate.
     #[error(
         "lock {lock:?}: Redis at {node} refused: {cause}{}",
         .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()

@@ -37,9 +37,10 @@ impl Lease {
         renewals: Renewals::Unlimited,
     };
 
-    /// A lease that ends after `duration`, whether the work is done or not. The watchdog does not
-    /// renew it. Its holder loses the lock 1 % of `duration` and 2 ms earlier, because the clock of
-    /// the server may run faster (see [`LockGuard::remaining`](crate::LockGuard::remaining)).
+    /// Returns a lease that ends after `duration`, whether the work is done or not. The watchdog
+    /// does not renew it. Its holder loses the lock 1 % of `duration` and 2 ms earlier (at most
+    /// half of it), because the clock of the server may run faster (see
+    /// [`LockGuard::remaining`](crate::LockGuard::remaining)).
     ///
     /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
     /// a lease outside these bounds fails with [`Error::Config`].
@@ -51,13 +52,16 @@ impl Lease {
         }
     }
 
-    /// A lease that the watchdog renews at most `renewals` times. Its length is the client's
-    /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease).
+    /// Returns a lease that the watchdog renews at most `renewals` times. Its length is the
+    /// client's [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease).
     ///
     /// When the next renewal would be due, about a third of the last lease is left. At that time
     /// the holder loses the lock, with the reason
     /// [`LostReason::RenewalLimit`](crate::LostReason::RenewalLimit). This bounds how long a holder
     /// that hangs can block other clients.
+    ///
+    /// If the hold has several levels, it ends when no level has renewals left. A level without a
+    /// limit keeps it.
     #[must_use]
     pub const fn renewed_at_most(renewals: u32) -> Self {
         Self {
@@ -66,14 +70,14 @@ impl Lease {
         }
     }
 
-    /// This lease with the given length instead of the client's
+    /// Returns this lease with the given length instead of the client's
     /// [`watchdog_lease`](crate::LockClientBuilder::watchdog_lease). The length is the longest time
     /// that a lock stays held after its process has crashed.
     ///
-    /// One thread renews all locks of a client. It has a sixth of the shortest lease for those that
-    /// are due together. If a sixth of a lease is near the time that opening a connection takes
-    /// (with TLS and a password), the lease may end when a connection breaks, and so may longer
-    /// leases of the same client. Use a separate client for such short leases.
+    /// One thread renews all locks of a client. It renews the locks that are due together within a
+    /// sixth of the shortest lease. If a sixth of a lease is near the time that opening a
+    /// connection takes (with TLS and a password), the lease may end when a connection breaks, and
+    /// so may longer leases of the same client. Use a separate client for such short leases.
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
     /// call that uses a lease outside these bounds fails with [`Error::Config`].

@@ -9,8 +9,12 @@ use crate::base::parker::Unparker;
 
 /// Ends waits for locks from another thread.
 ///
-/// A call of [`lock_interruptibly`](crate::Lock::lock_interruptibly) that waits with a clone of a
-/// raised interrupt returns [`Error::Interrupted`](crate::Error::Interrupted).
+/// When an interrupt is raised, the calls that wait with a clone of it return
+/// [`Error::Interrupted`](crate::Error::Interrupted). These methods take an interrupt:
+/// [`lock_interruptibly`](crate::Lock::lock_interruptibly),
+/// [`try_lock_interruptibly`](crate::Lock::try_lock_interruptibly),
+/// [`acquire_interruptibly`](crate::Lock::acquire_interruptibly) and
+/// [`try_acquire_interruptibly`](crate::Lock::try_acquire_interruptibly).
 ///
 /// An interrupt stays raised, so that none is missed between two calls. Create a new one for the
 /// next task. It does what Java's `Thread.interrupt` does, without a hidden flag on the thread.
@@ -41,7 +45,7 @@ impl Interrupt {
         Self::default()
     }
 
-    /// Raises the interrupt: ends all waits with a clone of it, now and later. Never blocks.
+    /// Raises the interrupt: ends all waits with a clone of it, and all later ones. Never blocks.
     pub fn interrupt(&self) {
         let unparkers = {
             let mut state = self.0.lock();

@@ -18,9 +18,10 @@ use crate::local::Hold;
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
 ///
-/// A process that is paused after its last [`check`](LockGuard::check) writes when it continues,
-/// and no lock can prevent that. The system that it writes to can: it remembers the greatest
-/// [token](FencedGuard::fencing_token) that it has seen, and rejects writes with a smaller one.
+/// The system that the holder writes to remembers the greatest
+/// [token](FencedGuard::fencing_token) that it has seen, and rejects writes with a smaller one. So
+/// it rejects the late write of a process that was paused for longer than its lease, which a lock
+/// alone cannot prevent ([limits](crate#limits)).
 ///
 /// # Order of the tokens
 ///
@@ -33,21 +34,21 @@ use crate::local::Hold;
 ///
 /// # Redisson
 ///
-/// The format in Redis is that of Redisson's `RFencedLock`, with the last token at
-/// `redisson_lock_token:{name}`. So the tokens of Java and Rust holders increase together. A hold
-/// of this crate raises the counter to the clock, a number of 16 digits. Redisson also increases
-/// the token at each nested acquire.
+/// The format in Redis is that of Redisson's `RFencedLock`, so the tokens of Java and Rust holders
+/// increase together. **If Java processes share the name, remove the expiry of the token's key
+/// once** (`PERSIST`): see [Redisson](crate::guide::redisson).
 ///
-/// This crate makes the token's key expire seven days after its last acquire, unless the key exists
-/// without an expiry. Redisson never sets an expiry, and its use does not prolong one; after the
-/// expiry it would count from 1 again. **If Java processes share the name, remove the expiry once**
-/// with `PERSIST redisson_lock_token:{name}`.
+/// # Errors
+///
+/// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis), and two for the
+/// last token in Redis. Nothing is changed then:
+///
+/// * [`Error::Redis`](crate::Error::Redis) if it is not a whole number or has reached 2^53.
+/// * [`Error::WrongType`](crate::Error::WrongType) if its key has another type.
 ///
 /// Use one kind of lock for one name. A hold of a [`ReentrantLock`](crate::ReentrantLock) has no
 /// token: if its thread acquires the same name as a fenced lock, that is an
 /// [`Error::Config`](crate::Error::Config).
-///
-/// The term is from Martin Kleppmann, "How to do distributed locking" (2016).
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -92,9 +93,9 @@ impl FencedGuard {
         Self { guard, token }
     }
 
-    /// The fencing token of the hold: greater than the token of every earlier hold of this name,
-    /// and the same for all levels of one hold. It is never zero, and less than 2^63, so that it
-    /// fits a signed column. No I/O.
+    /// Returns the fencing token of the hold: greater than the token of every earlier hold of this
+    /// name, and the same for all levels of one hold. It is greater than zero and less than 2^53,
+    /// so that it fits a signed column and a double. No I/O.
     ///
     /// Send it with each write to the system that the lock protects. There, reject a write whose
     /// token is smaller than the greatest one seen.

@@ -26,21 +26,19 @@ use crate::observe::tell;
 ///
 /// A guard stays on its thread (it is not `Send`), because the thread is the owner. Dropping it
 /// tries to unlock for one command timeout, never panics, and logs a warning if the lock was lost
-/// or Redis did not reply. [`unlock`](Self::unlock) returns the result instead. Only its guard
-/// unlocks a level with a guard: [`Lock::unlock`](crate::Lock::unlock) unlocks only levels without
-/// one.
+/// or Redis did not reply. [`unlock`](Self::unlock) returns the result instead. A level with a
+/// guard is unlocked only by that guard: [`Lock::unlock`](crate::Lock::unlock) unlocks only levels
+/// without a guard.
 ///
-/// A guard that is forgotten ([`std::mem::forget`]) keeps its client and its lock. A renewed lease
-/// is then renewed until the process ends, unless [`force_unlock`](crate::LockClient::force_unlock)
-/// frees the lock. After such a loss, the thread that forgot the guard cannot acquire the lock
-/// again through this client: it gets [`Error::Lost`].
+/// A guard that is forgotten ([`std::mem::forget`]) keeps the client's threads running. A renewed
+/// lease is then renewed until the process ends, unless
+/// [`force_unlock`](crate::LockClient::force_unlock) frees the lock. After such a loss, the thread
+/// that forgot the guard cannot acquire the lock again through this client: it gets
+/// [`Error::Lost`].
 ///
 /// A guard of several locks ([`MultiLock`](crate::MultiLock)) stands for all of them. It is lost as
 /// soon as one of them is lost, its remaining lease is the shortest one, and it extends and unlocks
 /// all of them.
-///
-/// The explicit `unlock` beside the drop follows `rusqlite`'s `Transaction`. The channel that
-/// reports a loss follows etcd's `Session::Done` and `DistributedLock`'s `HandleLostToken`.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -105,7 +103,7 @@ impl LockGuard {
         }
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -129,13 +127,14 @@ impl LockGuard {
         combine(checks, self.needed())
     }
 
-    /// True if [`check`](Self::check) fails because the lock is lost. No I/O.
+    /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.check(), Err(Error::Lost { .. }))
     }
 
-    /// A channel that gets one message when the lock is lost, for `recv_timeout` or `select!`.
+    /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
+    /// `select!`.
     ///
     /// Other threads may receive from clones of the channel. Only one of the receivers gets the
     /// message, the others see that the channel is disconnected. The channel is also disconnected
@@ -175,8 +174,10 @@ impl LockGuard {
         quorum.loss_receiver()
     }
 
-    /// What is left of the lease by the local clock. For this time no other client can acquire the
-    /// lock, even if no renewal succeeds. Zero once the lock is lost. No I/O.
+    /// Returns what is left of the lease by the local clock; zero once the lock is lost. No I/O.
+    ///
+    /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock within
+    /// this time, even if no renewal succeeds.
     ///
     /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
     /// lease below 4 ms), in case the server's clock runs faster.
@@ -257,8 +258,8 @@ impl LockGuard {
     ///
     /// * [`Error::Lost`] if the lock is lost: stop the work, as after a failed `check`.
     /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. The lock is still held for [`remaining`](Self::remaining), as far as is
-    ///   known.
+    ///   Redis refused. If Redis keeps the key, the lock is still held for
+    ///   [`remaining`](Self::remaining).
     /// * [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
@@ -274,9 +275,10 @@ impl LockGuard {
         self.finish(Core::budget_to_unlock)
     }
 
-    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, whatever is
-    /// left of its lease. Until then no client can acquire it, including this one. So a job that
-    /// ends early can keep its lock for the rest of its period.
+    /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, regardless of
+    /// the remaining lease. Until then no client can acquire it, including this one, and
+    /// [`inspect`](crate::LockClient::inspect) shows another owner id. So a job that ends early can
+    /// keep its lock for the rest of its period.
     ///
     /// If outer levels of the thread remain, `time` begins when the last of them is unlocked.
     ///

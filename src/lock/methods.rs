@@ -12,7 +12,7 @@ macro_rules! lock_by_handle {
         /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the trait.
         /// The documentation of the trait has the details and all errors.
         impl $lock {
-            /// The name of the lock, without the client's namespace.
+            /// Returns the name of the lock, without the client's namespace.
             #[must_use]
             pub fn name(&self) -> &str {
                 self.0.name()
@@ -37,8 +37,9 @@ macro_rules! lock_by_handle {
                 self.0.lock_with(lease).map(drop)
             }
 
-            /// Acquires the lock if it becomes free within `wait`; false if another owner holds it
-            /// then. [`Duration::ZERO`] means one request, and no wait.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
+            /// owner holds it then. [`Duration::ZERO`] means: do not wait for other owners.
+            /// [`Duration::MAX`] means: wait indefinitely.
             ///
             /// # Errors
             ///
@@ -59,7 +60,8 @@ macro_rules! lock_by_handle {
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
             /// owner holds it then. The wait ends with an error as soon as `interrupt` is raised.
-            /// [`Duration::ZERO`] means one request, and [`Duration::MAX`] an indefinite wait.
+            /// [`Duration::ZERO`] means: do not wait for other owners. [`Duration::MAX`] means:
+            /// wait indefinitely.
             ///
             /// # Errors
             ///
@@ -75,7 +77,7 @@ macro_rules! lock_by_handle {
             }
 
             /// Unlocks the newest level of this thread that has no guard. The lock is free after
-            /// the last level. Only its guard unlocks a level with a guard.
+            /// the last level. A level with a guard is unlocked only by that guard.
             ///
             /// # Errors
             ///
@@ -104,8 +106,8 @@ macro_rules! lock_by_handle {
                 Ok($wrap(self.0.guard(self.0.lock_with(lease)?)))
             }
 
-            /// Acquires the lock if it becomes free within `wait`; `None` if another owner holds it
-            /// then. The guard unlocks when it is dropped.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
+            /// owner holds it then. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -157,14 +159,14 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $wrap(self.0.guard(held))))
             }
 
-            /// True if this thread holds the lock, as far as this process knows. No I/O.
+            /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
             #[must_use]
             pub fn is_held_by_current_thread(&self) -> bool {
                 self.hold_count() > 0
             }
 
-            /// The number of levels that this thread holds, as far as this process knows; 0 once
-            /// the lock is lost. No I/O.
+            /// Returns the number of levels that this thread holds, as far as this process knows;
+            /// 0 once the lock is lost. No I/O.
             #[must_use]
             pub fn hold_count(&self) -> u32 {
                 self.0.hold_count(Hold::count)

@@ -40,9 +40,12 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// A lock that threads of different processes and machines share. Its methods are those of Java's
 /// `java.util.concurrent.locks.Lock`.
 ///
-/// The owner is the OS thread that acquired the lock: only this thread can use and unlock it. The
-/// locks are reentrant: a thread that holds the lock can acquire it again, and each acquire adds a
-/// level. The lock is free when the thread has unlocked all levels.
+/// The owner of a lock is one OS thread together with one [`LockClient`](crate::LockClient) and its
+/// clones: only this thread can use and unlock the lock, and only through this client. The same
+/// thread with another client is another owner.
+///
+/// The locks are reentrant: a thread that holds the lock can acquire it again, and each acquire
+/// adds a level. The lock is free when the thread has unlocked all levels.
 ///
 /// The trait is dyn-compatible: a function can have a parameter `&dyn Lock` and leave the kind of
 /// lock to its caller. Each lock type also has these methods itself, so only such generic code
@@ -68,7 +71,9 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///
 /// # Errors of every method that asks Redis
 ///
-/// * [`Error::Config`] for an invalid name or lease, before anything is sent.
+/// * [`Error::Config`] for an invalid name, lease or list of names, for a master that the sentinels
+///   do not know, and if a thread acquires a fenced lock or a [`RedLock`] while it holds the same
+///   name as a plain lock.
 /// * [`Error::WrongType`] if the key has a value that is not a lock.
 /// * [`Error::Unavailable`] if Redis did not reply in the time that the method states.
 /// * [`Error::TooFewReplicas`] if too few replicas confirmed the lock, and
@@ -85,7 +90,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// [`Error::Redis`]: crate::Error::Redis
 /// [`Error::Forked`]: crate::Error::Forked
 pub trait Lock: fmt::Debug + Send + Sync {
-    /// The name of the lock, without the client's namespace.
+    /// Returns the name of the lock, without the client's namespace.
     fn name(&self) -> &str;
 
     /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it, without a
@@ -98,7 +103,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
+    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after ten
     /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
     ///
     /// [`Error::Lost`](crate::Error::Lost) if this thread held the lock, has lost it, and has not
@@ -118,14 +123,16 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// holds it then. A thread that holds the lock already gets a further level, which it must
     /// unlock, too.
     ///
-    /// [`Duration::ZERO`] means one request, and no wait. A `wait` that is too long for the clock,
-    /// such as [`Duration::MAX`], means indefinitely. If another thread of this client is
-    /// requesting the lock, this call waits for the reply to that request, and uses it as its own.
+    /// [`Duration::ZERO`] means: do not wait for other owners. The call still waits for the replies
+    /// of Redis. A `wait` that is too long for the clock, such as [`Duration::MAX`], means
+    /// indefinitely. If another thread of this client is requesting the lock, this call waits for
+    /// the reply to that request, and uses it as its own.
     ///
     /// # Errors
     ///
-    /// Those of [`lock`](Self::lock). [`Error::Unavailable`](crate::Error::Unavailable) comes at
-    /// the end of `wait`, or of one command timeout if that is longer, at most 250 ms later.
+    /// Those of [`lock`](Self::lock). [`Error::Unavailable`](crate::Error::Unavailable) is returned
+    /// at the end of `wait`, or of one command timeout if that is longer, and at most 250 ms later.
+    /// If `wait` is indefinite, it is returned after ten command timeouts without any reply.
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
 
     /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
@@ -166,13 +173,13 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// holds it then. The wait ends with an error as soon as `interrupt` is raised. This is Java's
     /// `tryLock(time, unit)`, which throws `InterruptedException`.
     ///
-    /// [`Duration::ZERO`] means one request, and no wait. A `wait` that is too long for the clock,
-    /// such as [`Duration::MAX`], means indefinitely. The call notices the interrupt when the
-    /// request under way ends, within the timeouts of the pool, the connection and the command
-    /// together.
+    /// The values of `wait` mean the same as for [`try_lock`](Self::try_lock). The call notices the
+    /// interrupt when the request under way ends, within the timeouts of the pool, the connection
+    /// and the command together.
     ///
-    /// The locks of this crate wait in one piece and keep their place in the queue. The provided
-    /// method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms at a time.
+    /// With the locks of this crate, the thread keeps its place in the queue during the whole call.
+    /// The provided method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms
+    /// at a time.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -201,8 +208,6 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// Those of [`try_lock`](Self::try_lock), and
     /// [`Error::Interrupted`](crate::Error::Interrupted), also if the interrupt was raised before.
-    /// If the wait is indefinite, [`Error::Unavailable`](crate::Error::Unavailable) comes after ten
-    /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
     fn try_lock_interruptibly(
         &self,
         wait: Duration,
@@ -227,8 +232,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Unlocks the newest level of this thread that has no guard. The lock is free after the last
     /// level.
     ///
-    /// Only its guard unlocks a level with a guard, so no call frees a lock whose guard still
-    /// exists, and no call unlocks the level of a forgotten guard ([`std::mem::forget`]).
+    /// A level with a guard is unlocked only by that guard. So this call never frees a lock whose
+    /// guard exists, and never unlocks the level of a forgotten guard ([`std::mem::forget`]).
     ///
     /// After every result except [`Error::NotHeld`](crate::Error::NotHeld), the level is unlocked
     /// in this process. The error reports what happened in Redis. Another call unlocks the next
@@ -243,7 +248,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// * [`Error::Lost`](crate::Error::Lost) if this thread has lost the lock. Another owner may
     ///   have worked at the same time. A lock that another owner holds is not changed.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three command timeouts without a
-    ///   reply. The release goes on in the background, and the lock ends with its lease at the
+    ///   reply. The release continues in the background, and the lock ends with its lease at the
     ///   latest. Also after a failover during this call, if the new server does not have the lock.
     fn unlock(&self) -> Result<()>;
 
@@ -266,8 +271,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease)
     }
 
-    /// Acquires the lock if it becomes free within `wait`; `None` if another owner holds it then.
-    /// The guard unlocks when it is dropped.
+    /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
+    /// holds it then. The guard unlocks when it is dropped.
     ///
     /// # Errors
     ///
@@ -314,13 +319,13 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease).map(Some)
     }
 
-    /// True if this thread holds the lock, as far as this process knows. No I/O.
+    /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
     fn is_held_by_current_thread(&self) -> bool {
         self.hold_count() > 0
     }
 
-    /// The number of levels that this thread holds, as far as this process knows; 0 once the lock
-    /// is lost. No I/O.
+    /// Returns the number of levels that this thread holds, as far as this process knows; 0 once
+    /// the lock is lost. No I/O.
     fn hold_count(&self) -> u32;
 
     /// Asks Redis whether any owner holds the lock.
@@ -328,7 +333,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`](crate::Error::Unavailable) comes after one command timeout.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
     fn is_locked(&self) -> Result<bool>;
 
     /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if it is

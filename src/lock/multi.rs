@@ -24,11 +24,11 @@ use crate::local::Hold;
 ///
 /// # All or none
 ///
-/// A call that ends without the lock (false, an error, an interrupt, a panic) releases the names
-/// that it has acquired. It does so in the rest of its time, for at most one command timeout. What
-/// gets no reply in that time is released in the background. When a call ends with the lock, every
-/// name has its whole lease, less at most 100 ms or an eighth of the lease, however long the call
-/// has waited.
+/// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
+/// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
+/// reply in that time is released in the background. When a call ends with the lock, every name has
+/// its whole lease, less at most 100 ms, or an eighth of the lease if that is shorter, however long
+/// the call has waited.
 ///
 /// There is one wait, one deadline and one interrupt for all names. The names of one client are
 /// requested together: to acquire all of them takes one round trip, and to release them another. If
@@ -40,19 +40,20 @@ use crate::local::Hold;
 ///
 /// The names are acquired in the order of their keys, in whatever order they are given. Locks of
 /// several clients have no order that all programs agree on. For these, a call that holds some
-/// locks and waits for another one releases them after about one second, and then waits for that
-/// one first. It also does so after half of a lease that is not [renewed](Lease::RENEWED).
+/// locks and waits for another one releases them after 0.5 to 1.5 seconds (random), and then waits
+/// for that one first. It also does so after half of a lease that is not
+/// [renewed](Lease::RENEWED).
 ///
-/// No order helps a thread that already holds one of the locks. A thread that holds `b` and then
-/// acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all names
-/// in one call.
+/// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
+/// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all
+/// names in one call.
 ///
 /// # Results of the methods
 ///
 /// * [`name`](crate::Lock::name): the names in their order, separated by `, `.
-/// * An error that concerns one name has that name: a loss, a key of another type, a server without
-///   a reply. [`Error::Interrupted`](crate::Error::Interrupted) and
-///   [`Error::NotHeld`](crate::Error::NotHeld) have all names.
+/// * An error that concerns one name contains that name: a loss, a key of another type, a server
+///   without a reply. [`Error::Interrupted`](crate::Error::Interrupted) and
+///   [`Error::NotHeld`](crate::Error::NotHeld) contain all names.
 /// * [`hold_count`](crate::Lock::hold_count): the smallest count of all names; 0 once one of them
 ///   is lost.
 /// * [`is_locked`](crate::Lock::is_locked): true if any owner holds any of the names.
@@ -89,8 +90,8 @@ impl MultiLock {
         Self(Several::new(names.into_iter().map(lock).collect()))
     }
 
-    /// One lock from the locks of several clients, which may be on several servers. Never fails and
-    /// sends nothing.
+    /// Combines locks of several clients, which may be on several servers, into one lock. Never
+    /// fails and sends nothing.
     ///
     /// Two clients of one server are two owners. If both have the same name in this list, the lock
     /// can never be acquired.

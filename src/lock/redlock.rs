@@ -21,7 +21,8 @@ use crate::local::Hold;
 /// A call requests the lock from all servers in parallel. It acquires the lock if more than half of
 /// the servers grant it before their leases end. Otherwise it releases what was granted. With 3
 /// servers one may be dead or hang, with 5 servers two; calls then take as long as the other
-/// servers need. A server that does not reply is skipped for a while, from 100 ms up to 3 s.
+/// servers need. A server that does not reply is skipped for 100 ms; each further request without a
+/// reply doubles that, up to 3 s.
 ///
 /// If several callers get some servers each, they release them and try again until one of them has
 /// the lock. A call without a wait does so, too, for at most one command timeout. A call without a
@@ -39,19 +40,16 @@ use crate::local::Hold;
 ///
 /// * **Independent servers**: no server is a replica of another, and there is no failover. A
 ///   replica that replaces its server without the newest writes grants the lock a second time. So
-///   does a server that restarts without its data: keep it out for one lease, or let it write every
-///   change to disk (`appendfsync always`). The setting
+///   does a server that restarts without its data: do not start it before one lease has passed, or
+///   let it write every change to disk (`appendfsync always`). The setting
 ///   [`min_replicas`](crate::LockClientBuilder::min_replicas) has no effect.
 /// * **Clocks of about the same speed.** A hold ends in this process before its lease ends, with an
 ///   allowance for drift, but not for a clock that is set. Redis measures leases by its wall clock,
 ///   so do not let a server's clock jump.
-/// * **No protection against pauses.** A process that is paused after its last
-///   [`check`](LockGuard::check) for longer than its lease may write while another client has the
-///   lock. Only the system that it writes to can reject that, by a [fencing
-///   token](crate::FencedGuard::fencing_token). Redlock has no fencing tokens, because the servers
-///   count separately. If a second execution does harm, and does not only waste work, use a fenced
-///   lock. See Martin Kleppmann, "How to do distributed locking" (2016), and Salvatore Sanfilippo's
-///   reply, "Is Redlock safe?" (2016).
+/// * **No fencing tokens**, because the servers count separately. So nothing rejects the late write
+///   of a process that was paused for longer than its lease ([limits](crate#limits)). If a second
+///   execution does harm, and does not only waste work, use a [fenced lock](crate::FencedLock): see
+///   [deployments](crate::guide::deployments).
 /// * **All users of a name use the same servers**, and only this kind of lock.
 ///
 /// # Results of the methods

@@ -68,10 +68,11 @@ counters! {
     renewal_calls = "leasehold_renewal_calls_total",
     /// Held locks that were lost, for any reason.
     lost = "leasehold_lost_total",
-    /// Waits for another client that ended by its message, by a new subscription, or by an
-    /// interrupt.
+    /// Waits for another client's lock that a release message, a new subscription or an interrupt
+    /// ended.
     wakeups_by_message = "leasehold_wakeups_total" "by" "message",
-    /// Waits for another client that ended with its lease, or with the interval of a poll.
+    /// Waits for another client's lock that ended at the end of the reported lease or of a polling
+    /// interval.
     wakeups_by_timeout = "leasehold_wakeups_total" "by" "timeout",
     /// Connections of the client's own threads that were opened again after a failure.
     reconnects = "leasehold_reconnects_total",

@@ -28,8 +28,8 @@ const EVENT_BUFFER: usize = 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// A renewal, or the check of a fixed lease, got no clear reply. The client repeats it until
-    /// the lease is over.
+    /// A renewal, or the check of a fixed lease, got no reply, or an error. The client repeats it
+    /// until the lease is over.
     RenewalFailed {
         /// The name of the lock.
         lock: Arc<str>,
@@ -50,7 +50,7 @@ pub enum LockEvent {
     ReleasedLate {
         /// The name of the lock.
         lock: Arc<str>,
-        /// How long the lease was over.
+        /// The time from the end of the lease until the release.
         late_by: Duration,
     },
     /// One of the client's own threads connected again after a failure.

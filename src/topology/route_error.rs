@@ -9,25 +9,25 @@ use crate::transport::server_error::ServerError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// No server told. A later look-up can succeed.
+    /// No server replied with the location of the lock. A later look-up can succeed.
     Unavailable(LookUpFailed),
-    /// All servers that were asked refused to tell, and will again. This is the error of one of them.
+    /// All servers refused the request; a retry fails, too. This is the error of one of them.
     Refused(ServerError),
-    /// [`Error::Config`]: no server can have a lock of this name, or the deployment does not exist as
-    /// it was set. [`Error::Forked`] in a process that was forked from the client's.
+    /// [`Error::Config`]: no server can have a lock of this name, or the sentinels do not know the
+    /// master. [`Error::Forked`] in a process that was forked from the client's.
     Invalid(Error),
 }
 
-/// No server told where the locks are. A later look-up can succeed.
+/// No server replied with the location of the locks. A later look-up can succeed.
 ///
-/// It is the cause of an [`Error::Unavailable`](crate::Error::Unavailable) if the call spent its time
-/// on such look-ups.
+/// It is the cause of an [`Error::Unavailable`](crate::Error::Unavailable) if the call spent its
+/// time on such look-ups.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LookUpFailed {
     /// What is missing.
     pub reason: &'static str,
-    /// Why the servers that were asked did not tell.
+    /// The errors of the servers that were asked.
     pub errors: Vec<ServerError>,
 }
 

@@ -18,9 +18,9 @@ use crate::error::Hint;
 pub struct ServerError {
     /// The address of the server.
     pub node: Arc<str>,
-    /// The error reply, or what failed on the way.
+    /// The error reply, or the failure of the connection.
     pub cause: RedisError,
-    /// What to change, if the cause says so.
+    /// What to change, if that follows from the cause.
     pub hint: Option<Box<Hint>>,
 }
 
@@ -33,15 +33,15 @@ impl ServerError {
         }
     }
 
-    /// True if the server replied. False if the connection failed or no reply came in time; the
-    /// connection is of no use then.
+    /// Returns true if the server replied. Returns false if the connection failed or no reply came
+    /// in time; the connection cannot be used again then.
     #[must_use]
     pub fn is_reply(&self) -> bool {
         RetryAction::is_reply(&self.cause)
     }
 
-    /// True if the same request can succeed later without any change: the server could not be
-    /// reached, did not reply in time, or is not ready.
+    /// Returns true if the same request can succeed later without any change: the server could not
+    /// be reached, did not reply in time, or is not ready.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         RetryAction::on(&self.cause).is_retryable()
