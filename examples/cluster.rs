@@ -1,4 +1,4 @@
-//! Many locks in a cluster in which a primary dies and a slot moves.
+//! Works with many locks in a cluster while a primary dies and a slot moves.
 
 #[path = "support/batch.rs"]
 mod batch;

@@ -1,4 +1,4 @@
-//! One lock on five independent servers, of which two die, and then a third.
+//! Works with one lock on five independent servers while three of them die.
 
 #[path = "support/batch.rs"]
 mod batch;

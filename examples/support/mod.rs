@@ -1,4 +1,4 @@
-//! Shared by the examples: a Redis server, and the exit codes.
+//! A Redis server and the exit codes for the examples.
 
 use std::{
     env, error, fmt, fs,

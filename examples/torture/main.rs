@@ -1,4 +1,4 @@
-//! Worker processes take a few locks while the conductor injects faults. Every process writes an
+//! Worker processes acquire a few locks while the conductor injects faults. Every process writes an
 //! event log; afterwards a checker reads the logs and reports violations of the locks' promises.
 //!
 //! A worker that was paused cannot notice that its lease expired meanwhile. So the checker uses
