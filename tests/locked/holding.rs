@@ -52,9 +52,9 @@ fn the_lock_is_held_in_the_body_and_free_after_it() {
 #[test]
 fn other_clients_are_refused_at_once() {
     let shop = Shop::open();
-    let stranger = shop.another_client();
+    let other_client = shop.another_client();
     while_held(&shop, |let_it_go_on| {
-        for locks in [&shop.locks, &stranger] {
+        for locks in [&shop.locks, &other_client] {
             let refused = within(SOON.get(), "a refusal", || {
                 at_once(locks, || {
                     panic!("this body runs at the same time as the other")
@@ -64,15 +64,15 @@ fn other_clients_are_refused_at_once() {
         }
         let_it_go_on();
     });
-    assert_eq!(at_once(&stranger, || ()).unwrap(), 7);
+    assert_eq!(at_once(&other_client, || ()).unwrap(), 7);
 }
 
 fn waits_until_it_is_free(waiting: fn(&LockClient) -> leasehold::Result<u32>, result: u32) {
     let shop = Shop::open();
-    let stranger = shop.another_client();
+    let other_client = shop.another_client();
     while_held(&shop, |let_it_go_on| {
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| waiting(&stranger));
+            let waiter = scope.spawn(|| waiting(&other_client));
             shop.await_waiter("order");
             assert!(!waiter.is_finished(), "the lock is held");
             let_it_go_on();
@@ -94,10 +94,10 @@ fn an_unlimited_wait_ends_when_the_lock_is_free() {
 #[test]
 fn a_wait_ends_at_its_deadline() {
     let shop = Shop::open();
-    let stranger = shop.another_client();
+    let other_client = shop.another_client();
     while_held(&shop, |let_it_go_on| {
         let start = Instant::now();
-        let refused = waits_briefly(&stranger);
+        let refused = waits_briefly(&other_client);
         let took = start.elapsed();
         let Err(Error::HeldByAnother { waited, .. }) = refused else {
             panic!("{refused:?}");
@@ -236,9 +236,9 @@ fn of_two_attributes_the_lower_one_is_the_outer_lock() {
         assert_eq!(current_lock().name(), "upper");
     };
     assert_eq!(twice(&shop.locks, both).unwrap(), 7);
-    let stranger = shop.another_client();
+    let other_client = shop.another_client();
     let alone = || panic!("this body runs at the same time as the other");
-    let refused = |name| assert_held_by_another(twice(&stranger, alone), name);
+    let refused = |name| assert_held_by_another(twice(&other_client, alone), name);
     twice(&shop.locks, || refused("lower")).unwrap();
     let upper = shop.locks.reentrant_lock("upper").acquire().unwrap();
     refused("upper");

@@ -54,7 +54,7 @@ fn a_user_without_a_password_is_reported() {
 #[test]
 fn a_wrong_password_is_reported_with_the_options_of_the_command() {
     let server = Server::options().password("right").start();
-    for login in ["", ":wrong@", "nobody:wrong@"] {
+    for login in ["", ":wrong@", "unknown:wrong@"] {
         let url = format!("redis://{login}{}", server.address());
         for arguments in ["list", "show k", "run --no-wait k -- true"] {
             let output = with_long_timeout(&url).args(arguments.split(' ')).output();

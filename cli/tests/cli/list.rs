@@ -186,7 +186,7 @@ fn calls(server: &Server) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn a_strangers_big_hash_is_never_read() {
+fn a_big_hash_that_is_not_a_lock_is_never_read() {
     let server = Server::start();
     let mut big = redis::cmd("HSET");
     big.arg("big");
@@ -391,9 +391,9 @@ fn sentinels_lead_to_the_master() {
         .output();
     assert_eq!(names(&output.expect(0)), [name]);
     let output = with_long_timeout(&deployment.sentinel_urls().join(","))
-        .args(["--sentinel", "nobody", "list"])
+        .args(["--sentinel", "unknown", "list"])
         .output();
-    output.expect_failure(64, &["nobody"]);
+    output.expect_failure(64, &["unknown"]);
 }
 
 #[test]

@@ -94,11 +94,11 @@ fn the_environment_can_deny() {
 const VARIABLES: [(&str, &str); 12] = [
     ("LEASEHOLD_URL", "http://nowhere"),
     ("REDIS_URL", "http://nowhere"),
-    ("LEASEHOLD_SENTINEL", "nobody"),
+    ("LEASEHOLD_SENTINEL", "unknown"),
     ("LEASEHOLD_CLUSTER", "yes"),
     ("LEASEHOLD_REDLOCK", "yes"),
     ("LEASEHOLD_MIN_REPLICAS", "many"),
-    ("LEASEHOLD_USER", "nobody"),
+    ("LEASEHOLD_USER", "unknown"),
     ("LEASEHOLD_PASSWORD", "wrong"),
     ("LEASEHOLD_CACERT", "/nowhere"),
     ("LEASEHOLD_CERT", "/nowhere"),

@@ -61,7 +61,7 @@ pub fn the_loss_to_a_key_of_another_type_is_reported(stage: &Stage) {
     assert_eq!(kept, "x");
 }
 
-/// The lock is not acquired again silently while a part of the program believes to hold it.
+/// The thread cannot acquire the lock again while other code of it relies on the lost hold.
 pub fn a_lost_lock_must_be_unlocked_before_it_is_acquired_again(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();

@@ -58,9 +58,9 @@ impl Deployment {
     pub fn sentinel() -> Self {
         let deployment = SentinelDeployment::start();
         for sentinel in deployment.sentinels() {
-            let mut patience = redis::cmd("SENTINEL");
-            patience.arg("SET").arg(deployment.master_name());
-            sentinel.ask::<()>(patience.arg("down-after-milliseconds").arg(NEVER));
+            let mut config = redis::cmd("SENTINEL");
+            config.arg("SET").arg(deployment.master_name());
+            sentinel.ask::<()>(config.arg("down-after-milliseconds").arg(NEVER));
         }
         Self::Sentinel(deployment)
     }
@@ -69,8 +69,8 @@ impl Deployment {
     pub fn cluster() -> Self {
         let cluster = ClusterDeployment::start();
         for node in cluster.nodes() {
-            let mut patience = redis::cmd("CONFIG");
-            node.ask::<()>(patience.arg("SET").arg("cluster-node-timeout").arg(NEVER));
+            let mut config = redis::cmd("CONFIG");
+            node.ask::<()>(config.arg("SET").arg("cluster-node-timeout").arg(NEVER));
         }
         Self::Cluster(cluster)
     }

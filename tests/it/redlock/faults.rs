@@ -11,7 +11,7 @@ use crate::support::proxy::{Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
-/// So many that a timeout in each pair would show.
+/// Enough pairs to detect a timeout in each.
 const PAIRS: usize = 100;
 
 /// Once the first timeout is over, later pairs take as long as the other servers do.

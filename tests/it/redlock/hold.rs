@@ -56,7 +56,7 @@ fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     );
     assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
     assert_eq!(lock.hold_count(), 0);
-    // The lock is not acquired again silently while a part of the program believes to hold it.
+    // The thread cannot acquire the lock again while other code of it relies on the lost hold.
     assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
     eventually("what was left of it", || servers.held() == 0);

@@ -69,9 +69,9 @@ fn only_the_expected_commands_are_sent() {
     assert!(!theirs.try_lock(LEASE.get() * 2, Lease::RENEWED).unwrap());
     guard.unlock().unwrap();
     let mut commands = monitor.commands();
-    let silences = start.elapsed().as_secs() / 5;
+    let idle_periods = start.elapsed().as_secs() / 5;
     let pings = commands.extract_if(.., |command| command == "PING");
-    assert!(pings.count() as u64 <= silences);
+    assert!(pings.count() as u64 <= idle_periods);
     for command in commands {
         let known = ["EVALSHA", "EVAL", "SUBSCRIBE", "PUBLISH"];
         assert!(known.contains(&command.as_str()), "{command}");

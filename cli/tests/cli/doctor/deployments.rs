@@ -71,7 +71,7 @@ fn the_master_that_sentinels_name_is_looked_at() {
     let taken_for_a_master =
         report(with_long_timeout(&deployment.sentinel_urls()[0]), &[]).expect(1);
     taken_for_a_master.says("role", "failure", &["a sentinel", "--sentinel"]);
-    let unknown = all_of(&deployment.sentinel_urls()).env("LEASEHOLD_SENTINEL", "nobody");
+    let unknown = all_of(&deployment.sentinel_urls()).env("LEASEHOLD_SENTINEL", "unknown");
     report(unknown, &[])
         .expect(69)
         .says("reachable", "failure", &["--sentinel"]);

@@ -12,12 +12,12 @@ use crate::support::timing::{A_WHILE, millis, throughout};
 /// Root that may send signals to itself alone.
 const POWERLESS: [&str; 1] = ["--bounding-set=-kill"];
 
-const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+const OTHER_USER: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Whether this machine and this user can do that.
 fn can_change_user() -> bool {
     let mut change = Command::new("setpriv");
-    change.args(POWERLESS).arg("setpriv").args(NOBODY);
+    change.args(POWERLESS).arg("setpriv").args(OTHER_USER);
     let output = change.arg("true").output();
     output.is_ok_and(|output| output.status.success())
 }
@@ -25,7 +25,7 @@ fn can_change_user() -> bool {
 impl Program {
     /// The rest of the arguments: a lock, and a script that runs as another user.
     fn locked_as_another_user(self, key: &str, script: &str) -> Self {
-        let all = [key, "--", "setpriv"].into_iter().chain(NOBODY);
+        let all = [key, "--", "setpriv"].into_iter().chain(OTHER_USER);
         self.args(all.chain(["sh", "-c", script]))
             .with(|command| wrap(command, "setpriv", &POWERLESS))
     }

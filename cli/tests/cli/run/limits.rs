@@ -27,11 +27,11 @@ fn a_job_that_runs_for_too_long_is_ended() {
 #[test]
 fn a_job_that_does_not_end_is_killed_with_all_its_group_and_was_locked_until_then() {
     let server = Server::start();
-    let (lease, longest, patience) = (millis(750), millis(300), millis(1_500));
+    let (lease, longest, kill_after) = (millis(750), millis(300), millis(1_500));
     let start = Instant::now();
     let running = run(&server)
         .args(["--lease", &text(lease), "--max-hold", &text(longest)])
-        .args(["--kill-after", &text(patience)])
+        .args(["--kill-after", &text(kill_after)])
         .locked(
             "k",
             "trap '' TERM; sleep 100 & echo $!; exec 2>/dev/null; while :; do sleep 0.02; done",
@@ -47,7 +47,7 @@ fn a_job_that_does_not_end_is_killed_with_all_its_group_and_was_locked_until_the
         is_over || !running.is_running()
     });
     assert!(!unlocked_early);
-    assert!(start.elapsed() >= longest + patience);
+    assert!(start.elapsed() >= longest + kill_after);
     running.end().expect_failure(76, &["--max-hold"]);
     assert!(keys(&server).is_empty());
 }

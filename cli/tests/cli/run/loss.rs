@@ -45,16 +45,16 @@ fn the_job_is_dead_before_a_waiter_has_the_lock() {
     let waited = directory.path().join("waited");
     let lease = millis(6_000);
     // The one that ignores TERM has a sixth of its lease at most, whatever is left of that.
-    for (script, patience) in [
+    for (script, kill_after) in [
         (STUBBORN, millis(500)),
         (STUBBORN, millis(60_000)),
         ("echo $$; exec sleep 100", millis(60_000)),
     ] {
-        let bound = lease / 10 + patience.min(lease / 6) + SLIP.get() * 4;
+        let bound = lease / 10 + kill_after.min(lease / 6) + SLIP.get() * 4;
         let lease = ["--lease".to_owned(), text(lease)];
         let running = run(&server)
             .args(&lease)
-            .args(["--kill-after", &text(patience)])
+            .args(["--kill-after", &text(kill_after)])
             .locked("k", script)
             .start();
         let pid = said_pid(&running);

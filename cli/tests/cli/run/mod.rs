@@ -66,10 +66,10 @@ fn time_to_live(server: &Server, key: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(key))
 }
 
-/// Waits until so many listen for the release of a lock.
+/// Waits until `count` clients listen for the release of a lock.
 fn await_waiters(server: &Server, key: &str, count: u64) {
     let channel = format!("redisson_lock__channel:{{{key}}}");
-    eventually("those who wait for the lock to listen", || {
+    eventually("the waiting clients to listen", || {
         let counted: (String, u64) = server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
         counted.1 == count
     });

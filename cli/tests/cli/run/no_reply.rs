@@ -74,7 +74,7 @@ fn wait_for_death(pid: u32, expected: Instant) -> Instant {
 /// The clock of another machine may say only now that the job is due.
 #[test]
 #[ignore = "soak"]
-fn a_job_that_was_ended_for_silence_has_its_time_all_the_same_if_redis_is_back() {
+fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
     let server = Server::start();
     let (lease, least) = (millis(LEASE), millis(60_000));
     let directory = tempfile::tempdir().unwrap();

@@ -133,17 +133,17 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_another_process_ended_has_ended
 #[test]
 fn the_wait_for_the_rest_of_a_job_is_bounded_and_kills_nothing() {
     let server = Server::start();
-    let patience = millis(300);
+    let kill_after = millis(300);
     let script = "trap '' TERM; sleep 100 >/dev/null 2>&1 & echo $!; trap - TERM; wait";
     let running = run(&server)
-        .args(["--kill-after", &text(patience)])
+        .args(["--kill-after", &text(kill_after)])
         .locked("k", script)
         .start();
     let child = said_pid(&running);
     let told = Instant::now();
     running.signal("TERM");
     running.end().expect(128 + 15);
-    assert!(told.elapsed() >= patience);
+    assert!(told.elapsed() >= kill_after);
     assert!(keys(&server).is_empty());
     assert!(!is_dead(child));
     signal(child, "KILL");
