@@ -83,13 +83,15 @@ impl<'r, 'q> Attempt<'r, 'q> {
             let now = Moment::now();
             let waited = open.iter().map(|exchange| exchange.reply_by.min(deadline));
             let wait = waited.min().unwrap_or(now);
-            let connections = open.iter().map(|exchange| &exchange.connection);
-            // If the system cannot wait, every connection is tried until the deadline.
-            let readable = Connection::wait_readable(connections, wait)
-                .unwrap_or_else(|_| vec![true; open.len()]);
+            // A single connection is read at once, which waits for its replies. Of several, those
+            // are read on which something has arrived.
+            let (readable, wait_for_reply) = match open.len() {
+                1 => (vec![true], wait),
+                _ => (Self::readable(&open, wait), Moment::ZERO),
+            };
             for (mut exchange, readable) in std::mem::take(&mut open).into_iter().zip(readable) {
                 let broken = if readable {
-                    self.receive(&mut exchange)
+                    self.receive(&mut exchange, wait_for_reply)
                 } else {
                     None
                 };
@@ -153,15 +155,23 @@ impl<'r, 'q> Attempt<'r, 'q> {
         good >= needed || bad + needed > self.requests.len()
     }
 
-    /// Receives the replies of one server that have arrived. The error is what broke the
+    /// Waits until a reply may be received, or the deadline has passed. Tells for each exchange
+    /// whether that is so.
+    fn readable(open: &[Exchange], deadline: Moment) -> Vec<bool> {
+        let connections = open.iter().map(|exchange| &exchange.connection);
+        // If the system cannot wait, every connection is tried until the deadline.
+        Connection::wait_readable(connections, deadline).unwrap_or_else(|_| vec![true; open.len()])
+    }
+
+    /// Receives the replies of one server until `wait_until`. The error is what broke the
     /// connection.
-    fn receive(&mut self, exchange: &mut Exchange) -> Option<RedisError> {
+    fn receive(&mut self, exchange: &mut Exchange, wait_until: Moment) -> Option<RedisError> {
         while !exchange.is_done() {
             let reply_by = match exchange.pending.front() {
                 Some(first) => self.reply_by(first.place),
                 None => exchange.reply_by,
             };
-            match exchange.receive(|place| self.requests[place].call(), reply_by) {
+            match exchange.receive(|place| self.requests[place].call(), wait_until, reply_by) {
                 Received::Reply(place, reply) => self.replied(exchange, place, reply),
                 Received::Nothing => break,
                 Received::Broken(error) => return Some(error),

@@ -121,14 +121,16 @@ impl Exchange {
         self.pending.is_empty() && self.unknown.is_empty()
     }
 
-    /// Receives the next reply that has arrived. When only requests are left whose scripts the
-    /// server does not know, these are sent by their sources, and have until `reply_by`.
+    /// Receives the next reply, and waits for it until `wait_until`. When only requests are left
+    /// whose scripts the server does not know, these are sent by their sources, and have until
+    /// `reply_by`.
     pub(crate) fn receive<'c>(
         &mut self,
         call: impl Fn(usize) -> &'c Call,
+        wait_until: Moment,
         reply_by: Moment,
     ) -> Received {
-        self.connection.set_deadline(Moment::ZERO);
+        self.connection.set_deadline(wait_until);
         while let Some(&first) = self.pending.front() {
             let reply = self.connection.receive();
             match &reply {

@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 use crate::base::clock::Moment;
 use crate::transport::tls::{Session, Tls};
 
-/// The shortest timeout of a connect. The system accepts no timeout of zero.
+/// The shortest timeout of an operation. The system accepts no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The longest single wait for a socket. Every system accepts it, and a longer one is repeated.
@@ -31,13 +31,20 @@ pub(crate) struct Socket {
     may_require_tls: bool,
 }
 
-/// The bytes on the network, below TLS. The socket does not block: an operation polls until its
-/// deadline.
+/// The bytes on the network, below TLS.
 #[derive(Debug)]
 struct Bytes {
     socket: socket2::Socket,
     deadline: Moment,
+    reading: Armed,
+    writing: Armed,
 }
+
+/// The timeout that the system has for reads or writes. Setting it is a system call, so it is set
+/// again only if it would end too late; if it ends too early, the operation is repeated. So a read
+/// that waits for a reply is one system call.
+#[derive(Debug, Default)]
+struct Armed(Duration);
 
 impl Socket {
     /// Connects within `time`, which the addresses of a host and the TLS handshake share. The
@@ -107,7 +114,7 @@ impl Bytes {
                 for (index, &address) in addresses.iter().enumerate() {
                     let untried = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
                     match Self::connect_tcp(address.into(), deadline.left() / untried) {
-                        Ok(socket) => return Self::new(socket),
+                        Ok(socket) => return Ok(Self::new(socket)),
                         Err(error) => failure = error,
                     }
                 }
@@ -118,7 +125,7 @@ impl Bytes {
                 // This timeout limits the connect, too.
                 socket.set_write_timeout(Some(time.max(SHORTEST)))?;
                 socket.connect(&SockAddr::unix(path)?)?;
-                Self::new(socket)
+                Ok(Self::new(socket))
             }
             other => Err(unsupported(other)),
         }
@@ -133,36 +140,50 @@ impl Bytes {
         Ok(socket)
     }
 
-    fn new(socket: socket2::Socket) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        Ok(Self {
+    fn new(socket: socket2::Socket) -> Self {
+        Self {
             socket,
             deadline: Moment::ZERO,
-        })
+            reading: Armed::default(),
+            writing: Armed::default(),
+        }
     }
+}
 
-    /// Waits for `event` until the deadline, then runs `operation`, and repeats both while the
-    /// operation would block.
-    fn until_deadline(
-        &self,
-        event: PollFlags,
-        mut operation: impl FnMut(&socket2::Socket) -> io::Result<usize>,
+impl Armed {
+    /// Runs `operation` until the deadline, again if it ends before that with nothing done.
+    fn until(
+        &mut self,
+        deadline: Moment,
+        arm: impl Fn(Duration) -> io::Result<()>,
+        mut operation: impl FnMut() -> io::Result<usize>,
     ) -> io::Result<usize> {
         loop {
-            let is_last = self.deadline.is_past();
-            if !is_last {
-                wait(&mut [PollFd::new(&self.socket, event)], self.deadline)?;
+            let left = deadline.left();
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
             }
-            match operation(&self.socket) {
+            let tolerance = left / 16 + SHORTEST;
+            if self.0.is_zero() || self.0 > left + tolerance {
+                self.arm(left, &arm)?;
+            }
+            match operation() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if is_last {
-                        return Err(ErrorKind::TimedOut.into());
-                    }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    self.arm(deadline.left(), &arm)?;
                 }
                 done => return done,
             }
         }
+    }
+
+    fn arm(&mut self, time: Duration, arm: impl Fn(Duration) -> io::Result<()>) -> io::Result<()> {
+        let time = time.max(SHORTEST);
+        arm(time)?;
+        self.0 = time;
+        Ok(())
     }
 }
 
@@ -218,23 +239,30 @@ impl Write for Socket {
 
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.until_deadline(PollFlags::IN, |mut socket| socket.read(buffer))
+        let mut socket = &self.socket;
+        if self.deadline.is_past() {
+            let readable = &mut [PollFd::new(socket, PollFlags::IN)];
+            return match wait(readable, Moment::ZERO)? {
+                true => socket.read(buffer),
+                false => Err(ErrorKind::TimedOut.into()),
+            };
+        }
+        self.reading.until(
+            self.deadline,
+            |time| self.socket.set_read_timeout(Some(time)),
+            || socket.read(buffer),
+        )
     }
 }
 
 impl Write for Bytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What goes out late could be executed late.
-        if self.deadline.is_past() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        // The buffer of the system nearly always has room, so there is nothing to wait for.
-        match (&self.socket).write(bytes) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.until_deadline(PollFlags::OUT, |mut socket| socket.write(bytes))
-            }
-            done => done,
-        }
+        let mut socket = &self.socket;
+        self.writing.until(
+            self.deadline,
+            |time| self.socket.set_write_timeout(Some(time)),
+            || socket.write(bytes),
+        )
     }
 
     fn flush(&mut self) -> io::Result<()> {
