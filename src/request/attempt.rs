@@ -247,7 +247,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
-        if std::mem::take(&mut request.is_stale) && !request.is_resent && request.is_repeatable() {
+        // The watchdog repeats its requests itself, soon.
+        let is_stale = std::mem::take(&mut request.is_stale) && self.purpose == Purpose::Caller;
+        if is_stale && !request.is_resent && request.is_repeatable() {
             request.is_resent = true;
             request.replace_call(|| (self.next_call)(place));
             return request.server.clone();
