@@ -210,6 +210,28 @@ pub(super) fn owner_of_next_copy(owner: &OwnerId) -> OwnerId {
     owner.newest(MAX_OLDER_IDS).with_fresh_name()
 }
 
+/// The owner id of a lock that was granted to the last copy of a request. Undoes the older copies.
+pub(super) fn owner_of_grant(key: &LockKey, owner: &OwnerId, lost_copies: LostCopies) -> OwnerId {
+    let (owner, older) = owner.split();
+    if let Some(older) = older {
+        lost_copies.compensate(&script::release(key, &older));
+    }
+    owner
+}
+
+/// Undoes a request whose reply is not the expected one. Redis may have granted the lock.
+pub(super) fn undo_unclear_grant(
+    core: &Core,
+    key: &LockKey,
+    owner: OwnerId,
+    terms: Terms,
+    lost_copies: LostCopies,
+) {
+    owner::retire();
+    lost_copies.compensate(&script::release(key, &owner));
+    release_orphan(core, key, owner, terms);
+}
+
 /// Evaluates the reply to a request whose last copy was sent for `owner`.
 pub(super) fn outcome_of(
     handle: &Handle,
@@ -231,11 +253,8 @@ pub(super) fn outcome_of(
     };
     let attempt = match attempt {
         Ok(attempt) => attempt,
-        // Redis may have granted the lock, although the reply is not the expected one.
         Err(error) => {
-            owner::retire();
-            reply.lost_copies.compensate(&script::release(key, &owner));
-            release_orphan(core, key, owner, terms);
+            undo_unclear_grant(core, key, owner, terms, reply.lost_copies);
             return Err(core.redis.refusal(key, error));
         }
     };
@@ -258,10 +277,7 @@ pub(super) fn outcome_of(
                 };
                 return Ok(AcquireOutcome::Unreplicated(unused, confirmed));
             }
-            let (owner, older) = owner.split();
-            if let Some(older) = older {
-                reply.lost_copies.compensate(&script::release(key, &older));
-            }
+            let owner = owner_of_grant(key, &owner, reply.lost_copies);
             let grant = Grant {
                 owner,
                 asked: reply.asked,

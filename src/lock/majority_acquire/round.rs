@@ -11,7 +11,10 @@ use crate::base::owner::{self, OwnerId, ThreadId};
 use crate::error::{Error, Result};
 use crate::lease::drift;
 use crate::local::{Grant, Hold, QueueEntry, Quorum};
-use crate::lock::acquire::{owner_of_next_copy, release_orphan, start_hold, undo_lost_copies};
+use crate::lock::acquire::{
+    owner_of_grant, owner_of_next_copy, release_orphan, start_hold, undo_lost_copies,
+    undo_unclear_grant,
+};
 use crate::lock::handle::Handle;
 use crate::lock::majority::joined;
 use crate::lock::ticket::confirm_soon;
@@ -130,13 +133,8 @@ impl MajorityAcquire<'_> {
             };
             match script::acquire_reply(&reply.reply) {
                 Ok(AcquireReply::Taken(token)) => {
-                    let (owner, older) = owner.split();
-                    if let Some(older) = older {
-                        let release = script::release(&lock.key, &older);
-                        reply.lost_copies.compensate(&release);
-                    }
                     let grant = Grant {
-                        owner,
+                        owner: owner_of_grant(&lock.key, &owner, reply.lost_copies),
                         asked: reply.asked,
                         terms,
                         token,
@@ -148,10 +146,8 @@ impl MajorityAcquire<'_> {
                     let left = millis.map_or(POLL, Duration::from_millis);
                     replies.held.push((left, at));
                 }
-                // Redis may have granted the lock, although the reply is not the expected one.
                 Err(error) => {
-                    owner::retire();
-                    release_orphan(&lock.core, &lock.key, owner, terms);
+                    undo_unclear_grant(&lock.core, &lock.key, owner, terms, reply.lost_copies);
                     let refusal = lock.core.redis.refusal(&lock.key, error);
                     replies.failures.push(refusal);
                 }
