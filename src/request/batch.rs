@@ -33,7 +33,7 @@ impl RedisClient {
     }
 
     /// Sends `call` until Redis gives a clear reply, for as long as `budget` allows. While a copy
-    /// may still be executed, `again` can put another call in place of the next copy.
+    /// may still be executed, `next_call` can put another call in place of the next copy.
     ///
     /// The thread's owner id is retired if a copy of the call may still be executed: the copy may
     /// carry that id.
@@ -41,7 +41,7 @@ impl RedisClient {
         &self,
         lock: &LockKey,
         call: Call,
-        mut again: impl FnMut() -> Option<Call>,
+        mut next_call: impl FnMut() -> Option<Call>,
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
         let request = Request {
@@ -50,7 +50,7 @@ impl RedisClient {
             call,
         };
         let deadline = budget.reply_deadline();
-        let replies = request_batch(&[request], |_| again(), deadline, budget);
+        let replies = request_batch(&[request], |_| next_call(), deadline, budget);
         replies.into_iter().next().unwrap_or_else(|| {
             let error = self.unavailable(lock, budget, "no reply in time".into());
             Err(error.into())
@@ -60,17 +60,17 @@ impl RedisClient {
 
 /// Sends each request once, on this thread: everything is sent before the first reply is read. As
 /// soon as it is settled whether enough replies are good, the thread waits for the others only as
-/// long again, or as long as they usually take. The circuit breaker skips servers that did not
+/// long next_call, or as long as they usually take. The circuit breaker skips servers that did not
 /// reply lately, if enough others remain.
 ///
-/// A request whose connection was cut while it was idle is sent a second time. `again` can put
+/// A request whose connection was cut while it was idle is sent a second time. `next_call` can put
 /// another call in its place.
 ///
 /// The thread's owner id is retired if a copy of a request may still be executed.
 pub(crate) fn broadcast(
     requests: &[Request<'_>],
     enough: Enough,
-    mut again: impl FnMut(usize) -> Option<Call>,
+    mut next_call: impl FnMut(usize) -> Option<Call>,
     budget: &CallBudget,
 ) -> Vec<Result<Reply, NoReply>> {
     let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
@@ -84,7 +84,7 @@ pub(crate) fn broadcast(
         Some(enough),
         Purpose::Caller,
         until,
-        &mut again,
+        &mut next_call,
     )
     .run();
     states.iter_mut().for_each(RequestState::settle);
@@ -93,7 +93,7 @@ pub(crate) fn broadcast(
 
 /// Sends each request until it has a clear reply, all of them within one deadline, `reply_by`.
 /// The requests to one server are sent together on one connection. While a copy of a request may
-/// still be executed, `again` can put another call in place of the next copy. A call that is not
+/// still be executed, `next_call` can put another call in place of the next copy. A call that is not
 /// repeatable is then not sent again.
 ///
 /// Nothing is sent once the deadline has passed.
@@ -101,14 +101,14 @@ pub(crate) fn broadcast(
 /// The thread's owner id is retired if a copy of a request may still be executed.
 pub(crate) fn request_batch(
     requests: &[Request<'_>],
-    mut again: impl FnMut(usize) -> Option<Call>,
+    mut next_call: impl FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
 ) -> Vec<Result<Reply, NoReply>> {
     let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     while !reply_by.is_past() {
-        Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut again).run();
+        Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut next_call).run();
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
@@ -124,7 +124,7 @@ pub(crate) fn request_batch(
                 let error = state.unavailable(budget);
                 state.outcome = Some(Err(Failure::Final(error)));
             } else {
-                state.replace_call(|| again(place));
+                state.replace_call(|| next_call(place));
             }
         }
     }
