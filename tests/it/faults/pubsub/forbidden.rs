@@ -145,7 +145,7 @@ fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
         assert!(!refused.is_empty(), "it has tried");
         let warnings = logs::warnings_about(&server.address());
         assert_eq!(warnings.len(), 1, "{warnings:#?}");
-        assert!(warnings[0].contains("poll"), "{warnings:?}");
+        assert!(warnings[0].contains("waiting threads poll"), "{warnings:?}");
     }
 }
 
