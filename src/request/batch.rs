@@ -60,7 +60,7 @@ impl RedisClient {
 
 /// Sends each request once, on this thread: everything is sent before the first reply is read. As
 /// soon as it is settled whether enough replies are good, the thread waits for the others only as
-/// long next_call, or as long as they usually take. The circuit breaker skips servers that did not
+/// long again, or as long as they usually take. The circuit breaker skips servers that did not
 /// reply lately, if enough others remain.
 ///
 /// A request whose connection was cut while it was idle is sent a second time. `next_call` can put
@@ -93,8 +93,8 @@ pub(crate) fn broadcast(
 
 /// Sends each request until it has a clear reply, all of them within one deadline, `reply_by`.
 /// The requests to one server are sent together on one connection. While a copy of a request may
-/// still be executed, `next_call` can put another call in place of the next copy. A call that is not
-/// repeatable is then not sent again.
+/// still be executed, `next_call` can put another call in place of the next copy. A call that is
+/// not repeatable is then not sent again.
 ///
 /// Nothing is sent once the deadline has passed.
 ///

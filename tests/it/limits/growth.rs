@@ -130,9 +130,9 @@ fn two_thousand_abandoned_leases_leave_nothing_behind() {
 /// The role: threads that acquire a lock with a fixed lease, and end before the lease.
 pub fn many_abandoned_leases(arguments: &[&str]) {
     let client = client(arguments[0]);
-    let abandon = |locks: u64| {
-        let lost = client.stats().lost + locks;
-        for at in lost - locks..lost {
+    let round = || {
+        let lost = client.stats().lost + ROUND;
+        for at in lost - ROUND..lost {
             let lock = client.reentrant_lock(&format!("once:{at}"));
             let take = move || lock.lock_with(Lease::fixed(millis(300)));
             thread::spawn(take).join().unwrap().unwrap();
@@ -141,7 +141,7 @@ pub fn many_abandoned_leases(arguments: &[&str]) {
     };
     // In rounds, because the allocator keeps the memory of the largest number of holds at one
     // time, which otherwise depends on the speed of the machine.
-    let all_rounds = || (0..ABANDONED / ROUND).for_each(|_| abandon(ROUND));
+    let all_rounds = || (0..ABANDONED / ROUND).for_each(|_| round());
     all_rounds();
     let memory = process::resident_kilobytes();
     all_rounds();
