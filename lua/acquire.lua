@@ -1,58 +1,96 @@
--- Acquires a free lock for one owner, with hold count 1 and, if requested, a fencing token.
+-- Acquires locks for one owner, all of them or none. Each has hold count 1 then.
 --
--- KEYS[1]  the lock: a hash of owner to hold count
--- KEYS[2]  if a token is requested: the last token of this lock, an integer
--- ARGV[1]  names of the owner, separated by spaces: the name for this hold, then the names that
---          earlier copies of this request used, whose replies were lost
--- ARGV[2]  lease in milliseconds
--- ARGV[3]  with KEYS[2]: time to live of the last token, in milliseconds
--- reply    nil or { token }: the owner holds the lock; an integer: another owner holds it, PTTL of
---          the key (-1: no expiry). An error, without any change, if a key has another type or form
+-- KEYS[1] to KEYS[n]  the locks: each a hash of owner to hold count
+-- KEYS[2]     if tokens are requested, of one lock: the last token, an integer
+-- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
+--             earlier copies of this request used, whose replies were lost
+-- ARGV[2]     lease in milliseconds
+-- ARGV[3]     the largest number of tokens; absent if none are requested
+-- ARGV[4]     with ARGV[3]: time to live of the last token, in milliseconds
+-- reply       nil or { first token, number of tokens }: the owner holds the locks. { PTTL of the
+--             key (-1: no expiry), i, owner }: another owner holds KEYS[i]. An error, without any
+--             change, if a key has another type or form
 --
--- If an earlier copy of this request acquired the lock, its name is replaced by this one's. A copy
--- that Redis executes later then finds no hold under its own name.
-local free = redis.call('exists', KEYS[1]) == 0
-local holder, count, what
-if not free then
-    local fields = redis.pcall('hlen', KEYS[1])
-    -- Describes the key if it is not a lock. These lines are the same in acquire.lua,
-    -- force_unlock.lua and inspect.lua; a unit test compares them.
+-- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
+-- the script makes no string or table for each lock, and does not call holder_of.
+--
+-- If an earlier copy of this request acquired a lock, its name is replaced by this one's. A copy
+-- that Redis executes later then finds no grant under its own name.
+
+-- Returns the owner and the hold count of an existing lock, or else an error that describes the
+-- key. This function is the same in acquire.lua, force_unlock.lua and inspect.lua; a unit test
+-- compares them.
+local function holder_of(key)
+    local fields = redis.pcall('hlen', key)
+    local owner, count, what
     if type(fields) == 'table' then
         if not string.find(fields.err, 'WRONGTYPE', 1, true) then
-            return fields
+            return nil, nil, fields
         end
         -- Without permission for TYPE, the type stays unknown.
-        local kind = redis.pcall('type', KEYS[1]).ok
+        local kind = redis.pcall('type', key).ok
         what = kind and 'a ' .. kind or 'a value that is not a hash'
     elseif fields == 1 then
-        holder, count = unpack(redis.call('hgetall', KEYS[1]))
-        if holder == '' or holder == 'mode' or string.find(holder, '[^ -~]') then
+        owner, count = unpack(redis.call('hgetall', key))
+        if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then
             what = 'a hash whose field is not an owner'
         elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
             what = 'a hash whose value is not a hold count'
         end
-    elseif redis.call('hexists', KEYS[1], 'mode') == 1 then
+    elseif redis.call('hexists', key, 'mode') == 1 then
         what = 'a read-write lock'
     else
         what = 'a hash of ' .. fields .. ' fields'
     end
     if what then
-        return redis.error_reply('WRONGTYPE lock: ' .. what)
+        return nil, nil, redis.error_reply('WRONGTYPE lock: ' .. what)
     end
-end
-local owner, found
-for name in string.gmatch(ARGV[1], '%S+') do
-    owner = owner or name
-    if name == holder then
-        found = name
-    end
-end
-if not free and not found then
-    return redis.call('pttl', KEYS[1])
+    return owner, count
 end
 
-local token
-if KEYS[2] then
+local call, pcall = redis.call, redis.pcall
+local locks = ARGV[3] and 1 or #KEYS
+local owner = ARGV[1]
+if string.find(owner, ' ', 1, true) then
+    owner = string.match(owner, '%S+')
+end
+
+local existing = 0
+if locks == 1 then
+    existing = call('exists', KEYS[1])
+else
+    -- In groups, because Lua passes at most about 8,000 values to a function.
+    for first = 1, locks, 1000 do
+        local last = math.min(first + 999, locks)
+        existing = existing + call('exists', unpack(KEYS, first, last))
+    end
+end
+
+-- For each lock that an earlier copy acquired: the name of that copy.
+local found = {}
+if existing > 0 then
+    for i = 1, locks do
+        if locks == 1 or call('exists', KEYS[i]) == 1 then
+            local holder, _, failure = holder_of(KEYS[i])
+            if failure then
+                -- With several locks, the error says which one.
+                local subject = 'WRONGTYPE lock ' .. i .. ':'
+                return redis.error_reply((string.gsub(failure.err, '^WRONGTYPE lock:', subject)))
+            end
+            for name in string.gmatch(ARGV[1], '%S+') do
+                if name == holder then
+                    found[i] = name
+                end
+            end
+            if not found[i] then
+                return { call('pttl', KEYS[i]), i, holder }
+            end
+        end
+    end
+end
+
+local token, count
+if ARGV[3] then
     local last = redis.pcall('get', KEYS[2]) or '0'
     if type(last) == 'table' then
         if not string.find(last.err, 'WRONGTYPE', 1, true) then
@@ -66,34 +104,43 @@ if KEYS[2] then
     end
     -- Tokens are at least the time in microseconds, so they rise even after the last one expired.
     local now = redis.call('time')
-    token = math.max(tonumber(last) + 1, now[1] * 1000000 + now[2])
-    if token >= 9007199254740992 then
+    local clock = now[1] * 1000000 + now[2]
+    token = math.max(tonumber(last) + 1, clock)
+    -- While the tokens are ahead of the clock, only one is reserved, so they stay near it.
+    count = token > clock and 1 or tonumber(ARGV[3])
+    local new_last = token + (count - 1)
+    if new_last >= 9007199254740992 then
         return redis.error_reply('ERR the last fencing token is too large to count on from it')
     end
-    local text = string.format('%.0f', token)
+    local text = string.format('%.0f', new_last)
     if redis.call('pttl', KEYS[2]) == -1 then
         -- Redisson creates this key without an expiry, and its clients rely on that.
         redis.call('set', KEYS[2], text)
     else
-        redis.call('set', KEYS[2], text, 'px', ARGV[3])
+        redis.call('set', KEYS[2], text, 'px', ARGV[4])
     end
 end
 
-if free then
-    redis.call('hset', KEYS[1], owner, 1)
-    -- If Redis refuses the expiry, the lock must not remain without one.
-    local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
-    if type(granted) == 'table' then
-        redis.call('del', KEYS[1])
-        return granted
-    end
-else
-    redis.call('hset', KEYS[1], owner, 1)
-    if found ~= owner then
-        redis.call('hdel', KEYS[1], found)
-    end
-    if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then
-        redis.call('pexpire', KEYS[1], ARGV[2])
+local lease = ARGV[2]
+for i = 1, locks do
+    local key, name = KEYS[i], found[i]
+    call('hset', key, owner, '1')
+    if not name then
+        -- If Redis refuses the expiry, no lock must remain without one.
+        local granted = pcall('pexpire', key, lease)
+        if granted ~= 1 then
+            for j = 1, locks do
+                call('del', KEYS[j])
+            end
+            return granted
+        end
+    else
+        if name ~= owner then
+            call('hdel', key, name)
+        end
+        if call('pttl', key) < tonumber(lease) then
+            call('pexpire', key, lease)
+        end
     end
 end
-return token and { token }
+return token and { token, count }

@@ -1,17 +1,37 @@
--- Releases a lock, regardless of its hold count, and notifies the waiting clients.
+-- Releases locks, regardless of their hold counts, and notifies the waiting clients.
 --
--- KEYS[1]  the lock: a hash of owner to hold count
--- ARGV[1]  names that the owner may have in the hash, separated by spaces
--- ARGV[2]  the channel for releases of the lock. It is not in KEYS, because a cluster that moves a
---          slot refuses requests of which some keys are missing
--- ARGV[3]  the command that publishes: publish or spublish
--- reply    1: released; 0: no owner holds the lock; -1: another owner holds it
-for name in string.gmatch(ARGV[1], '%S+') do
-    if redis.call('hexists', KEYS[1], name) == 1 then
-        redis.call('del', KEYS[1])
+-- KEYS[i]       a lock: a hash of owner to hold count
+-- ARGV[2i-1]    names that its owner may have in the hash, separated by spaces
+-- ARGV[2i]      the channel for releases of the lock. It is not in KEYS, because a cluster that
+--               moves a slot refuses requests of which some keys are missing
+-- ARGV[2n+1]    the command that publishes: publish or spublish
+-- reply[i]      1 more than the number of clients that received the message: released; 0: no owner
+--               holds the lock; -1: another owner holds it, or it is not a lock
+-- reply         the list of these; for one lock, its reply alone
+local pcall = redis.pcall
+local publish = ARGV[#ARGV]
+local replies = {}
+for i = 1, #KEYS do
+    local lock, names = KEYS[i], ARGV[2 * i - 1]
+    -- A lock has one field, so this deletes the key. pcall: a key of another type must not prevent
+    -- the release of the other locks. Several names are not one field, and delete nothing here.
+    local deleted = pcall('hdel', lock, names)
+    if deleted == 0 and string.find(names, ' ', 1, true) then
+        for name in string.gmatch(names, '%S+') do
+            if deleted == 0 then
+                deleted = pcall('hdel', lock, name)
+            end
+        end
+    end
+    if deleted == 1 then
         -- pcall: the lock is released even if the user lacks permission to publish.
-        redis.pcall(ARGV[3], ARGV[2], '0')
-        return 1
+        local heard = pcall(publish, ARGV[2 * i], '0')
+        replies[i] = heard == 0 and 1 or 1 + (tonumber(heard) or 0)
+    elseif deleted == 0 or string.find(deleted.err, 'WRONGTYPE', 1, true) then
+        replies[i] = redis.call('exists', lock) * -1
+    else
+        return deleted
     end
 end
-return redis.call('exists', KEYS[1]) * -1
+-- Redis takes longer to convert a list.
+return #KEYS == 1 and replies[1] or replies

@@ -1,26 +1,24 @@
 -- Renews the leases of many locks and replies which of them their owners still hold.
 --
 -- KEYS[i]      a lock: a hash of owner to hold count
--- ARGV[2i-1]   names that its owner may have in the hash, separated by spaces
--- ARGV[2i]     least time to live from now on, in milliseconds; never shortens it; 0: no change
+-- ARGV[3i-2]   the owner
+-- ARGV[3i-1]   least time to live from now on, in milliseconds; never shortens it; 0: no change
+-- ARGV[3i]     the hold count, written if it differs
 -- reply[i]     1: renewed; 0: no owner holds it; -1: another owner holds it, or it is not a lock
---
--- pcall: a key of another type must not prevent the renewal of the other locks.
-local function is_held(lock, names)
-    for name in string.gmatch(names, '%S+') do
-        if redis.pcall('hexists', lock, name) == 1 then
-            return true
-        end
-    end
-    return false
-end
-
 local replies = {}
 for i, lock in ipairs(KEYS) do
-    if is_held(lock, ARGV[2 * i - 1]) then
-        local lease = tonumber(ARGV[2 * i])
+    local owner, lease, count = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
+    -- pcall: a key of another type must not prevent the renewal of the other locks.
+    local written = redis.pcall('hget', lock, owner)
+    if type(written) == 'table' and not string.find(written.err, 'WRONGTYPE', 1, true) then
+        return written
+    elseif type(written) == 'string' then
         if lease > 0 and redis.call('pttl', lock) < lease then
-            redis.call('pexpire', lock, ARGV[2 * i])
+            redis.call('pexpire', lock, ARGV[3 * i - 1])
+        end
+        if written ~= count then
+            -- pcall: the count is information. If Redis refuses it, the lease is still renewed.
+            redis.pcall('hset', lock, owner, count)
         end
         replies[i] = 1
     else

@@ -10,8 +10,9 @@ use crate::base::key::LockKey;
 use crate::config::{Config, LockClientBuilder};
 use crate::core::Core;
 use crate::deployment::Urls;
+use crate::engine;
 use crate::error::Result;
-use crate::lock::{self, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
+use crate::lock::{FencedLock, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -200,7 +201,8 @@ impl LockClient {
         MultiLock::new(&self.core, names)
     }
 
-    /// Asks Redis which owner holds the lock with this name, how many times, and for how long.
+    /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How
+    /// many times may be up to a second old: see [`LockStatus::hold_count`].
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -223,7 +225,7 @@ impl LockClient {
     /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
-        let status = lock::inspect(&self.core, &key)?;
+        let status = engine::inspect(&self.core, &key)?;
         Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
             owner: Some(hold.owner),
             hold_count: hold.hold_count,
@@ -244,7 +246,7 @@ impl LockClient {
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
     /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
     pub fn force_unlock(&self, name: &str) -> Result<bool> {
-        lock::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
+        engine::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
     }
 
     /// Returns the counters of this client since it was made. Sends nothing.
@@ -331,9 +333,13 @@ impl LockClientBuilder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStatus {
-    /// The owner id, `<client uuid>:<thread number>`; `None` if the lock is free.
+    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. A client of this crate
+    /// uses a new number each time it acquires a lock from Redis. The threads of a client that hand
+    /// a lock over to each other have one owner id. In Redisson the number is that of a thread.
     pub owner: Option<String>,
-    /// How many times the owner holds the lock; 0 if it is free.
+    /// How many times the owner holds the lock; 0 if it is free. Clients of this crate count in the
+    /// process, and write the number for other programs to read: it may be up to a second old.
+    /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
     pub hold_count: u32,
     /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
     /// expires. This crate never sets a lock without an expiry.

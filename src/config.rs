@@ -36,6 +36,7 @@ pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
     watchdog_lease: Duration,
+    linger: Duration,
     pool_size: u32,
     pool_timeout: Duration,
     connect_timeout: Duration,
@@ -51,6 +52,7 @@ impl LockClientBuilder {
             urls,
             credentials: None,
             watchdog_lease: Duration::from_secs(30),
+            linger: Duration::ZERO,
             pool_size: 10,
             pool_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),
@@ -69,6 +71,47 @@ impl LockClientBuilder {
     #[must_use]
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
         self.watchdog_lease = lease;
+        self
+    }
+
+    /// Sets how long a lock stays in Redis after its last unlock, at most, if no thread of this
+    /// client waits for it. If a thread of this client acquires the lock again within this time,
+    /// with a [renewed](crate::Lease::RENEWED) lease of the same length, it sends no request: this
+    /// makes a thread fast that locks and unlocks often. The watchdog releases the lock otherwise,
+    /// and dropping the client releases it, too.
+    ///
+    /// The price: other clients wait up to this time longer, and
+    /// [`is_locked`](crate::Lock::is_locked) returns true meanwhile. However often this client
+    /// acquires the lock again, it stays in Redis unused only until this time and 10 ms have passed
+    /// since the reply that granted it (2 ms while other clients wait for it, and at most a
+    /// quarter of the lease). A later unlock releases it at once. If another program deletes the
+    /// lock meanwhile, the next hold begins on a lost lock, and its thread is notified like any
+    /// other holder: at the latest when its lease could have run out.
+    ///
+    /// Default: zero, which means that the last unlock releases the lock at once. Bounds: at most a
+    /// third of the [`watchdog_lease`](Self::watchdog_lease).
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::builder(url)
+    ///     .linger(Duration::from_millis(10))
+    ///     .build()?;
+    /// let lock = client.reentrant_lock("stock");
+    /// for _ in 0..1000 {
+    ///     lock.acquire()?.unlock()?; // Few of them send a request.
+    /// }
+    /// assert!(client.stats().acquisitions < 1000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
         self
     }
 
@@ -214,6 +257,12 @@ impl LockClientBuilder {
             SHORTEST_RENEWED,
             longest_lease,
         )?;
+        within(
+            "linger",
+            self.linger,
+            Duration::ZERO,
+            self.watchdog_lease / 3,
+        )?;
         if let Some((replicas, time)) = self.min_replicas {
             timeout("min_replicas' timeout", time)?;
             within("min_replicas", replicas, 1, 100)?;
@@ -232,6 +281,7 @@ impl LockClientBuilder {
             credentials,
             tls,
             watchdog_lease: self.watchdog_lease,
+            linger: self.linger,
             pool_size: self.pool_size,
             pool_timeout: self.pool_timeout,
             connect_timeout: self.connect_timeout,
@@ -263,6 +313,7 @@ impl fmt::Debug for LockClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockClientBuilder")
             .field("watchdog_lease", &self.watchdog_lease)
+            .field("linger", &self.linger)
             .field("pool_size", &self.pool_size)
             .field("pool_timeout", &self.pool_timeout)
             .field("connect_timeout", &self.connect_timeout)
@@ -282,6 +333,7 @@ pub(crate) struct Config {
     /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) watchdog_lease: Duration,
+    pub(crate) linger: Duration,
     pub(crate) pool_size: u32,
     pub(crate) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,

@@ -1,6 +1,7 @@
 //! The parts of a client. This module starts them, and dropping the client stops them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -17,14 +18,22 @@ use crate::subscriber::Subscriber;
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
 /// The state that clients, lock handles and guards share. The client's threads have no reference to
 /// it, directly or indirectly, so that the last drop stops and joins them.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) id: Uuid,
+    /// The id as text, with which its owner ids begin.
+    pub(crate) owner_prefix: Box<str>,
+    /// Identifies the client in this process.
+    pub(crate) number: u64,
     process: Process,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
+    /// For how long a grant stays in Redis after its last hold.
+    pub(crate) linger: Duration,
     pub(crate) namespace: Box<str>,
     pub(crate) watchdog: Watchdog,
     pub(crate) subscriber: Subscriber,
@@ -62,14 +71,17 @@ impl Core {
         );
         Ok(Self {
             id,
+            owner_prefix: id.to_string().into(),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             process: Process::current(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
+            linger: config.linger,
             namespace: config.namespace.into(),
             watchdog,
             subscriber,
             redis,
-            queue: Arc::default(),
+            queue: LocalQueue::shared(),
             observer,
             _reporter: reporter,
         })
@@ -108,5 +120,15 @@ impl Core {
     /// do not all send a request in the same millisecond.
     pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.is_same_process() {
+            // Releases what lingers, as long as the queue knows it.
+            self.watchdog.stop();
+            self.queue.remove_client(self.number);
+        }
     }
 }

@@ -65,7 +65,9 @@
 //! error, except for a function with `#[locked]`.
 //!
 //! Threads of one client that wait for the same lock get it in the order in which they asked. Only
-//! the first of them sends requests to Redis.
+//! the first of them sends requests to Redis. For a few milliseconds after one thread has acquired
+//! the lock, it passes from thread to thread without a request. Then it is released in Redis, and a
+//! client that has just released it lets others go first.
 //!
 //! # Kinds of lock
 //!
@@ -123,8 +125,8 @@
 //! # How it works
 //!
 //! A lock is one hash in Redis: its field names the owner, its time to live is the lease. One
-//! script acquires it, one releases it and publishes a message. A client has a few threads of its
-//! own:
+//! script acquires it, one releases it and publishes a message. Nested calls are counted in the
+//! process and send nothing. A client has a few threads of its own:
 //!
 //! * The **watchdog** renews each renewed lease when a third of its time is left, many leases in
 //!   one batch. It confirms fixed leases, detects losses, and repeats releases that got no reply.
@@ -171,6 +173,7 @@ mod client;
 mod config;
 mod core;
 mod deployment;
+mod engine;
 mod error;
 mod lease;
 mod local;
@@ -178,6 +181,7 @@ mod lock;
 #[cfg(feature = "macros")]
 mod locked;
 mod observe;
+mod protocol;
 mod request;
 mod script;
 mod subscriber;

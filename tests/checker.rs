@@ -17,6 +17,8 @@ use log::{Event, Record};
 const BOUNDS: Bounds = Bounds {
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
+    settled: Duration::from_millis(500),
+    reuse: Duration::from_millis(30),
     slip: Duration::from_millis(100),
 };
 
@@ -279,4 +281,95 @@ fn a_wrong_answer_and_an_early_end_are_found() {
 #[test]
 fn a_key_that_is_left_in_redis_is_found() {
     assert_found("10 0 0 left 2 for -1 ms: someone 1", &["left over"]);
+}
+
+#[test]
+fn short_holds_that_overlap_are_found_inside_a_process_too() {
+    let in_turn = "
+        12 1 1 held 1 0 10000000 5 14000000
+        16 1 2 held 1 0 11000000 6 18000000";
+    assert_found(in_turn, &[]);
+    let both = "
+        12 1 1 held 1 0 10000000 5 17000000
+        16 1 2 held 1 0 11000000 6 18000000";
+    assert_found(both, &["two holders"]);
+}
+
+/// Also if its key was deleted, which a second process cannot know.
+#[test]
+fn holds_of_two_threads_of_a_process_have_no_excuse() {
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
+    assert_found(&log, &[]);
+    let in_one = log.replace(" 2 1 ", " 1 2 ");
+    assert_found(&in_one, &["two holders"]);
+}
+
+/// A grant that was handed over or taken again without a request, while no thread of its process
+/// knew of the deletion.
+#[test]
+fn a_hold_that_began_on_a_deleted_grant_is_excused() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 5
+        20 1 1 vouches 1
+        21 0 0 deleted 0 21 9
+        22 2 1 asks 1 0 0 lock
+        23 2 1 has 1 10
+        40 2 1 vouches 1
+        30 1 2 asks 1 0 0 lock
+        31 1 2 has 1 6
+        35 1 2 vouches 1";
+    assert_found(log, &[]);
+    assert_found(
+        &log.replace("1 2 has 1 6", "1 2 has 1 11"),
+        &["two holders"],
+    );
+    let too_long = format!("{log}\n 322 1 2 vouches 1");
+    assert_found(&too_long, &["holder not notified"]);
+    // Without tokens, only the time tells which grant it is.
+    let plain = log
+        .replace("21 9", "21 0")
+        .replace("has 1 5", "has 1 0")
+        .replace("has 1 6", "has 1 0")
+        .replace("has 1 10", "has 1 0");
+    assert_found(&plain, &[]);
+    let later = plain
+        .replace("22 2 1", "52 2 1")
+        .replace("23 2 1", "53 2 1");
+    let later = later
+        .replace("30 1 2", "52 1 2")
+        .replace("31 1 2", "54 1 2");
+    let later = later
+        .replace("35 1 2", "55 1 2")
+        .replace("40 2 1", "60 2 1");
+    assert_found(&later, &["two holders"]);
+}
+
+/// Also if neither was confirmed.
+#[test]
+fn a_token_given_twice_is_found() {
+    let log = "
+        12 1 1 held 1 0 10000000 5 0
+        13 1 2 held 1 0 11000000 5 0";
+    assert_found(log, &["token fell"]);
+}
+
+#[test]
+fn a_process_that_hands_over_past_the_slice_is_found() {
+    assert_found("100 1 0 kept 90000000", &["kept by hand-overs"]);
+}
+
+/// After a calm of a second, the bound is half a second.
+#[test]
+fn a_lock_that_stays_free_in_a_settled_calm_is_found() {
+    let free = |until: u64| {
+        format!(
+            "0 0 0 calm
+            900 1 1 asks 1 0 0 lock
+            {until} 1 1 has 1 5
+            5000 0 0 end"
+        )
+    };
+    assert_found(&free(1400), &[]);
+    assert_found(&free(1800), &["lock stuck"]);
 }

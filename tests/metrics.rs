@@ -85,6 +85,20 @@ fn the_recorder_gets_what_stats_show() {
     client.force_unlock("order:pay").unwrap();
     assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
 
+    // A thread that waits when the holder unlocks gets the grant.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                until("a hand-over", || {
+                    for _ in 0..100 {
+                        lock.acquire().unwrap().unlock().unwrap();
+                    }
+                    client.stats().hand_overs > 0
+                });
+            });
+        }
+    });
+
     let mut recorded = Recorded::default();
     recorded.update(&snapshotter);
     let [mine, others] = [client.stats(), other.stats()];
@@ -93,6 +107,7 @@ fn the_recorder_gets_what_stats_show() {
             "leasehold_acquisitions_total{}",
             mine.acquisitions + others.acquisitions,
         ),
+        ("leasehold_hand_overs_total{}", mine.hand_overs),
         ("leasehold_reentries_total{}", 1),
         (
             "leasehold_releases_total{}",
@@ -124,7 +139,9 @@ fn the_recorder_gets_what_stats_show() {
 
     let waits = &recorded.histograms["leasehold_wait_seconds{}"];
     let holds = &recorded.histograms["leasehold_hold_seconds{}"];
-    assert_eq!((waits.len(), holds.len()), (3, 3), "one for each hold");
+    let all = mine.acquisitions + others.acquisitions + mine.hand_overs;
+    let all = usize::try_from(all).unwrap();
+    assert_eq!((waits.len(), holds.len()), (all, all), "one for each hold");
     let longest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     // The first hold lasted until a renewal was due.
     assert!(longest(holds) > LEASE.as_secs_f64() / 2.0, "{holds:?}");

@@ -59,7 +59,7 @@ impl Row {
         })
     }
 
-    /// True if the owner is `<client uuid>:<thread number>`, as this crate and Redisson write it.
+    /// True if the owner is `<client uuid>:<number>`, as this crate and Redisson write it.
     /// Any other hash may be data of another program.
     pub(super) fn is_certainly_a_lock(&self) -> bool {
         self.owner.split_once(':').is_some_and(|(client, thread)| {

@@ -71,7 +71,7 @@ impl CallBudget {
         let started = Moment::now();
         let wait_until = started.after(wait);
         if wait_until == Moment::NEVER {
-            return Self::with_unlimited_wait(command_timeout * 10);
+            return Self::with_unlimited_wait(started, command_timeout * 10);
         }
         let reply_limit = ReplyLimit::By(started.after(wait.max(command_timeout)));
         let grace = GRACE.min(command_timeout);
@@ -85,14 +85,14 @@ impl CallBudget {
 
     /// Waits for the lock without a limit, but gives up when a request has had no reply for
     /// `reply_timeout`.
-    fn with_unlimited_wait(reply_timeout: Duration) -> Self {
+    fn with_unlimited_wait(started: Moment, reply_timeout: Duration) -> Self {
         let reply_limit = ReplyLimit::Within(reply_timeout);
-        Self::new(Moment::now(), Moment::NEVER, reply_limit, Duration::ZERO)
+        Self::new(started, Moment::NEVER, reply_limit, Duration::ZERO)
     }
 
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
     pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
-        Self::with_unlimited_wait(Duration::MAX).with_interrupt(interrupt)
+        Self::with_unlimited_wait(Moment::now(), Duration::MAX).with_interrupt(interrupt)
     }
 
     /// This budget, which also ends when `interrupt` is raised.
@@ -100,23 +100,6 @@ impl CallBudget {
         Self {
             interrupt: Some(interrupt.clone()),
             ..self
-        }
-    }
-
-    /// The part of this budget before `moment`, for a thread that makes other threads wait
-    /// meanwhile. A request has at least `command_timeout`.
-    pub(crate) fn capped_at(&self, moment: Moment, command_timeout: Duration) -> Self {
-        let reply_limit = match self.reply_limit {
-            ReplyLimit::Within(timeout) => {
-                ReplyLimit::Within(timeout.min(moment.left().max(command_timeout)))
-            }
-            by @ ReplyLimit::By(_) => by,
-        };
-        let wait_until = self.wait_until.min(moment);
-        Self {
-            shared_grace: self.shared_grace.clone(),
-            interrupt: self.interrupt.clone(),
-            ..Self::new(self.started, wait_until, reply_limit, self.grace)
         }
     }
 
@@ -200,6 +183,10 @@ impl CallBudget {
         Ok(())
     }
 
+    pub(crate) fn started(&self) -> Moment {
+        self.started
+    }
+
     /// How long the call has run.
     pub(crate) fn elapsed(&self) -> Duration {
         Moment::now().since(self.started)
@@ -221,6 +208,19 @@ impl CallBudget {
     pub(crate) fn park(&self, timeout: Duration) -> bool {
         // An interrupt unparks the thread once, which may have ended an earlier wait.
         !timeout.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(timeout)
+    }
+
+    /// True if a message of another client has unparked this thread since the last call. Other
+    /// wake-ups are those by a subscription that has begun or has ended, and by an interrupt.
+    pub(crate) fn take_message(&self) -> bool {
+        let parked = self.parked.get();
+        parked.is_some_and(|parked| parked.parker.take_message())
+    }
+
+    /// Forgets an earlier wake-up, so that it does not end the next sleep. True if there was one.
+    pub(crate) fn take_wake_up(&self) -> bool {
+        let parked = self.parked.get();
+        parked.is_some_and(|parked| parked.parker.sleep(Duration::ZERO))
     }
 
     fn parked(&self) -> &Parked {
@@ -273,14 +273,13 @@ mod tests {
 
         let shared = ended();
         shared.share_grace();
-        let part = shared.capped_at(Moment::NEVER, Duration::ZERO);
-        let end = part.reply_deadline();
+        let end = shared.reply_deadline();
         assert_eq!(shared.reply_deadline(), end);
         assert!(shared.remaining(Duration::MAX).reply_deadline() <= end);
         while !end.is_past() {
             std::thread::yield_now();
         }
-        assert_eq!((part.reply_deadline(), shared.reply_deadline()), (end, end));
+        assert_eq!(shared.reply_deadline(), end);
         assert!(shared.remaining(Duration::MAX).reply_deadline().is_past());
     }
 }

@@ -19,7 +19,7 @@ impl Moment {
     pub(crate) const ZERO: Self = Self(0);
 
     pub(crate) fn now() -> Self {
-        Self(nanos(since_boot()))
+        Self(since_boot())
     }
 
     pub(crate) fn after(self, duration: Duration) -> Self {
@@ -40,11 +40,15 @@ impl Moment {
 
     /// The time from now to this moment; zero if it is past.
     pub(crate) fn left(self) -> Duration {
+        // Most waits have no end, and need no clock.
+        if self == Self::NEVER {
+            return Duration::from_nanos(self.0);
+        }
         self.since(Self::now())
     }
 
     pub(crate) fn is_past(self) -> bool {
-        Self::now() >= self
+        self != Self::NEVER && Self::now() >= self
     }
 }
 
@@ -53,9 +57,10 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn since_boot() -> Duration {
+fn since_boot() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 
+    const NANOS_PER_SECOND: u64 = 1_000_000_000;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
     // Apple's CLOCK_MONOTONIC counts suspended time; CLOCK_UPTIME_RAW does not.
@@ -64,18 +69,20 @@ fn since_boot() -> Duration {
 
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds
+        .saturating_mul(NANOS_PER_SECOND)
+        .saturating_add(nanos)
 }
 
 /// On Windows `Instant` counts suspended time. Other systems offer no better clock here.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn since_boot() -> Duration {
+fn since_boot() -> u64 {
     use std::sync::OnceLock;
     use std::time::Instant;
 
     static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
+    nanos(START.get_or_init(Instant::now).elapsed())
 }
 
 #[cfg(test)]

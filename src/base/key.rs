@@ -10,9 +10,12 @@ const MAX_NAME: usize = 512;
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The names of one lock in Redis.
+/// The names of one lock in Redis. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct LockKey {
+pub(crate) struct LockKey(Arc<Names>);
+
+#[derive(Debug)]
+struct Names {
     name: Arc<str>,
     key: Arc<str>,
     channel: Arc<str>,
@@ -30,42 +33,48 @@ impl LockKey {
         } else {
             format!("{namespace}:{name}")
         };
-        Self {
-            name: name.into(),
-            channel: derived("redisson_lock__channel", &key).into(),
-            slot: slot(&key),
-            key: key.into(),
-        }
+        let channel = derived("redisson_lock__channel", &key).into();
+        let slot = slot(&key);
+        let key: Arc<str> = key.into();
+        Self(Arc::new(Names {
+            name: match namespace {
+                "" => Arc::clone(&key),
+                _ => name.into(),
+            },
+            key,
+            channel,
+            slot,
+        }))
     }
 
     /// Fails if the name is empty or too long.
     pub(crate) fn check(&self) -> Result<()> {
-        let rule = match self.name.len() {
+        let rule = match self.0.name.len() {
             0 => "the name of a lock must have at least one byte",
             1..=MAX_NAME => return Ok(()),
             _ => "the name of a lock must have at most 512 bytes",
         };
         Err(Error::Config {
             field: "name",
-            value: format!("{} bytes long", self.name.len()),
+            value: format!("{} bytes long", self.0.name.len()),
             rule: rule.into(),
         })
     }
 
     /// The slot of the key in a cluster.
     pub(crate) fn slot(&self) -> u16 {
-        self.slot
+        self.0.slot
     }
 
     /// Fails if key, channel and token are not in the same slot. By Redisson's rule this happens
     /// for names such as `a}b`, `a{b` and `{}x`.
     pub(crate) fn check_one_slot(&self) -> Result<()> {
-        if slot(&self.channel) == self.slot {
+        if slot(&self.0.channel) == self.0.slot {
             return Ok(());
         }
         Err(Error::Config {
             field: "name",
-            value: format!("{:?}", self.name),
+            value: format!("{:?}", self.0.name),
             rule: "in a cluster, braces in the name of a lock must enclose a text, as in \
                    \"{order}:pay\", or else its key and its channel are in different slots"
                 .into(),
@@ -74,26 +83,26 @@ impl LockKey {
 
     /// The name of the lock, without the namespace.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
+        Arc::clone(&self.0.name)
     }
 
     /// The key of the hash in Redis. Two locks of a client are the same if their keys are.
     pub(crate) fn key(&self) -> &Arc<str> {
-        &self.key
+        &self.0.key
     }
 
     /// The key of the lock's last fencing token.
     pub(crate) fn last_token(&self) -> String {
-        derived("redisson_lock_token", &self.key)
+        derived("redisson_lock_token", &self.0.key)
     }
 
     /// The channel for messages about releases.
     pub(crate) fn channel(&self) -> &Arc<str> {
-        &self.channel
+        &self.0.channel
     }
 }
 

@@ -1,10 +1,12 @@
-//! Used by every other module: time, budgets of calls, pauses, identities, names in Redis, parking.
+//! Used by every other module: time, budgets of calls, pauses, identities, names in Redis, parking,
+//! lists.
 
 pub(crate) mod backoff;
 pub(crate) mod call_budget;
 pub(crate) mod clock;
 pub(crate) mod interrupt;
 pub(crate) mod key;
+pub(crate) mod list;
 pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;

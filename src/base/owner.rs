@@ -1,38 +1,29 @@
-//! The owner of a lock: `<client uuid>:<thread number>` in Redis, a thread in this process.
+//! The owner of a lock: `<client uuid>:<number>` in Redis, a thread in this process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use uuid::Uuid;
-
-/// The next number. A process never uses a number twice. The system uses the id of an ended thread
-/// again, but a key in Redis can outlive its thread: the next thread with that id would own the
-/// lock.
+/// The next number. A process never uses a number twice: a request that is still under way must
+/// not find a later grant under its owner id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn next_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// The thread has no number yet.
 const NONE: u64 = 0;
 
-// Cells of plain numbers have no destructor. So guards in other thread-local variables can read
-// them while the thread ends.
 thread_local! {
+    // A cell of a plain number has no destructor. So guards in other thread-local variables can
+    // read it while the thread ends.
     static THREAD: Cell<u64> = const { Cell::new(NONE) };
-    static OWNER: Cell<u64> = const { Cell::new(NONE) };
 }
 
 thread_local! {
     /// Dropped at the end of the thread.
     static LIVENESS: Arc<()> = Arc::default();
-}
-
-fn number(of: &'static std::thread::LocalKey<Cell<u64>>) -> u64 {
-    of.with(|cell| {
-        if cell.get() == NONE {
-            cell.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        cell.get()
-    })
 }
 
 /// A thread of this process. Never used for another thread.
@@ -41,17 +32,22 @@ pub(crate) struct ThreadId(u64);
 
 impl ThreadId {
     pub(crate) fn current() -> Self {
-        Self(number(&THREAD))
+        THREAD.with(|number| {
+            if number.get() == NONE {
+                number.set(next_number());
+            }
+            Self(number.get())
+        })
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, interleavings))]
     pub(crate) fn numbered(number: u64) -> Self {
         Self(number)
     }
 }
 
 /// Knows whether a thread has ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Liveness(Weak<()>);
 
 impl Liveness {
@@ -66,22 +62,27 @@ impl Liveness {
     }
 }
 
-/// The owner id of a hold in Redis. While it is unknown which of several requests was executed, it
-/// contains all possible names, the newest first, separated by spaces.
+/// The owner id of a grant in Redis. While it is unknown which copy of an acquire was executed, it
+/// contains the names of all copies, the newest first, separated by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerId(Arc<str>);
 
 impl OwnerId {
-    /// The owner id for the next lock of this thread.
-    pub(crate) fn current(client: &Uuid) -> Self {
-        Self(format!("{client}:{}", number(&OWNER)).into())
+    /// An owner id of the client with this UUID that was never used before.
+    pub(crate) fn new(client: &str) -> Self {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(next_number());
+        let mut owner = String::with_capacity(client.len() + 1 + number.len());
+        owner.push_str(client);
+        owner.push(':');
+        owner.push_str(number);
+        Self(owner.into())
     }
 
     /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
         let client = self.0.split(':').next().unwrap_or_default();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("{client}:{number} {}", self.0).into())
+        Self(format!("{client}:{} {}", next_number(), self.0).into())
     }
 
     /// Splits off the newest name. Also returns the older names, if there are any.
@@ -98,50 +99,15 @@ impl OwnerId {
         Self(newest.join(" ").into())
     }
 
-    /// True if it has several names, so that the name in Redis is unknown.
-    pub(crate) fn is_uncertain(&self) -> bool {
-        self.0.contains(' ')
-    }
-
-    /// True if it contains every name of `other`.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
-        let mut others = other.0.split(' ');
-        others.all(|other| self.0.split(' ').any(|name| name == other))
-    }
-
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// Gives this thread a new owner number for its next lock. Existing holds keep their owner id.
-///
-/// Called after a command without a clear reply: it may still be on its way, and a release that
-/// arrives late must not find a hold under its owner id.
-pub(crate) fn retire() {
-    OWNER.with(|cell| cell.set(NONE));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
-
-    #[test]
-    fn a_thread_keeps_its_owner_until_it_is_retired() {
-        let client = Uuid::new_v4();
-        let first = OwnerId::current(&client);
-        assert_eq!(first, OwnerId::current(&client));
-        retire();
-        assert_ne!(first, OwnerId::current(&client));
-    }
-
-    #[test]
-    fn retiring_an_owner_does_not_change_the_thread_id() {
-        let thread = ThreadId::current();
-        retire();
-        assert_eq!(thread, ThreadId::current());
-    }
 
     #[test]
     fn a_thread_has_ended_once_it_is_joined() {
@@ -156,44 +122,26 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_threads_one_after_another_have_a_hundred_owners() {
-        let client = Uuid::new_v4();
-        let owners: HashSet<String> = (0..100)
-            .map(|_| {
-                std::thread::spawn(move || OwnerId::current(&client).as_str().to_owned())
-                    .join()
-                    .unwrap()
-            })
-            .collect();
-        assert_eq!(owners.len(), 100);
-    }
-
-    #[test]
     fn an_owner_can_have_several_names_and_the_newest_comes_first() {
-        let client = Uuid::new_v4();
-        let first = OwnerId::current(&client);
+        let first = OwnerId::new("client");
         let both = first.with_fresh_name();
         let (second, older) = both.split();
         assert_eq!(older.as_ref(), Some(&first));
-        assert_eq!(
-            second.split().0.as_str().split(':').next(),
-            Some(&*client.to_string())
-        );
-        assert_eq!(first, OwnerId::current(&client), "the thread's stays");
-        assert!(first.covers(&first) && !first.covers(&second) && !first.is_uncertain());
-        assert!(both.covers(&first) && both.covers(&second) && both.is_uncertain());
-        assert!(!first.covers(&both));
+        assert_ne!(second, first);
         assert_eq!(second.split(), (second.clone(), None));
         assert_eq!(both.newest(1), second);
         assert_eq!(both.newest(9), both);
     }
 
     #[test]
-    fn the_wire_form_is_uuid_and_number() {
-        let client = Uuid::new_v4();
-        let owner = OwnerId::current(&client);
-        let (uuid, number) = owner.as_str().split_once(':').unwrap();
-        assert_eq!(uuid, client.to_string());
-        assert!(number.parse::<u64>().unwrap() > 0);
+    fn the_wire_form_is_uuid_and_a_number_that_is_used_once() {
+        let client = uuid::Uuid::new_v4().to_string();
+        let owners = [(); 100].map(|()| OwnerId::new(&client));
+        let mut numbers = HashSet::new();
+        for owner in owners {
+            let (uuid, number) = owner.as_str().split_once(':').unwrap();
+            assert_eq!(uuid, client);
+            assert!(numbers.insert(number.parse::<u64>().unwrap()));
+        }
     }
 }

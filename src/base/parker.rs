@@ -1,37 +1,68 @@
 //! Lets one thread wake another. A wake-up before the sleep ends that sleep at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Condvar, Mutex};
+
+/// Its mutex protects: a wake-up is seen by the sleep under way or by the next one.
+#[derive(Debug, Default)]
+struct WakeUp {
+    is_pending: Mutex<bool>,
+    changed: Condvar,
+    /// A message of another client has arrived since this was read last.
+    has_message: AtomicBool,
+}
 
 /// Ends the current or the next sleep of one [`Parker`].
 #[derive(Clone, Debug)]
-pub(crate) struct Unparker(Sender<()>);
+pub(crate) struct Unparker(Arc<WakeUp>);
 
 impl Unparker {
     pub(crate) fn unpark(&self) {
-        // If the channel is full, a wake-up is already pending, and one is enough.
-        let _ = self.0.try_send(());
+        *self.0.is_pending.lock() = true;
+        self.0.changed.notify_one();
+    }
+
+    /// Wakes the thread because a message of another client has arrived.
+    pub(crate) fn unpark_by_message(&self) {
+        self.0.has_message.store(true, Ordering::Relaxed);
+        self.unpark();
     }
 
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        self.0.same_channel(&other.0)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 /// The end that sleeps.
 #[derive(Debug)]
-pub(crate) struct Parker(Receiver<()>);
+pub(crate) struct Parker(Arc<WakeUp>);
 
 impl Parker {
+    /// True if a message has arrived since the last call.
+    pub(crate) fn take_message(&self) -> bool {
+        self.0.has_message.swap(false, Ordering::Relaxed)
+    }
+
     /// Sleeps for at most `timeout`. Returns true if an [`Unparker`] ended the sleep.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
-        self.0.recv_timeout(timeout).is_ok()
+        let Self(wake_up) = self;
+        let mut is_pending = wake_up.is_pending.lock();
+        if !*is_pending {
+            // A time that is too long for the clock of `Condvar` is cut: the caller sleeps again.
+            let timeout = timeout.min(LONGEST);
+            wake_up.changed.wait_for(&mut is_pending, timeout);
+        }
+        std::mem::take(&mut *is_pending)
     }
 }
 
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// Creates a parker and its unparker.
 pub(crate) fn pair() -> (Unparker, Parker) {
-    let (sender, receiver) = bounded(1);
-    (Unparker(sender), Parker(receiver))
+    let wake_up = Arc::new(WakeUp::default());
+    (Unparker(Arc::clone(&wake_up)), Parker(wake_up))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::list::List;
 use crate::lease::{Renewals, Terms};
 
 /// Identifies a level, because guards may be dropped in any order.
@@ -10,7 +11,7 @@ pub(crate) type LevelId = u32;
 /// The levels that are not unlocked yet, oldest first, with the lease that each acquire asked for.
 #[derive(Debug)]
 pub(super) struct Levels {
-    held: Vec<Level>,
+    held: List<Level>,
     next: LevelId,
 }
 
@@ -27,7 +28,7 @@ impl Levels {
 
     pub(super) fn new(terms: Terms) -> Self {
         let mut levels = Self {
-            held: Vec::new(),
+            held: List::new(),
             next: Self::FIRST,
         };
         levels.push(terms);
@@ -79,10 +80,15 @@ impl Levels {
     /// The lease that decides when the watchdog renews: the longest renewed one, or the longest of
     /// all if none is renewed.
     pub(super) fn pace(&self) -> Duration {
-        Duration::from_millis(match self.longest(|renewals| renewals != Renewals::None) {
+        Duration::from_millis(match self.longest_renewed() {
             0 => self.lease_millis(),
             renewed => renewed,
         })
+    }
+
+    /// The longest renewed lease of any level, in milliseconds; 0 without one.
+    pub(super) fn longest_renewed(&self) -> u64 {
+        self.longest(|renewals| renewals != Renewals::None)
     }
 
     fn longest(&self, condition: impl Fn(Renewals) -> bool) -> u64 {

@@ -9,7 +9,7 @@ use crate::error::LostReason;
 
 /// Sends at most one message. The channel is made for the first subscriber: most holds have none.
 #[derive(Debug, Default)]
-pub(super) struct LossNotifier(OnceLock<Channel>);
+pub(super) struct LossNotifier(OnceLock<Box<Channel>>);
 
 /// The sender is dropped after the message, or with the hold. A receiver then sees that the channel
 /// is disconnected, so it never blocks indefinitely.
@@ -28,10 +28,10 @@ impl LossNotifier {
     ) -> &Receiver<LostReason> {
         let channel = self.0.get_or_init(|| {
             let (sender, receiver) = bounded(1);
-            Channel {
+            Box::new(Channel {
                 sender: Mutex::new(Some(sender)),
                 receiver,
-            }
+            })
         });
         // Checked after the channel exists: a loss from here on sends its message itself.
         if let Some(reason) = lost() {

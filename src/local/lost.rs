@@ -1,15 +1,17 @@
 //! Lost holds that their threads have not unlocked yet.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
+
+use super::LockId;
 use super::hold::Hold;
 use crate::base::owner::ThreadId;
 
 /// There is no sweep before the map has this many lost holds.
 const FEW: usize = 64;
 
-/// The lost holds of all locks, by thread and key. A thread that acquires or unlocks a lock finds
+/// The lost holds of all locks, by thread and lock. A thread that acquires or unlocks a lock finds
 /// its lost hold here.
 ///
 /// Only the thread of a hold can unlock it, so the holds of threads that have ended are removed. A
@@ -17,17 +19,17 @@ const FEW: usize = 64;
 /// holds, or twice the largest number that running threads had at one time.
 #[derive(Debug, Default)]
 pub(super) struct LostHolds {
-    holds: HashMap<(ThreadId, Arc<str>), Arc<Hold>>,
+    holds: HashMap<(ThreadId, LockId), Arc<Hold>>,
     /// The number of holds at which the next sweep runs.
     sweep_at: usize,
 }
 
 impl LostHolds {
-    pub(super) fn get(&self, key: &Arc<str>, thread: ThreadId) -> Option<&Arc<Hold>> {
+    pub(super) fn get(&self, lock: &LockId, thread: ThreadId) -> Option<&Arc<Hold>> {
         if self.holds.is_empty() {
             return None;
         }
-        self.holds.get(&(thread, Arc::clone(key)))
+        self.holds.get(&(thread, lock.clone()))
     }
 
     /// Adds a hold. Returns the holds that no thread can unlock, for the caller to drop outside its
@@ -37,7 +39,7 @@ impl LostHolds {
         if hold.thread_has_ended() {
             return vec![hold];
         }
-        let key = (hold.thread(), Arc::clone(hold.key().key()));
+        let key = (hold.thread(), hold.lock().clone());
         let mut removed = Vec::from_iter(self.holds.insert(key, hold));
         if self.holds.len() > self.sweep_at.max(FEW) {
             let ended = self.holds.extract_if(|_, hold| hold.thread_has_ended());
@@ -49,10 +51,17 @@ impl LostHolds {
 
     /// Removes a hold that its thread has unlocked.
     pub(super) fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
-        let key = (hold.thread(), Arc::clone(hold.key().key()));
-        let is_same = |kept: &Arc<Hold>| kept.id() == hold.id();
+        let key = (hold.thread(), hold.lock().clone());
+        let is_same = |kept: &Arc<Hold>| std::ptr::eq(&raw const **kept, hold);
         self.holds.get(&key).is_some_and(is_same).then_some(())?;
         self.holds.remove(&key)
+    }
+
+    /// Removes the holds of a client. Returns them for the caller to drop outside its mutex.
+    #[must_use]
+    pub(super) fn remove_client(&mut self, client: u64) -> Vec<Arc<Hold>> {
+        let removed = self.holds.extract_if(|(_, lock), _| lock.client == client);
+        removed.map(|(_, hold)| hold).collect()
     }
 
     #[cfg(test)]
@@ -64,7 +73,7 @@ impl LostHolds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::hold::tests::hold;
+    use crate::local::test_support::hold;
 
     fn thread(number: u64) -> ThreadId {
         ThreadId::numbered(number)
@@ -80,11 +89,14 @@ mod tests {
     fn a_lost_hold_is_kept_until_its_thread_unlocks_it() {
         let mut lost = LostHolds::default();
         let hold = hold(&Arc::default(), thread(1));
-        let key = Arc::clone(hold.key().key());
+        let key = hold.lock().clone();
         assert!(lost.insert(Arc::clone(&hold)).is_empty());
-        assert_eq!(lost.get(&key, thread(1)).unwrap().id(), hold.id());
+        assert_eq!(
+            lost.get(&key, thread(1)).unwrap().key().key(),
+            hold.key().key()
+        );
         assert!(lost.get(&key, thread(2)).is_none());
-        assert_eq!(lost.remove(&hold).unwrap().id(), hold.id());
+        assert!(Arc::ptr_eq(&lost.remove(&hold).unwrap(), &hold));
         assert!(lost.remove(&hold).is_none());
         assert!(lost.is_empty());
     }
@@ -120,7 +132,7 @@ mod tests {
         }
         assert_eq!(lost.holds.len() + removed, RUNNING + 1000);
         for number in 0..RUNNING as u64 {
-            let key = Arc::clone(hold(&Arc::default(), thread(number)).key().key());
+            let key = hold(&Arc::default(), thread(number)).lock().clone();
             assert!(lost.get(&key, thread(number)).is_some());
         }
     }

@@ -1,16 +1,71 @@
-//! The locks that this process holds, and its threads that wait for them. No I/O.
+//! The locks that the clients of this process hold, and the threads that wait for them. No I/O.
+//!
+//! Redis gives a *grant* to a client. Threads of the client have *holds* on it, one after another:
+//! a thread that unlocks can hand the grant over to the next one. A hold has *levels*, one for each
+//! acquire. A thread needs the *ticket* of a lock to request it from Redis, and keeps the ticket
+//! while it holds the lock.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `levels`, `lease_state` | the levels of a hold; the lease, and when it is renewed. No clock |
+//! | `grant/` | a grant: its lease, its owner id, its tokens, and which hold uses it |
+//! | `hold` | a hold: its thread, its token, and its end |
+//! | `quorum`, `loss_notifier` | several holds that count as one; the channels of `lost()` |
+//! | `lost` | lost holds that their threads have not unlocked yet |
+//! | `yields` | when a client leaves a released lock to other clients |
+//! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
 
+mod grant;
 mod hold;
 mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
-mod owner_ids;
 mod queue;
 mod quorum;
+#[cfg(test)]
+mod test_support;
+mod yields;
 
-pub(crate) use hold::{Grant, Hold, Popped};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+pub(crate) use grant::{Grant, Granted};
+pub(crate) use hold::Hold;
 pub(crate) use levels::LevelId;
-pub(crate) use owner_ids::Written;
-pub(crate) use queue::{Enqueued, LocalQueue, QueueEntry, Ticket};
+pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
+
+/// Identifies a lock in this process: the same key at another client is another lock.
+#[derive(Clone, Debug, Eq)]
+pub(crate) struct LockId {
+    /// The number of the client in this process.
+    pub(crate) client: u64,
+    pub(crate) key: Arc<str>,
+    /// Computed once, because every call looks the lock up several times.
+    hash: u64,
+}
+
+impl LockId {
+    pub(crate) fn new(client: u64, key: Arc<str>) -> Self {
+        Self {
+            client,
+            hash: FixedState::default().hash_one((client, &key)),
+            key,
+        }
+    }
+}
+
+impl PartialEq for LockId {
+    fn eq(&self, other: &Self) -> bool {
+        self.client == other.client && (Arc::ptr_eq(&self.key, &other.key) || self.key == other.key)
+    }
+}
+
+impl Hash for LockId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Receiver;
 
-use super::hold::Hold;
+use super::hold::{Hold, ObserveLoss};
 use super::loss_notifier::LossNotifier;
 use crate::error::LostReason;
 
@@ -20,32 +20,34 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
+    fn new(holds: usize, needed: usize, members: Vec<Weak<Hold>>) -> Arc<Self> {
+        Arc::new(Self {
+            losses_left: AtomicUsize::new(holds.saturating_sub(needed)),
+            loss_notifier: LossNotifier::default(),
+            members,
+        })
+    }
+
     /// Observes `holds`, of which `needed` must be held.
     pub(crate) fn observe<'a>(
         holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>,
         needed: usize,
     ) -> Arc<Self> {
-        let quorum = Arc::new(Self {
-            losses_left: AtomicUsize::new(holds.len().saturating_sub(needed)),
-            loss_notifier: LossNotifier::default(),
-            members: Vec::new(),
-        });
+        let quorum = Self::new(holds.len(), needed, Vec::new());
         // Subscribes before any loss: a notification without a subscriber is dropped.
         quorum.loss_receiver();
         for hold in holds {
-            hold.observe(&quorum);
+            let observer: Weak<Self> = Arc::downgrade(&quorum);
+            hold.observe(observer);
         }
         quorum
     }
 
     /// Makes `holds` a majority. When fewer than `needed` are left, all of them end: the rest would
     /// only keep other clients from the lock.
-    pub(crate) fn join(holds: &[Arc<Hold>], needed: usize) {
-        let quorum = Arc::new(Self {
-            losses_left: AtomicUsize::new(holds.len().saturating_sub(needed)),
-            loss_notifier: LossNotifier::default(),
-            members: holds.iter().map(Arc::downgrade).collect(),
-        });
+    pub(crate) fn join(holds: &[&Arc<Hold>], needed: usize) {
+        let members = holds.iter().map(|hold| Arc::downgrade(hold)).collect();
+        let quorum: Arc<dyn ObserveLoss> = Self::new(holds.len(), needed, members);
         for hold in holds {
             hold.join(&quorum);
         }
@@ -55,15 +57,10 @@ impl Quorum {
     pub(crate) fn loss_receiver(&self) -> &Receiver<LostReason> {
         self.loss_notifier.subscribe(|| None)
     }
+}
 
-    /// True if threads of this process wait for one of the members.
-    pub(super) fn is_awaited(&self) -> bool {
-        let mut members = self.members.iter().filter_map(Weak::upgrade);
-        members.any(|hold| hold.has_waiters())
-    }
-
-    /// Counts the loss of one hold. Each hold calls this once.
-    pub(super) fn lost(&self, reason: LostReason) {
+impl ObserveLoss for Quorum {
+    fn lost(&self, reason: LostReason) {
         let decrement = |losses_left: usize| losses_left.checked_sub(1);
         let counted = self
             .losses_left
@@ -81,7 +78,7 @@ impl Quorum {
 mod tests {
     use super::*;
     use crate::base::owner::ThreadId;
-    use crate::local::hold::tests::hold;
+    use crate::local::test_support::hold;
 
     fn holds() -> Vec<Arc<Hold>> {
         let one = || hold(&Arc::default(), ThreadId::current());
@@ -108,23 +105,11 @@ mod tests {
     #[test]
     fn the_holds_of_a_majority_end_together() {
         let holds = holds();
-        Quorum::join(&holds, 2);
+        Quorum::join(&holds.iter().collect::<Vec<_>>(), 2);
         holds[2].lose(LostReason::Deleted);
         assert!(holds[0].check().is_ok() && holds[1].check().is_ok());
         holds[0].lose(LostReason::Deleted);
         assert!(holds[1].check().is_err(), "it is no majority alone");
-    }
-
-    #[test]
-    fn a_majority_is_awaited_if_any_of_its_parts_is() {
-        let holds = holds();
-        Quorum::join(&holds, 2);
-        assert!(!holds[1].is_awaited());
-        assert!(holds[0].set_waiters(true));
-        assert!(holds[1].is_awaited());
-        assert!(holds[1].schedule().due < holds[1].expires());
-        holds[0].set_waiters(false);
-        assert!(!holds[1].is_awaited());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::handle::Handle;
+use crate::engine::Part;
 use crate::error::{Error, Result};
 
 /// Longer texts, such as the names of many locks, are cut off.
@@ -41,7 +41,7 @@ pub(super) fn show_lock(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
     name: &str,
-    parts: &[Handle],
+    parts: &[Part],
     hold_count: u32,
 ) -> fmt::Result {
     let mut nodes = Vec::new();

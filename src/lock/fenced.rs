@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use super::LockGuard;
 use super::debug::Short;
-use super::handle::{Acquire, Handle, LockKind};
 use super::methods::lock_by_handle;
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
+use crate::engine::{Part, Parts};
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
+use crate::protocol::Fenced;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -26,11 +27,23 @@ use crate::local::Hold;
 /// # Order of the tokens
 ///
 /// Each new hold of a name has a greater token than every hold before it, in all processes and on
-/// all machines. A nested acquire has the token of its hold. The script that acquires the lock
-/// makes the token: one more than the last token, but at least the server's clock in microseconds.
-/// So the tokens also increase after Redis has lost the last one (a flush, a failover, seven days
-/// without use), unless the server's clock is behind its time at the last hold: it must not be set
-/// back, and a promoted replica must have the right time.
+/// all machines. A hold that one thread hands over to another thread of its client is a new hold
+/// with a token of its own. A nested acquire has the token of its hold.
+///
+/// The script that acquires the lock makes the token: one more than the last token, but at least
+/// the server's clock in microseconds. So the tokens also increase after Redis has lost the last
+/// one (a flush, a failover, seven days without use), unless the server's clock is behind its time
+/// at the last hold: it must not be set back, and a promoted replica must have the right time.
+///
+/// If other threads of the client wait, if the thread has waited itself, or if the client
+/// [lingers](crate::LockClientBuilder::linger), the script reserves 256 tokens for the holds that
+/// may follow without a request. Those that no hold gets are never used, so the tokens can skip
+/// numbers.
+///
+/// If another program deletes a held lock, for example by
+/// [`force_unlock`](crate::LockClient::force_unlock), a hold that follows without a request begins
+/// on a lost grant: its token may be less than one that was given since. Its thread is notified of
+/// the loss like any other holder.
 ///
 /// # Redisson
 ///
@@ -69,11 +82,11 @@ use crate::local::Hold;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FencedLock(Handle);
+pub struct FencedLock(Parts);
 
 impl FencedLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Handle::new(core, name, LockKind::Fenced))
+        Self(Parts::one(Part::new(core, name, &Fenced)))
     }
 }
 
@@ -94,7 +107,8 @@ impl FencedGuard {
     }
 
     /// Returns the fencing token of the hold: greater than the token of every earlier hold of this
-    /// name, and the same for all levels of one hold. It is greater than zero and less than 2^53,
+    /// name, in all processes, and the same for all levels of one hold. A hold that was handed over
+    /// by another thread has a token of its own. A token is greater than zero and less than 2^53,
     /// so that it fits a signed column and a double. No I/O.
     ///
     /// Send it with each write to the system that the lock protects. There, reject a write whose

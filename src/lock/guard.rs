@@ -9,16 +9,20 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::debug::{CheckResult, Short};
-use super::hold_requests;
-use super::parts::{HeldPart, Needed, combine, release_all, slowest};
 use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
 use crate::core::Core;
+use crate::engine::{
+    HeldPart, Needed, Parts, are_of_this_process, combine, confirm_all, extend_all, release_all,
+    slowest,
+};
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
 use crate::local::Quorum;
 use crate::observe::tell;
 
-/// A lock that this thread holds. Dropping the guard unlocks.
+/// A lock that this thread holds. Dropping the guard unlocks. The guard of a nested acquire stands
+/// for one level of the lock: dropping it sends nothing.
 ///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
@@ -74,7 +78,7 @@ use crate::observe::tell;
 pub struct LockGuard {
     name: Arc<str>,
     /// One part for each name or server.
-    pub(super) parts: Vec<HeldPart>,
+    pub(super) parts: List<HeldPart>,
     /// The lock is held while this many parts are held.
     pub(super) needed: Needed,
     /// Made by the first call of `lost` on a guard of several parts.
@@ -89,14 +93,15 @@ pub struct LockGuard {
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {
-    pub(super) fn new(name: Arc<str>, parts: Vec<HeldPart>, needed: Needed) -> Self {
+    /// The guard of a lock that this thread has acquired.
+    pub(super) fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
         for part in &parts {
             part.hold.guard(part.level);
         }
         Self {
-            name,
+            name: lock.shared_name(),
             parts,
-            needed,
+            needed: lock.needed(),
             quorum: OnceLock::new(),
             unlocked: false,
             _thread: PhantomData,
@@ -123,7 +128,7 @@ impl LockGuard {
     ///
     /// [`Error::Lost`], and [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn check(&self) -> Result<()> {
-        let checks = self.parts.iter().map(|part| part.hold.check());
+        let checks = self.parts.iter().map(HeldPart::check);
         combine(checks, self.needed())
     }
 
@@ -138,7 +143,8 @@ impl LockGuard {
     ///
     /// Other threads may receive from clones of the channel. Only one of the receivers gets the
     /// message, the others see that the channel is disconnected. The channel is also disconnected
-    /// when the lock was unlocked and its last guard is dropped.
+    /// when the lock was unlocked and its last guard is dropped. It belongs to the hold of this
+    /// thread: a thread to which the lock is handed over has a channel of its own.
     ///
     /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
     /// message is at most a quarter of a command timeout late; it is at most one command timeout
@@ -164,8 +170,11 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
-        if let [only] = &self.parts[..] {
-            return only.hold.loss_receiver();
+        let is_same_process = self.is_same_process();
+        if let [first, others @ ..] = &self.parts[..]
+            && (others.is_empty() || !is_same_process)
+        {
+            return first.hold.loss_receiver(is_same_process);
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
         let quorum = self
@@ -190,7 +199,7 @@ impl LockGuard {
 
     /// What is left of the lease. Does not end a hold whose lease has run out.
     fn left(&self) -> Duration {
-        let left = |part: &HeldPart| part.hold.left().unwrap_or_default();
+        let left = |part: &HeldPart| part.left().unwrap_or_default();
         let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
         lefts.sort_unstable_by_key(|&left| Reverse(left));
         let last_needed = lefts.get(self.needed().saturating_sub(1));
@@ -226,8 +235,9 @@ impl LockGuard {
     /// * [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        let parts: Vec<_> = self.parts.iter().map(|part| (part, duration)).collect();
-        hold_requests::extend_all(&parts, self.needed, &budget)
+        let millis = whole_millis("lease", duration)?;
+        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
+        extend_all(&parts, self.needed, &budget)
     }
 
     /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows the
@@ -263,7 +273,7 @@ impl LockGuard {
     /// * [`Error::NotHeld`] in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        hold_requests::confirm_all(&self.parts, self.needed, &budget)
+        confirm_all(&self.parts, self.needed, &budget)
     }
 
     /// Unlocks, and returns the result.
@@ -310,19 +320,24 @@ impl LockGuard {
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         let millis = whole_millis("time", time)?;
         for part in &self.parts {
-            part.hold.keep_in_redis(millis);
+            part.hold.grant().keep_in_redis(millis);
         }
         self.finish(Core::budget_to_unlock)
     }
 
     pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget) -> Result<()> {
         self.unlocked = true;
-        release_all(&self.parts, self.needed, &self.budget(budget))
+        release_all(&self.parts, self.needed, || self.budget(budget))
     }
 
     /// The fencing token of the hold, if the lock is a fenced one.
     pub(crate) fn token(&self) -> Option<u64> {
         self.parts.first().and_then(|part| part.hold.token())
+    }
+
+    /// False in a process that was forked from the clients'.
+    fn is_same_process(&self) -> bool {
+        are_of_this_process(self.parts.iter().map(|part| &part.core))
     }
 
     /// The number of parts that must be held.
@@ -332,7 +347,7 @@ impl LockGuard {
 
     /// Adds the state of the lock and its remaining lease to the `Debug` output.
     pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
-        let check = |part: &HeldPart| part.hold.left().map(drop);
+        let check = |part: &HeldPart| part.left().map(drop);
         let state = combine(self.parts.iter().map(check), self.needed());
         shown
             .field("state", &CheckResult(&state))
@@ -357,8 +372,7 @@ impl fmt::Debug for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        let is_same_process = |part: &HeldPart| part.core.is_same_process();
-        if self.unlocked || !self.parts.iter().all(is_same_process) {
+        if self.unlocked || !self.is_same_process() {
             return;
         }
         if let Err(error) = self.finish(Core::budget_for_a_reply) {

@@ -1,8 +1,8 @@
 //! The public methods of every lock type, as a macro.
 
 /// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, which
-/// forwards to these methods, and `Debug`. The type has one field, which is a
-/// [`Handle`](super::handle::Handle) or has the same methods. `$guard` is the type of its guards,
+/// forwards to these methods, and `Debug`. The type has one field, its
+/// [`Parts`](crate::engine::Parts). `$guard` is the type of its guards,
 /// which `$wrap` makes from a `LockGuard`.
 macro_rules! lock_by_handle {
     ($lock:ident) => {
@@ -25,7 +25,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn lock(&self) -> Result<()> {
-                self.lock_with(Lease::RENEWED)
+                self.0.lock_with(Lease::RENEWED).map(drop)
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it.
@@ -77,7 +77,8 @@ macro_rules! lock_by_handle {
             }
 
             /// Unlocks the newest level of this thread that has no guard. The lock is free after
-            /// the last level. A level with a guard is unlocked only by that guard.
+            /// the last level, or another thread of this client gets it. A level with a guard is
+            /// unlocked only by that guard.
             ///
             /// # Errors
             ///
@@ -103,7 +104,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
-                Ok($wrap(self.0.guard(self.0.lock_with(lease)?)))
+                Ok($wrap(LockGuard::of(&self.0, self.0.lock_with(lease)?)))
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
@@ -114,7 +115,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease)?;
-                Ok(held.map(|held| $wrap(self.0.guard(held))))
+                Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
             }
 
             /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner
@@ -139,7 +140,7 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<$guard> {
                 let held = self.0.lock_interruptibly(lease, interrupt)?;
-                Ok($wrap(self.0.guard(held)))
+                Ok($wrap(LockGuard::of(&self.0, held)))
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
@@ -156,7 +157,7 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<Option<$guard>> {
                 let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
-                Ok(held.map(|held| $wrap(self.0.guard(held))))
+                Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
             }
 
             /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
@@ -269,7 +270,7 @@ macro_rules! lock_by_handle {
         impl std::fmt::Debug for $lock {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let count = self.0.hold_count(Hold::count_unchanged);
-                super::debug::show_lock(f, stringify!($lock), self.name(), self.0.parts(), count)
+                super::debug::show_lock(f, stringify!($lock), self.name(), self.0.list(), count)
             }
         }
     };

@@ -1,22 +1,12 @@
-//! The lock types, their guards, and the requests of their methods.
+//! The public lock types and their guards.
 
-mod acquire;
-mod acquire_batch;
 mod debug;
 mod fenced;
 mod guard;
-mod handle;
-mod hold_requests;
-mod majority;
-mod majority_acquire;
 mod methods;
 mod multi;
-mod parts;
 mod redlock;
 mod reentrant;
-mod release;
-mod several;
-mod ticket;
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +14,6 @@ use std::time::Duration;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
-pub(crate) use hold_requests::{force_unlock, inspect};
 pub use multi::MultiLock;
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
@@ -45,7 +34,9 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// thread with another client is another owner.
 ///
 /// The locks are reentrant: a thread that holds the lock can acquire it again, and each acquire
-/// adds a level. The lock is free when the thread has unlocked all levels.
+/// adds a level. The lock is free when the thread has unlocked all levels. The levels are counted
+/// in this process. A nested acquire sends a request only if its lease is longer than what is left
+/// and renewals do not keep it, as with [`Lease::fixed`] of an hour inside [`Lease::RENEWED`].
 ///
 /// The trait is dyn-compatible: a function can have a parameter `&dyn Lock` and leave the kind of
 /// lock to its caller. Each lock type also has these methods itself, so only such generic code
@@ -96,9 +87,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it, without a
     /// time limit.
     ///
-    /// A thread that holds the lock already gets a further level, which it must unlock, too. If a
-    /// thread ends without unlocking, the lock stays held and renewed as long as the client exists:
-    /// prefer [`acquire`](Self::acquire), whose guard unlocks.
+    /// A thread that holds the lock already gets a further level, which it must unlock, too. That
+    /// sends nothing, unless the lease of the outer levels has to be extended. If a thread ends
+    /// without unlocking, the lock stays held and renewed as long as the client exists: prefer
+    /// [`acquire`](Self::acquire), whose guard unlocks.
     ///
     /// # Errors
     ///
@@ -107,7 +99,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
     ///
     /// [`Error::Lost`](crate::Error::Lost) if this thread held the lock, has lost it, and has not
-    /// unlocked it since.
+    /// unlocked it since. After an error of a nested call, the outer levels stay.
     fn lock(&self) -> Result<()> {
         self.lock_with(Lease::RENEWED)
     }
@@ -232,6 +224,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Unlocks the newest level of this thread that has no guard. The lock is free after the last
     /// level.
     ///
+    /// Only the last level sends a request: it releases the lock in Redis. If another thread of
+    /// this client waits for the lock, this thread may instead hand the lock over to it. With
+    /// [`linger`](crate::LockClientBuilder::linger) the lock may stay in Redis for a while.
+    ///
     /// A level with a guard is unlocked only by that guard. So this call never frees a lock whose
     /// guard exists, and never unlocks the level of a forgotten guard ([`std::mem::forget`]).
     ///
@@ -244,12 +240,14 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [Those of every method](Lock#errors-of-every-method-that-asks-redis), and:
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if all
-    ///   its levels have guards: drop the guard instead. Nothing is changed.
+    ///   its levels have guards: drop the guard instead. Nothing is changed, also not the hold of
+    ///   another thread to which this thread has handed the lock over.
     /// * [`Error::Lost`](crate::Error::Lost) if this thread has lost the lock. Another owner may
     ///   have worked at the same time. A lock that another owner holds is not changed.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable) after three command timeouts without a
-    ///   reply. The release continues in the background, and the lock ends with its lease at the
-    ///   latest. Also after a failover during this call, if the new server does not have the lock.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable), only at the last level, after three
+    ///   command timeouts without a reply. The release continues in the background, and the lock
+    ///   ends with its lease at the latest. Also after a failover during this call, if the new
+    ///   server does not have the lock.
     fn unlock(&self) -> Result<()>;
 
     /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. The guard
@@ -325,10 +323,12 @@ pub trait Lock: fmt::Debug + Send + Sync {
     }
 
     /// Returns the number of levels that this thread holds, as far as this process knows; 0 once
-    /// the lock is lost. No I/O.
+    /// the lock is lost. The process counts the levels itself, so the number is exact, unlike the
+    /// [`hold_count`](crate::LockStatus::hold_count) in Redis. No I/O.
     fn hold_count(&self) -> u32;
 
-    /// Asks Redis whether any owner holds the lock.
+    /// Asks Redis whether any owner holds the lock. A lock that
+    /// [lingers](crate::LockClientBuilder::linger) counts as held.
     ///
     /// # Errors
     ///

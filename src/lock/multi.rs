@@ -4,15 +4,15 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::{Acquire, Handle, LockKind};
 use super::methods::lock_by_handle;
-use super::several::Several;
 use super::{LockGuard, ReentrantLock};
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
+use crate::engine::{Part, Parts};
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
+use crate::protocol::Plain;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by
 /// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and
@@ -24,25 +24,32 @@ use crate::local::Hold;
 ///
 /// # All or none
 ///
+/// The names of one client that are on one server, in a cluster in one slot, are acquired by one
+/// script call, all or none, and released by another. While a call waits for one of them, it holds
+/// none of them.
+///
+/// Names on several servers, in a cluster in several slots, are requested at once. If another
+/// client holds some of them, the call keeps those that were granted for at most about 75 ms (less
+/// with a lease below 400 ms), in case the others become free. Then it releases them, waits for a
+/// release, and requests all names again.
+///
 /// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
 /// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
 /// reply in that time is released in the background. When a call ends with the lock, every name has
-/// its whole lease, less at most 100 ms, or an eighth of the lease if that is shorter, however long
-/// the call has waited.
+/// its whole lease, less the time that the call kept the name and waited for the replies of other
+/// servers.
 ///
-/// There is one wait, one deadline and one interrupt for all names. The names of one client are
-/// requested together: to acquire all of them takes one round trip, and to release them another. If
-/// another client holds one of them, the call waits for that one. Meanwhile it holds the names
-/// before it in the order of their keys, and releases those after it. So do not acquire more names
-/// together than the work needs.
+/// There is one wait, one deadline and one interrupt for all names.
 ///
 /// # No deadlock
 ///
-/// The names are acquired in the order of their keys, in whatever order they are given. Locks of
-/// several clients have no order that all programs agree on. For these, a call that holds some
-/// locks and waits for another one releases them after 0.5 to 1.5 seconds (random), and then waits
-/// for that one first. It also does so after half of a lease that is not
-/// [renewed](Lease::RENEWED).
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: a call does
+/// not keep the names of one server while it waits for another of them, and keeps those of several
+/// servers only for a short time. So programs in other languages may use any order, too.
+///
+/// Threads of one client wait in one queue. A thread that wants one of the names waits behind a
+/// thread of this client that already waits for all of them, even if that one name is free. So do
+/// not acquire more names together than the work needs.
 ///
 /// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
 /// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all
@@ -58,10 +65,9 @@ use crate::local::Hold;
 ///   is lost.
 /// * [`is_locked`](crate::Lock::is_locked): true if any owner holds any of the names.
 ///   [`remaining_lease`](crate::Lock::remaining_lease): the longest lease of all names.
-/// * [`unlock`](crate::Lock::unlock) releases every name, the last one first, even if one of them
-///   fails. It returns the first error, a loss before other errors. If the thread does not hold all
-///   names without a guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases
-///   nothing.
+/// * [`unlock`](crate::Lock::unlock) releases every name, even if one of them fails. It returns the
+///   first error, a loss before other errors. If the thread does not hold all names without a
+///   guard, it returns [`Error::NotHeld`](crate::Error::NotHeld) and releases nothing.
 ///
 /// An empty list of names, a name that occurs twice, and an invalid name are an
 /// [`Error::Config`](crate::Error::Config) of the first call.
@@ -82,12 +88,12 @@ use crate::local::Hold;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MultiLock(Several);
+pub struct MultiLock(Parts);
 
 impl MultiLock {
     pub(crate) fn new<N: AsRef<str>>(core: &Arc<Core>, names: impl IntoIterator<Item = N>) -> Self {
-        let lock = |name: N| Handle::new(Arc::clone(core), name.as_ref(), LockKind::Plain);
-        Self(Several::new(names.into_iter().map(lock).collect()))
+        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &Plain);
+        Self(Parts::all(names.into_iter().map(part).collect()))
     }
 
     /// Combines locks of several clients, which may be on several servers, into one lock. Never
@@ -113,8 +119,8 @@ impl MultiLock {
     /// ```
     #[must_use]
     pub fn over<L: Borrow<ReentrantLock>>(locks: impl IntoIterator<Item = L>) -> Self {
-        let handle = |lock: L| lock.borrow().handle().clone();
-        Self(Several::new(locks.into_iter().map(handle).collect()))
+        let part = |lock: L| lock.borrow().parts().list().to_vec();
+        Self(Parts::all(locks.into_iter().flat_map(part).collect()))
     }
 }
 

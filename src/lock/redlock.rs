@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockGuard;
-use super::handle::{Acquire, Handle, LockKind};
-use super::majority::Majority;
 use super::methods::lock_by_handle;
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
+use crate::engine::{Part, Parts};
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::local::Hold;
+use crate::protocol::Plain;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives
 /// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
@@ -23,6 +23,11 @@ use crate::local::Hold;
 /// servers one may be dead or hang, with 5 servers two; calls then take as long as the other
 /// servers need. A server that does not reply is skipped for 100 ms; each further request without a
 /// reply doubles that, up to 3 s.
+///
+/// A nested acquire sends no request, unless it needs a longer lease than the lock has. A thread
+/// that unlocks can hand the lock over to the next waiting thread of the same clients without a
+/// request, as with a [`ReentrantLock`](crate::ReentrantLock#order): the parts of all servers that
+/// have the lock together, if they are more than half of the servers.
 ///
 /// If several callers get some servers each, they release them and try again until one of them has
 /// the lock. A call without a wait does so, too, for at most one command timeout. A call without a
@@ -81,12 +86,12 @@ use crate::local::Hold;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedLock(Majority);
+pub struct RedLock(Parts);
 
 impl RedLock {
     pub(crate) fn over<'a>(cores: impl Iterator<Item = &'a Arc<Core>>, name: &str) -> Self {
-        let lock = |core| Handle::new(Arc::clone(core), name, LockKind::Plain);
-        Self(Majority::new(name, cores.map(lock).collect()))
+        let part = |core| Part::new(Arc::clone(core), name, &Plain);
+        Self(Parts::majority(name, cores.map(part).collect()))
     }
 }
 

@@ -46,16 +46,23 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Locks acquired from Redis. Nested acquires of a held lock do not count.
+    /// Locks acquired from Redis, each name or server of a lock of several counted separately. Not
+    /// counted are nested acquires, locks that another thread of this client has handed over, and
+    /// locks that [lingered](crate::LockClientBuilder::linger).
     acquisitions = "leasehold_acquisitions_total",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total",
+    /// Locks that a thread got from another thread of this client, without a request to Redis, each
+    /// name or server of a lock of several counted separately.
+    hand_overs = "leasehold_hand_overs_total",
     /// Nested acquires: the thread already held the lock.
     reentries = "leasehold_reentries_total",
-    /// Locks released in Redis.
+    /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
+    /// that the watchdog releases in the background, do not count.
     releases = "leasehold_releases_total",
     /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
-    /// leases.
+    /// leases and of locks that other threads of this client wait for, and hold counts that were
+    /// written.
     renewals = "leasehold_renewals_total" "outcome" "done",
     /// Renewals to which Redis replied with an error, each lock counted separately. The locks are
     /// still held, and the client repeats the renewals.
@@ -130,12 +137,12 @@ impl Counters {
     }
 
     /// Records the time from the call until the lock was acquired.
-    pub(crate) fn waited(&self, time: Duration) {
+    pub(crate) fn waited(&self, time: impl FnOnce() -> Duration) {
         record("leasehold_wait_seconds", time);
     }
 
     /// Records the time from the acquire until the lock was released or lost.
-    pub(crate) fn held(&self, time: Duration) {
+    pub(crate) fn held(&self, time: impl FnOnce() -> Duration) {
         record("leasehold_hold_seconds", time);
     }
 }
@@ -148,9 +155,10 @@ fn tell(series: Series, n: u64) {
 }
 
 #[cfg(feature = "metrics")]
-fn record(name: &'static str, time: Duration) {
+fn record(name: &'static str, time: impl FnOnce() -> Duration) {
+    let time = time();
     super::tell(move || metrics::histogram!(name).record(time));
 }
 
 #[cfg(not(feature = "metrics"))]
-fn record(_: &'static str, _: Duration) {}
+fn record(_: &'static str, _: impl FnOnce() -> Duration) {}

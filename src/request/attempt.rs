@@ -1,8 +1,9 @@
 //! One attempt at the requests of a call: everything is sent before the first reply is read.
 //!
 //! All requests about locks are sent and their replies received here, those of the callers and of
-//! the watchdog. The one exception is the release that undoes a lost copy: `reply.rs` sends it, and
-//! reads no reply. [`Exchange`] does the work on one connection.
+//! the watchdog, with two exceptions: `reply.rs` sends the release that undoes a lost copy, and
+//! reads no reply; `prepared.rs` sends a request whose reply is received here. [`Exchange`] does
+//! the work on one connection.
 
 use std::io;
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use super::client::RedisClient;
 use super::reply::Unanswered;
 use super::state::{Enough, Failure, RequestState};
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::script::Call;
 use crate::transport::connection::Connection;
-use crate::transport::exchange::{Exchange, Received};
+use crate::transport::exchange::Exchange;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
@@ -65,18 +67,22 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// Sends all requests that have no outcome, and receives their replies, until each has one, or
-    /// enough have one and the others had their time, or the time is over.
-    pub(super) fn run(&mut self) {
+    /// enough have one and the others had their time, or the time is over. Returns false, and sends
+    /// nothing, if the time is over already.
+    pub(super) fn run(&mut self) -> bool {
+        if self.began >= self.until && self.requests.iter().all(|r| r.under_way.is_none()) {
+            return false;
+        }
         let (mut groups, unknown) = self.groups();
-        let mut open = Vec::new();
+        let mut open = self.under_way();
         if self.purpose == Purpose::Watchdog {
             // A look-up that gets no reply does not delay the renewals on known servers.
-            open = self.send(std::mem::take(&mut groups), 0);
+            self.send(std::mem::take(&mut groups), &mut open);
         }
         self.look_up(&unknown, &mut groups);
-        open.extend(self.send(groups, 0));
+        self.send(groups, &mut open);
         self.send_again(&mut open);
-        let mut taken = Vec::new();
+        let mut taken = List::new();
         let mut settled = None;
         while !open.is_empty() {
             let deadline = self.deadline(&open, &mut settled);
@@ -86,30 +92,48 @@ impl<'r, 'q> Attempt<'r, 'q> {
             // A single connection is read at once, which waits for its replies. Of several, those
             // are read on which something has arrived.
             let (readable, wait_for_reply) = match open.len() {
-                1 => (vec![true], wait),
+                1 => (List::from_buf([true]), wait),
                 _ => (Self::readable(&open, wait), Moment::ZERO),
             };
-            for (mut exchange, readable) in std::mem::take(&mut open).into_iter().zip(readable) {
-                let broken = if readable {
-                    self.receive(&mut exchange, wait_for_reply)
-                } else {
-                    None
+            for at in (0..open.len()).rev() {
+                let exchange = &mut open[at];
+                let received = match readable[at] {
+                    true => self.receive(exchange, wait_for_reply),
+                    false => Ok(()),
                 };
                 // A deadline counts only if it had passed before the wait: what arrived in time is
                 // read, however late this thread gets to it.
                 let is_late = exchange.reply_by.min(deadline) <= now;
-                match broken {
-                    Some(error) => self.broke(exchange, &error),
-                    None if !exchange.is_done() && is_late => self.timed_out(exchange),
-                    None if !exchange.is_done() => open.push(exchange),
-                    None if !exchange.taken.is_empty() => taken.push(exchange),
-                    None if exchange.is_sound => exchange.slot.put(exchange.connection),
-                    None => {}
+                if received.is_ok() && !exchange.pending.is_empty() && !is_late {
+                    continue;
+                }
+                let mut exchange = open.swap_remove(at);
+                match received {
+                    Err(error) => self.broke(exchange, &error),
+                    Ok(()) if !exchange.pending.is_empty() => self.timed_out(exchange),
+                    Ok(()) if !exchange.taken.is_empty() => taken.push(exchange),
+                    Ok(()) if exchange.is_sound => exchange.slot.put(exchange.connection),
+                    Ok(()) => {}
                 }
             }
             self.send_again(&mut open);
         }
         taken.into_iter().for_each(|taken| self.replicate(taken));
+        true
+    }
+
+    /// The requests that were sent before this attempt.
+    fn under_way(&mut self) -> List<Exchange> {
+        let mut open = List::new();
+        for place in 0..self.requests.len() {
+            if let Some(mut exchange) = self.requests[place].under_way.take() {
+                exchange.reply_by = self.reply_by(place, exchange.sent_at);
+                exchange.pending[0].place = place;
+                self.requests[place].server = Some(Arc::clone(&exchange.server));
+                open.push(*exchange);
+            }
+        }
+        open
     }
 
     pub(super) fn client(&self, place: usize) -> &'q RedisClient {
@@ -132,8 +156,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             return Moment::NEVER;
         };
         let graces = open.iter().filter_map(|exchange| {
-            let place = exchange.pending.front()?.place;
-            let unknown = self.client(place).command_timeout / 4;
+            let unknown = self.client(exchange.awaited()?.place).command_timeout / 4;
             Some(exchange.server.health.grace(unknown))
         });
         let grace = graces.max().unwrap_or_default();
@@ -157,34 +180,35 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Waits until a reply may be received, or the deadline has passed. Tells for each exchange
     /// whether that is so.
-    fn readable(open: &[Exchange], deadline: Moment) -> Vec<bool> {
-        let connections = open.iter().map(|exchange| &exchange.connection);
+    fn readable(open: &[Exchange], deadline: Moment) -> List<bool> {
+        let connections = open.iter().map(|exchange| &*exchange.connection);
         // If the system cannot wait, every connection is tried until the deadline.
-        Connection::wait_readable(connections, deadline).unwrap_or_else(|_| vec![true; open.len()])
+        let readable = Connection::wait_readable(connections, deadline);
+        readable.unwrap_or_else(|_| List::from_elem(true, open.len()))
     }
 
-    /// Receives the replies of one server until `wait_until`. The error is what broke the
-    /// connection.
-    fn receive(&mut self, exchange: &mut Exchange, wait_until: Moment) -> Option<RedisError> {
-        while !exchange.is_done() {
-            let reply_by = match exchange.pending.front() {
-                Some(first) => self.reply_by(first.place),
-                None => exchange.reply_by,
-            };
-            match exchange.receive(|place| self.requests[place].call(), wait_until, reply_by) {
-                Received::Reply(place, reply) => self.replied(exchange, place, reply),
-                Received::Nothing => break,
-                Received::Broken(error) => return Some(error),
-            }
+    /// Receives the replies of one server until `wait_until`. An error means that the connection
+    /// broke.
+    fn receive(&mut self, exchange: &mut Exchange, wait_until: Moment) -> RedisResult<()> {
+        exchange.connection.set_deadline(wait_until);
+        while let Some((place, reply)) = exchange.receive()? {
+            self.replied(exchange, place, reply);
         }
-        None
+        match exchange.pending.last() {
+            Some(first) if !first.is_sent && !self.until.is_past() => {
+                exchange.reply_by = self.reply_by(first.place, Moment::now());
+                exchange.send(|place| self.requests[place].call())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn replied(&mut self, exchange: &mut Exchange, place: usize, reply: RedisResult<Value>) {
         let sent_at = exchange.sent_at;
         let replicas = self.client(place).min_replicas.is_some();
         let server = &exchange.server;
-        server.health.replied(Moment::now().since(sent_at));
+        let took = exchange.connection.used().since(sent_at);
+        server.health.replied(took);
         let request = &mut self.requests[place];
         match reply {
             Ok(reply) => {
@@ -204,7 +228,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         exchange.is_sound &= action.keeps_connection();
         if action == RetryAction::TooManyClients {
             // The server refused the connection, so it executes none of these requests.
-            for pending in exchange.pending.drain(..) {
+            for pending in std::mem::take(&mut exchange.pending) {
                 self.fail(pending.place, Failure::Redis(error.clone()));
             }
         }
@@ -226,8 +250,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Sends at once what was redirected, and once more what was sent on a connection that had been
     /// cut while it was idle. So a server that does not reply delays only its own requests.
-    fn send_again(&mut self, open: &mut Vec<Exchange>) {
-        let mut groups = Vec::new();
+    fn send_again(&mut self, open: &mut List<Exchange>) {
+        let mut groups = List::new();
         for place in 0..self.requests.len() {
             if let Some(server) = self.server_of_next_copy(place, open) {
                 self.requests[place].outcome = None;
@@ -235,9 +259,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             }
         }
         if !groups.is_empty() {
-            let under_way = open.iter().map(|exchange| exchange.pending.len()).sum();
-            let sent = self.send(groups, under_way);
-            open.extend(sent);
+            self.send(groups, open);
         }
     }
 
@@ -288,7 +310,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         // A call with little time left says nothing of the server, nor does a server that has
         // replied to everything, but does not know a script.
-        let is_fair = exchange.pending.front().is_some_and(|first| {
+        let is_fair = exchange.awaited().is_some_and(|first| {
             let timeout = self.client(first.place).command_timeout;
             exchange.reply_by.since(exchange.sent_at) >= BRIEFLY.min(timeout)
         });
@@ -308,14 +330,12 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let connection = (!exchange.is_torn).then(|| Unanswered::from(exchange.connection));
         for pending in exchange.pending {
             let request = &mut self.requests[pending.place];
-            request
-                .lost_copies
-                .lost(&exchange.server, connection.clone());
-            request.is_stale = is_stale;
+            if pending.is_sent {
+                let lost = &mut request.lost_copies;
+                lost.lost(&exchange.server, connection.clone());
+                request.is_stale = is_stale;
+            }
             self.fail(pending.place, Failure::Redis(error.clone()));
-        }
-        for unknown in exchange.unknown {
-            self.fail(unknown.place, Failure::Redis(error.clone()));
         }
         // It is unknown whether the replicas have these.
         for place in exchange.taken {

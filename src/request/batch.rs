@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::attempt::{Attempt, Purpose};
 use super::client::RedisClient;
-use super::reply::{NoReply, Reply, lost_copies};
+use super::reply::{NoReply, Reply};
 use super::state::{Enough, Failure, Request, RequestState};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner;
+use crate::base::list::List;
 use crate::script::Call;
 
 /// The pauses between attempts. The first retry is immediate.
@@ -20,37 +20,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 impl RedisClient {
     /// Sends `call` until Redis gives a clear reply, for as long as `budget` allows.
-    ///
-    /// The thread's owner id is retired if a copy of the call may still be executed: the copy may
-    /// carry that id.
     pub(crate) fn request(
         &self,
         lock: &LockKey,
         call: Call,
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
-        self.request_with_retry(lock, call, || None, budget)
-    }
-
-    /// Sends `call` until Redis gives a clear reply, for as long as `budget` allows. While a copy
-    /// may still be executed, `next_call` can put another call in place of the next copy.
-    ///
-    /// The thread's owner id is retired if a copy of the call may still be executed: the copy may
-    /// carry that id.
-    pub(crate) fn request_with_retry(
-        &self,
-        lock: &LockKey,
-        call: Call,
-        mut next_call: impl FnMut() -> Option<Call>,
-        budget: &CallBudget,
-    ) -> Result<Reply, NoReply> {
-        let request = Request {
-            client: self,
-            lock,
-            call,
-        };
+        let request = Request::new(self, lock, call);
         let deadline = budget.reply_deadline();
-        let replies = request_batch(&[request], |_| next_call(), deadline, budget);
+        let replies = request_batch(&[request], |_| None, deadline, budget);
         replies.into_iter().next().unwrap_or_else(|| {
             let error = self.unavailable(lock, budget, "no reply in time".into());
             Err(error.into())
@@ -65,15 +43,13 @@ impl RedisClient {
 ///
 /// A request whose connection was cut while it was idle is sent a second time. `next_call` can put
 /// another call in its place.
-///
-/// The thread's owner id is retired if a copy of a request may still be executed.
 pub(crate) fn broadcast(
     requests: &[Request<'_>],
     enough: Enough,
     mut next_call: impl FnMut(usize) -> Option<Call>,
     budget: &CallBudget,
-) -> Vec<Result<Reply, NoReply>> {
-    let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
+) -> List<Result<Reply, NoReply>> {
+    let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     // A majority does not wait for what opening one connection can take.
     let clients = requests.iter().map(|request| request.client);
     let timeout = clients.map(|client| client.command_timeout).max();
@@ -97,18 +73,15 @@ pub(crate) fn broadcast(
 /// not repeatable is then not sent again.
 ///
 /// Nothing is sent once the deadline has passed.
-///
-/// The thread's owner id is retired if a copy of a request may still be executed.
 pub(crate) fn request_batch(
     requests: &[Request<'_>],
     mut next_call: impl FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
-) -> Vec<Result<Reply, NoReply>> {
-    let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
+) -> List<Result<Reply, NoReply>> {
+    let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
-    while !reply_by.is_past() {
-        Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut next_call).run();
+    while Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut next_call).run() {
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
@@ -134,12 +107,7 @@ pub(crate) fn request_batch(
     finish(states, budget)
 }
 
-fn finish(states: Vec<RequestState<'_>>, budget: &CallBudget) -> Vec<Result<Reply, NoReply>> {
-    let states = states.into_iter();
-    let outcomes: Vec<_> = states.map(|state| state.finish(budget)).collect();
-    let is_ambiguous = |outcome| lost_copies(outcome).is_ambiguous();
-    if outcomes.iter().any(is_ambiguous) {
-        owner::retire();
-    }
-    outcomes
+fn finish(mut states: List<RequestState<'_>>, budget: &CallBudget) -> List<Result<Reply, NoReply>> {
+    let states = states.iter_mut();
+    states.map(|state| state.finish(budget)).collect()
 }

@@ -63,11 +63,7 @@ impl BatchClient {
         let redis = Arc::clone(&self.redis);
         let requests: Vec<Request<'_>> = requests
             .into_iter()
-            .map(|(lock, call)| Request {
-                client: &redis,
-                lock,
-                call,
-            })
+            .map(|(lock, call)| Request::new(&redis, lock, call))
             .collect();
         let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
         for state in &mut states {
@@ -113,7 +109,7 @@ impl BatchClient {
 
     /// Locks with the same number may share a request.
     pub(crate) fn batch(&self, key: &LockKey) -> u16 {
-        self.redis.topology.batch(key)
+        self.redis.batch(key)
     }
 
     /// The server that has the lock, as far as is known: for messages.

@@ -11,7 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::error::{Cause, Error};
-use crate::script;
+use crate::protocol;
 use crate::topology::Topology;
 use crate::transport::connection::Connection;
 use crate::transport::health::Health;
@@ -48,6 +48,11 @@ impl RedisClient {
     /// The name of the server that has the lock, as far as is known.
     pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
         self.topology.name(lock)
+    }
+
+    /// Locks with the same number may share a request.
+    pub(crate) fn batch(&self, lock: &LockKey) -> u16 {
+        self.topology.batch(lock)
     }
 
     /// The addresses that the user gave, without credentials, for messages.
@@ -104,13 +109,14 @@ impl RedisClient {
         time: Duration,
     ) -> RedisResult<()> {
         let deadline = Moment::now().after(time);
-        let slot = server.pool.slot(self.pool_timeout.min(time));
+        let slot = server.pool.slot(|| self.pool_timeout.min(time));
         let mut slot = slot.map_err(std::io::Error::other)?;
         let mut connection = match slot.take() {
             Some(idle) => idle,
-            None => server
-                .node
-                .open(self.connect_timeout.min(deadline.left()))?,
+            None => {
+                let time = self.connect_timeout.min(deadline.left());
+                Box::new(server.node.open(time)?)
+            }
         };
         let message = redis::cmd(command)
             .arg(channel)
@@ -145,15 +151,29 @@ impl RedisClient {
 
     /// The error of an error reply, or of a reply in an unexpected form.
     pub(crate) fn refusal(&self, lock: &LockKey, error: RedisError) -> Error {
-        let node = self.topology.name(lock).as_ref().into();
-        match RetryAction::on(&error) {
-            RetryAction::WrongType => Error::WrongType {
+        self.refusal_of_several(std::iter::once(lock), lock, error)
+    }
+
+    /// The error of an error reply to a request for several locks, the first of which is `first`.
+    pub(crate) fn refusal_of_several<'k>(
+        &self,
+        locks: impl Iterator<Item = &'k LockKey> + Clone,
+        first: &LockKey,
+        error: RedisError,
+    ) -> Error {
+        let node = self.topology.name(first).as_ref().into();
+        let wrong = match RetryAction::on(&error) {
+            RetryAction::WrongType => protocol::found(locks, &error),
+            _ => None,
+        };
+        match wrong {
+            Some((lock, found)) => Error::WrongType {
                 lock: lock.name().into(),
                 node,
-                found: script::found(lock, &error),
+                found,
             },
-            _ => Error::Redis {
-                lock: lock.name().into(),
+            None => Error::Redis {
+                lock: first.name().into(),
                 node,
                 hint: self.topology.role().hint(&error),
                 cause: error.into(),

@@ -5,9 +5,10 @@
 //! |---|---|
 //! | `client` | settings and errors of the calls of one client |
 //! | `state` | a request, and what has come of it |
-//! | `attempt` | one attempt at all requests of a call; the only place that sends and receives |
+//! | `attempt` | one attempt at all requests of a call; receives all replies |
 //! | `route`, `send` | parts of an attempt: which server, and sending |
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
+//! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
@@ -15,6 +16,7 @@ mod attempt;
 mod batch;
 mod batch_client;
 mod client;
+mod prepared;
 mod reply;
 mod route;
 mod send;
@@ -23,5 +25,6 @@ mod state;
 pub(crate) use batch::{broadcast, request_batch};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
+pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 pub(crate) use state::{Enough, Request};

@@ -53,10 +53,10 @@ pub(crate) struct LostCopies {
 /// A connection on which requests were sent that have no reply. These requests share it. `None`
 /// inside: a send has failed, and nothing more can be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Unanswered(Rc<RefCell<Option<Connection>>>);
+pub(super) struct Unanswered(Rc<RefCell<Option<Box<Connection>>>>);
 
-impl From<Connection> for Unanswered {
-    fn from(connection: Connection) -> Self {
+impl From<Box<Connection>> for Unanswered {
+    fn from(connection: Box<Connection>) -> Self {
         Self(Rc::new(RefCell::new(Some(connection))))
     }
 }
@@ -68,7 +68,7 @@ impl Unanswered {
         let mut open = self.0.borrow_mut();
         let sent = open.as_mut().map(|connection| {
             connection.set_deadline(Moment::now().after(COMPENSATION_TIMEOUT));
-            connection.send(&call.by_source(connection.publish()))
+            connection.send_packed(|publish, packed| call.pack_by_source(publish, packed))
         });
         if matches!(sent, Some(Err(_))) {
             *open = None;

@@ -5,26 +5,27 @@ use std::sync::Arc;
 use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::state::{Failure, Request};
+use crate::base::list::List;
 use crate::transport::health::Health;
 use crate::transport::server::Server;
 
 /// Requests of one client to one server.
 pub(super) struct Group {
-    pub(super) places: Vec<usize>,
+    pub(super) places: List<usize>,
     pub(super) server: Arc<Server>,
 }
 
 impl<'q> Attempt<'_, 'q> {
     /// Groups the requests by server; those of unknown servers are separate. A request that cannot
     /// be sent gets its outcome here.
-    pub(super) fn groups(&mut self) -> (Vec<Group>, Vec<usize>) {
+    pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
         let skipped = self.skipped();
-        let mut groups = Vec::new();
-        let mut unknown = Vec::new();
+        let mut groups = List::new();
+        let mut unknown = List::new();
         for place in 0..self.requests.len() {
             let state = &self.requests[place];
             let Request { client, lock, .. } = state.request;
-            if state.outcome.is_some() {
+            if state.outcome.is_some() || state.under_way.is_some() {
                 continue;
             }
             if skipped.get(place) == Some(&true) {
@@ -67,7 +68,7 @@ impl<'q> Attempt<'_, 'q> {
         }
     }
 
-    pub(super) fn add(&self, groups: &mut Vec<Group>, place: usize, server: Arc<Server>) {
+    pub(super) fn add(&self, groups: &mut List<Group>, place: usize, server: Arc<Server>) {
         let client = self.client(place);
         let group = groups.iter_mut().find(|group| {
             group.server.name() == server.name()
@@ -76,7 +77,7 @@ impl<'q> Attempt<'_, 'q> {
         match group {
             Some(group) => group.places.push(place),
             None => groups.push(Group {
-                places: vec![place],
+                places: List::from_buf([place]),
                 server,
             }),
         }
@@ -84,7 +85,7 @@ impl<'q> Attempt<'_, 'q> {
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut Vec<Group>) {
+    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
         let mut clients: Vec<&'q RedisClient> = Vec::new();
         for client in unknown.iter().map(|&place| self.client(place)) {
             if clients.iter().all(|known| !std::ptr::eq(*known, client)) {

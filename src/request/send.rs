@@ -1,7 +1,6 @@
 //! Sends the requests of an attempt: room for the connections first, then everything at once.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use super::attempt::{Attempt, BRIEFLY, Purpose};
 use super::route::Group;
 use super::state::Failure;
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::transport::connection::Connection;
 use crate::transport::exchange::{Exchange, Pending};
 use crate::transport::pool::Slot;
@@ -24,12 +24,11 @@ struct Room {
 }
 
 impl Attempt<'_, '_> {
-    /// Sends each group: first where a connection is open, and last to servers that did not reply
-    /// to the last request. `under_way` requests are waiting for their replies already.
-    pub(super) fn send(&mut self, groups: Vec<Group>, under_way: usize) -> Vec<Exchange> {
-        let mut sent = Vec::with_capacity(groups.len());
-        let mut unopened = Vec::new();
-        for Room { group, mut slot } in self.rooms(groups, under_way) {
+    /// Sends each group, and adds it to the `open` exchanges: first where a connection is open, and
+    /// last to servers that did not reply to the last request.
+    pub(super) fn send(&mut self, groups: List<Group>, open: &mut List<Exchange>) {
+        let mut unopened = List::new();
+        for Room { group, mut slot } in self.rooms(groups, !open.is_empty()) {
             let repeatable = |&place: &usize| self.requests[place].call().is_repeatable();
             let idle = if group.places.iter().all(repeatable) {
                 slot.take()
@@ -37,22 +36,19 @@ impl Attempt<'_, '_> {
                 None
             };
             match idle {
-                Some(idle) => sent.extend(self.send_group(&group, slot, (idle, true))),
+                Some(idle) => self.send_group(group, slot, (idle, true), open),
                 None => unopened.push(Room { group, slot }),
             }
         }
         unopened.sort_by_key(|room| room.group.server.health.is_unresponsive());
         let count = unopened.len();
         for (tried, Room { group, mut slot }) in unopened.into_iter().enumerate() {
-            let at_hand = sent
-                .iter()
-                .map(|exchange: &Exchange| exchange.pending.len());
-            let at_hand = under_way + at_hand.sum::<usize>();
+            let at_hand = open.iter().map(|exchange| exchange.pending.len()).sum();
             let place = group.places[0];
             let longest = self.client(place).connect_timeout;
             let time = self.share(place, longest, count - tried, at_hand);
             match group.server.node.open(time) {
-                Ok(new) => sent.extend(self.send_group(&group, slot, (new, false))),
+                Ok(new) => self.send_group(group, slot, (Box::new(new), false), open),
                 Err(error) => {
                     group.server.failed(&error, false);
                     // Until the new connection was open, an open one stayed in the slot.
@@ -61,7 +57,7 @@ impl Attempt<'_, '_> {
                         Some(_) => None,
                     };
                     if let Some(returned) = returned {
-                        sent.extend(self.send_group(&group, slot, (returned, true)));
+                        self.send_group(group, slot, (returned, true), open);
                         continue;
                     }
                     // In less time even a healthy server may not be reached.
@@ -75,78 +71,73 @@ impl Attempt<'_, '_> {
                 }
             }
         }
-        sent
     }
 
     fn send_group(
         &mut self,
-        group: &Group,
+        group: Group,
         mut slot: Slot,
-        (connection, is_reused): (Connection, bool),
-    ) -> Option<Exchange> {
-        if self.until.is_past() {
+        (connection, is_reused): (Box<Connection>, bool),
+        open: &mut List<Exchange>,
+    ) {
+        let now = Moment::now();
+        if now >= self.until {
             // It was not sent, so no copy is lost, and the server is not to blame.
             slot.put(connection);
-            for &place in &group.places {
+            for place in group.places {
                 let error = io::Error::from(io::ErrorKind::TimedOut);
                 self.fail(place, Failure::Redis(error.into()));
             }
-            return None;
+            return;
         }
-        let mut pending = VecDeque::with_capacity(group.places.len());
-        for &place in &group.places {
+        let reply_by = self.reply_by(group.places[0], now);
+        let pending = group.places.iter().rev().map(|&place| {
             let request = &mut self.requests[place];
             request.server = Some(Arc::clone(&group.server));
-            pending.push_back(Pending::new(place, request.is_asking(), request.by_source));
-        }
-        let reply_by = self.reply_by(group.places[0]);
-        let call = |place: usize| self.requests[place].call();
-        let server = Arc::clone(&group.server);
-        let (exchange, sent) = Exchange::send(
-            server,
-            slot,
-            (connection, is_reused),
-            pending,
-            call,
-            reply_by,
-        );
-        match sent {
-            Ok(()) => Some(exchange),
-            Err(error) => {
-                self.broke(exchange, &error);
-                None
+            Pending {
+                place,
+                asking: request.is_asking(),
+                by_source: request.by_source,
+                is_sent: false,
             }
+        });
+        let pending = pending.collect();
+        let connection = (connection, is_reused);
+        let mut exchange = Exchange::new(group.server, slot, connection, now, reply_by, pending);
+        match exchange.send(|place| self.requests[place].call()) {
+            Ok(()) => open.push(exchange),
+            Err(error) => self.broke(exchange, &error),
         }
     }
 
-    /// When the reply to a request that is sent now is not waited for any longer.
-    pub(super) fn reply_by(&self, place: usize) -> Moment {
-        let timeout = self.client(place).command_timeout;
-        self.until.min(Moment::now().after(timeout))
+    /// When the reply to a request that is sent `now` is not waited for any longer.
+    pub(super) fn reply_by(&self, place: usize, now: Moment) -> Moment {
+        self.until
+            .min(now.after(self.client(place).command_timeout))
     }
 
     /// Checks out room for a connection for each group. All threads do so in one order, before
     /// they send anything, so that two threads cannot each hold what the other waits for. With
     /// requests `under_way`, this thread holds room already, so it waits only briefly for more.
-    fn rooms(&mut self, mut groups: Vec<Group>, under_way: usize) -> Vec<Room> {
+    fn rooms(&mut self, mut groups: List<Group>, under_way: bool) -> List<Room> {
         groups.sort_by(|one, other| self.order(one, other));
         let count = groups.len();
-        let mut rooms: Vec<Room> = Vec::with_capacity(count);
+        let mut rooms: List<Room> = List::new();
         for (tried, group) in groups.into_iter().enumerate() {
+            let pool = &group.server.pool;
             let slot = match self.purpose {
-                Purpose::Watchdog => Ok(group.server.pool.watchdog_slot()),
-                Purpose::Caller if under_way > 0 => {
-                    group.server.pool.slot(BRIEFLY.min(self.until.left()))
-                }
-                Purpose::Caller => {
+                Purpose::Watchdog => Ok(pool.watchdog_slot()),
+                Purpose::Caller => pool.slot(|| {
+                    if under_way {
+                        return BRIEFLY.min(self.until.left());
+                    }
                     let place = group.places[0];
                     let at_hand = rooms.iter().map(|room| room.group.places.len()).sum();
                     // At least one share is left for the replies if there is more to wait for.
                     let untried = count - tried + usize::from(count > 1);
                     let longest = self.client(place).pool_timeout;
-                    let time = self.share(place, longest, untried, at_hand);
-                    group.server.pool.slot(time)
-                }
+                    self.share(place, longest, untried, at_hand)
+                }),
             };
             match slot {
                 Ok(slot) => rooms.push(Room { group, slot }),
@@ -154,8 +145,8 @@ impl Attempt<'_, '_> {
                     if self.enough.is_some() {
                         group.server.health.unanswered();
                     }
-                    let places = group.places.iter();
-                    places.for_each(|&place| self.fail(place, Failure::NoSlot));
+                    let places = group.places.into_iter();
+                    places.for_each(|place| self.fail(place, Failure::NoSlot));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::{RedisError, Value};
 
 use super::client::RedisClient;
+use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -12,6 +13,7 @@ use crate::base::key::LockKey;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
+use crate::transport::exchange::Exchange;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::timeout_cause;
@@ -21,7 +23,30 @@ use crate::transport::server_error::timeout_cause;
 pub(crate) struct Request<'a> {
     pub(crate) client: &'a RedisClient,
     pub(crate) lock: &'a LockKey,
+    /// Further locks of the same call.
+    pub(crate) others: Vec<&'a LockKey>,
     pub(crate) call: Call,
+    /// The same request, which the subscriber thread may have sent already.
+    pub(crate) prepared: Option<&'a Prepared>,
+}
+
+impl<'a> Request<'a> {
+    /// A request for one lock.
+    pub(crate) fn new(client: &'a RedisClient, lock: &'a LockKey, call: Call) -> Self {
+        Self {
+            client,
+            lock,
+            others: Vec::new(),
+            call,
+            prepared: None,
+        }
+    }
+
+    /// The error of an error reply, or of a reply in an unexpected form.
+    pub(crate) fn refusal(&self, error: RedisError) -> Error {
+        let locks = std::iter::once(self.lock).chain(self.others.iter().copied());
+        self.client.refusal_of_several(locks, self.lock, error)
+    }
 }
 
 /// The number of good replies after which the others are not needed.
@@ -59,6 +84,8 @@ impl Failure {
 /// A request, and what has come of it so far.
 pub(super) struct RequestState<'q> {
     pub(super) request: &'q Request<'q>,
+    /// It was sent before the first attempt, and has no reply yet.
+    pub(super) under_way: Option<Box<Exchange>>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
@@ -90,6 +117,7 @@ impl<'q> RequestState<'q> {
     pub(super) fn new(request: &'q Request<'q>) -> Self {
         Self {
             request,
+            under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
             newer: None,
             server: None,
@@ -131,12 +159,8 @@ impl<'q> RequestState<'q> {
     pub(super) fn settle(&mut self) {
         self.redirections = 0;
         self.is_resent = false;
-        let failure = match self.outcome.take() {
-            Some(Err(failure)) => failure,
-            outcome => {
-                self.outcome = outcome;
-                return;
-            }
+        let Some(Err(failure)) = self.outcome.take_if(|outcome| outcome.is_err()) else {
+            return;
         };
         match failure {
             Failure::NoServer(cause) => self.cause = Some(cause),
@@ -153,8 +177,7 @@ impl<'q> RequestState<'q> {
                 self.cause = Some(Box::new(error));
             }
             Failure::Redis(error) => {
-                let Request { client, lock, .. } = self.request;
-                self.outcome = Some(Err(Failure::Final(client.refusal(lock, error))));
+                self.outcome = Some(Err(Failure::Final(self.request.refusal(error))));
             }
             Failure::Final(error) => self.outcome = Some(Err(Failure::Final(error))),
         }
@@ -188,22 +211,20 @@ impl<'q> RequestState<'q> {
         client.unavailable(lock, budget, cause)
     }
 
-    pub(super) fn finish(mut self, budget: &CallBudget) -> Result<Reply, NoReply> {
+    pub(super) fn finish(&mut self, budget: &CallBudget) -> Result<Reply, NoReply> {
+        let lost_copies = std::mem::take(&mut self.lost_copies);
         let error = match self.outcome.take() {
             Some(Ok((reply, asked))) => {
                 return Ok(Reply {
                     reply,
                     asked,
                     unreplicated: self.unreplicated,
-                    lost_copies: self.lost_copies,
+                    lost_copies,
                 });
             }
             Some(Err(Failure::Final(error))) => error,
             _ => self.unavailable(budget),
         };
-        Err(NoReply {
-            error,
-            lost_copies: self.lost_copies,
-        })
+        Err(NoReply { error, lost_copies })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
+use crate::request::Prepared;
 
 /// How long a channel stays subscribed after its last listener is removed, so that a lock with
 /// frequent contention does not cost a new subscription each time.
@@ -18,10 +19,18 @@ pub(crate) struct Channels {
     wanted: Vec<Arc<str>>,
 }
 
+/// A waiting thread.
+#[derive(Clone, Debug)]
+pub(super) struct Listening {
+    pub(super) unparker: Unparker,
+    /// Its request, which is sent when a message arrives.
+    pub(super) prepared: Option<Arc<Prepared>>,
+}
+
 #[derive(Debug)]
 struct Channel {
     state: Subscription,
-    listeners: Vec<Unparker>,
+    listeners: Vec<Listening>,
     /// When its last listener was removed.
     unused_since: Option<Moment>,
 }
@@ -47,7 +56,10 @@ impl Channels {
                 unused_since: None,
             }
         });
-        entry.listeners.push(listener);
+        entry.listeners.push(Listening {
+            unparker: listener,
+            prepared: None,
+        });
         entry.unused_since = None;
         entry.state == Subscription::Wanted
     }
@@ -59,9 +71,9 @@ impl Channels {
         channel: &str,
         listener: &Unparker,
         now: Moment,
-    ) -> Option<Unparker> {
+    ) -> Option<Listening> {
         let entry = self.channels.get_mut(channel)?;
-        let at = entry.listeners.iter().position(|l| l.same_as(listener))?;
+        let at = entry.position(listener)?;
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.unused_since = Some(now);
@@ -71,6 +83,19 @@ impl Channels {
             }
         }
         Some(removed)
+    }
+
+    /// Sets the request of a listener for the next message. Returns the one before, so that the
+    /// caller can drop it without a mutex.
+    pub(crate) fn prepare(
+        &mut self,
+        channel: &str,
+        listener: &Unparker,
+        request: Arc<Prepared>,
+    ) -> Option<Arc<Prepared>> {
+        let entry = self.channels.get_mut(channel)?;
+        let at = entry.position(listener)?;
+        entry.listeners[at].prepared.replace(request)
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
@@ -103,7 +128,7 @@ impl Channels {
     pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
         let entry = self.channels.get_mut(channel)?;
         entry.state = Subscription::Live;
-        Some(entry.listeners.clone())
+        Some(entry.unparkers().collect())
     }
 
     /// Forgets a channel that has moved to another server. Returns its listeners, which must
@@ -111,13 +136,13 @@ impl Channels {
     pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
         self.wanted.retain(|wanted| &**wanted != channel);
         let entry = self.channels.remove(channel);
-        entry.map_or(Vec::new(), |entry| entry.listeners)
+        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
 
     /// True if this listener is registered for the channel.
     pub(crate) fn has(&self, channel: &str, listener: &Unparker) -> bool {
         let entry = self.channels.get(channel);
-        entry.is_some_and(|entry| entry.listeners.iter().any(|l| l.same_as(listener)))
+        entry.is_some_and(|entry| entry.position(listener).is_some())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -130,9 +155,9 @@ impl Channels {
         }
     }
 
-    /// Returns the listeners to unpark after a message. Each waits for another lock: only the
+    /// Returns the listeners to wake after a message. Each waits for another lock: only the
     /// thread with the ticket of a lock listens, but locks such as `a` and `{a}` share a channel.
-    pub(crate) fn message(&self, channel: &str) -> &[Unparker] {
+    pub(crate) fn message(&self, channel: &str) -> &[Listening] {
         let entry = self.channels.get(channel);
         entry.map_or(&[], |entry| entry.listeners.as_slice())
     }
@@ -145,8 +170,10 @@ impl Channels {
             entry.state = Subscription::Wanted;
             self.wanted.push(Arc::clone(channel));
         }
-        let listeners = self.channels.values().flat_map(|entry| &entry.listeners);
-        listeners.cloned().collect()
+        self.channels
+            .values()
+            .flat_map(Channel::unparkers)
+            .collect()
     }
 
     /// Forgets the channels that have been unused for [`LINGER`]. Returns those to unsubscribe.
@@ -165,6 +192,19 @@ impl Channels {
             entry.is_some_and(|entry| entry.state == Subscription::Live)
         });
         subscribed.collect()
+    }
+}
+
+impl Channel {
+    fn position(&self, listener: &Unparker) -> Option<usize> {
+        let mut listeners = self.listeners.iter();
+        listeners.position(|other| other.unparker.same_as(listener))
+    }
+
+    fn unparkers(&self) -> impl Iterator<Item = Unparker> {
+        self.listeners
+            .iter()
+            .map(|listener| listener.unparker.clone())
     }
 }
 
@@ -204,10 +244,8 @@ mod tests {
         let (two, second) = pair();
         channels.add(&channel(), one);
         channels.add(&channel(), two);
-        channels
-            .message("channel")
-            .iter()
-            .for_each(Unparker::unpark);
+        let listeners = channels.message("channel").iter();
+        listeners.for_each(|listener| listener.unparker.unpark());
         assert!(woken(&first) && woken(&second));
         assert!(channels.message("another").is_empty());
     }

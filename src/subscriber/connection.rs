@@ -11,6 +11,7 @@ use super::thread::SubscriberThread;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::observe::tell;
+use crate::request::Prepared;
 use crate::transport::server::Server;
 
 /// The longest time that a thread that begins to wait spends on interrupting the subscriber's read.
@@ -86,6 +87,14 @@ impl SubscriberConnection {
         if interrupt {
             self.interrupt_read(time.min(HINT_TIMEOUT));
         }
+    }
+
+    /// Sets the request that is sent for this listener when a message arrives.
+    pub(super) fn prepare(&self, channel: &str, unparker: &Unparker, request: Arc<Prepared>) {
+        let mut state = self.shared.state.lock();
+        let earlier = state.channels.prepare(channel, unparker, request);
+        drop(state);
+        drop(earlier);
     }
 
     pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {

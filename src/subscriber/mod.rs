@@ -19,7 +19,7 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
-use crate::request::RedisClient;
+use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
 use connection::SubscriberConnection;
@@ -118,6 +118,21 @@ impl Subscriber {
         }
     }
 
+    /// True if the lock's channel is subscribed, so that a release is also sent to this client.
+    pub(crate) fn is_live(&self, key: &LockKey) -> bool {
+        if !self.started.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(server) = self.topology.known(key) else {
+            return false;
+        };
+        let connections = self.connections.lock();
+        let mut of_server = connections
+            .iter()
+            .filter(|connection| connection.is_on(&server));
+        of_server.any(|connection| connection.is_live(key.channel()))
+    }
+
     fn connection_to(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
         let mut connections = self.connections.lock();
         if let Some(connection) = connections
@@ -165,6 +180,13 @@ impl Listener {
             connection,
             channel: Arc::clone(key.channel()),
             unparker,
+        }
+    }
+
+    /// Sets the request that is sent when the next message arrives.
+    pub(crate) fn prepare(&self, request: Arc<Prepared>) {
+        if let Some(connection) = &self.connection {
+            connection.prepare(&self.channel, &self.unparker, request);
         }
     }
 

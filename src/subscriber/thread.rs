@@ -1,5 +1,5 @@
-//! The subscriber thread: connects, subscribes to the wanted channels, reads messages and unparks
-//! waiting threads. After any failure it connects again.
+//! The subscriber thread: connects, subscribes to the wanted channels, reads messages, sends the
+//! prepared requests of the waiting threads, and unparks them. After any failure it connects again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
+use super::channels::Listening;
 use super::shared::{Context, Shared};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -270,7 +271,7 @@ impl SubscriberThread {
         match kind {
             b"message" | b"smessage" => {
                 let woken = self.shared.state.lock().channels.message(channel).to_vec();
-                woken.iter().for_each(Unparker::unpark);
+                woken.iter().for_each(Listening::wake);
             }
             b"sunsubscribe" => self.moved(channel),
             _ => return false,
@@ -283,6 +284,16 @@ impl SubscriberThread {
     fn moved(&self, channel: &str) {
         let woken = self.shared.state.lock().channels.moved(channel);
         woken.iter().for_each(Unparker::unpark);
+    }
+}
+
+impl Listening {
+    /// Sends the thread's request, and wakes the thread.
+    pub(super) fn wake(&self) {
+        if let Some(prepared) = &self.prepared {
+            prepared.send();
+        }
+        self.unparker.unpark_by_message();
     }
 }
 

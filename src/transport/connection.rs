@@ -1,28 +1,81 @@
 //! One connection to a server, on which every reply arrives by a deadline or fails.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use redis::{Parser, RedisResult, Value};
+use redis::{RedisResult, Value};
 
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::script::Publish;
+use crate::transport::resp;
 use crate::transport::socket::{self, Socket};
 
 /// A connection that was idle for longer is replaced by a new one. A firewall or a NAT may have
 /// dropped it without notice, and each discovery of that costs a whole timeout.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// The bounds of the buffer of an idle connection, in bytes.
+const SMALLEST_BUFFER: usize = 512;
+const LARGEST_BUFFER: usize = 16 << 10;
+
 /// A connection in a known state. After any failure except an error reply it must be dropped: a
 /// late reply, or half a command, would be taken for a part of the next exchange.
 pub(crate) struct Connection {
     socket: Socket,
-    parser: Parser,
+    received: Received,
+    /// The requests that are sent next. Empty between calls.
+    packed: Vec<u8>,
+    /// When the last reply arrived.
     used: Moment,
     /// A reply has arrived on it.
     established: bool,
     publish: Publish,
+}
+
+/// The bytes that have arrived and are not decoded yet.
+#[derive(Default)]
+struct Received {
+    buffer: Vec<u8>,
+    /// The first of them, and the end of the last one. The rest of the buffer is free.
+    start: usize,
+    end: usize,
+}
+
+impl Received {
+    /// The next whole reply.
+    fn next(&mut self) -> RedisResult<Option<Value>> {
+        let Some((reply, length)) = resp::decode(&self.buffer[self.start..self.end])? else {
+            return Ok(None);
+        };
+        self.start += length;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            // What is rarely needed, such as for the slots of a cluster, is not kept.
+            self.buffer.truncate(LARGEST_BUFFER);
+            self.buffer.shrink_to(LARGEST_BUFFER);
+        }
+        Ok(Some(reply))
+    }
+
+    fn read(&mut self, socket: &mut Socket) -> io::Result<()> {
+        if self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.buffer.len() {
+            let length = (self.buffer.len() * 2).max(SMALLEST_BUFFER);
+            self.buffer.resize(length, 0);
+        }
+        match socket.read(&mut self.buffer[self.end..])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                self.end += read;
+                Ok(())
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Connection {
@@ -38,7 +91,8 @@ impl Connection {
     pub(crate) fn new(socket: Socket, publish: Publish) -> Self {
         Self {
             socket,
-            parser: Parser::new(),
+            received: Received::default(),
+            packed: Vec::new(),
             used: Moment::now(),
             established: false,
             publish,
@@ -55,10 +109,28 @@ impl Connection {
         Ok(self.socket.write_all(packed)?)
     }
 
+    /// Sends what `pack` appends to the buffer of this connection.
+    pub(crate) fn send_packed(
+        &mut self,
+        pack: impl FnOnce(Publish, &mut Vec<u8>),
+    ) -> RedisResult<()> {
+        pack(self.publish, &mut self.packed);
+        let sent = self.socket.write_all(&self.packed);
+        self.packed.clear();
+        // What is rarely needed, such as the source of a script, is not kept.
+        self.packed.shrink_to(4096);
+        Ok(sent?)
+    }
+
     /// Receives the next reply. An error reply is an error. The part of a reply that arrived
     /// before the deadline is kept, so `receive` can be called again after a timeout.
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
-        let reply = self.parser.parse_value(&mut self.socket)?;
+        let reply = loop {
+            match self.received.next()? {
+                Some(reply) => break reply,
+                None => self.received.read(&mut self.socket)?,
+            }
+        };
         self.used = Moment::now();
         self.established = true;
         reply.extract_error()
@@ -69,9 +141,14 @@ impl Connection {
     pub(crate) fn wait_readable<'c>(
         connections: impl Iterator<Item = &'c Self>,
         deadline: Moment,
-    ) -> RedisResult<Vec<bool>> {
+    ) -> RedisResult<List<bool>> {
         let sockets = connections.map(|connection| &connection.socket);
         Ok(socket::wait_readable(sockets, deadline)?)
+    }
+
+    /// When the last reply arrived.
+    pub(crate) fn used(&self) -> Moment {
+        self.used
     }
 
     /// True once a reply has arrived. Before that, a failure can mean that the server accepted

@@ -7,6 +7,7 @@ pub(crate) mod hint;
 pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod pool;
+mod resp;
 pub(crate) mod retry_action;
 pub(crate) mod server;
 pub(crate) mod server_error;

@@ -39,7 +39,7 @@ struct Shared {
     returned: Condvar,
     /// The watchdog's idle connection. Callers that use all slots delay no renewal. It has no
     /// generation: a server that has changed its password still serves it.
-    watchdog: Mutex<Option<Connection>>,
+    watchdog: Mutex<Option<Box<Connection>>>,
 }
 
 /// Callers that wait for a connection, and the connections that were put back for them.
@@ -115,12 +115,16 @@ impl Pools {
 }
 
 impl Pool {
-    /// Waits for a slot, for at most `timeout`. It has an open connection if an idle slot has one.
+    /// Returns a slot, with an open connection if an idle slot has one. If all are in use, waits
+    /// for one, for at most `timeout`.
     ///
     /// `r2d2` hands out the slot that was returned last. After a failed opening that slot is empty,
     /// so the idle ones below it are checked, too.
-    pub(crate) fn slot(&self, timeout: Duration) -> Result<Slot, r2d2::Error> {
-        let mut cell = self.slots.get_timeout(timeout)?;
+    pub(crate) fn slot(&self, timeout: impl FnOnce() -> Duration) -> Result<Slot, r2d2::Error> {
+        let mut cell = match self.slots.try_get() {
+            Some(cell) => cell,
+            None => self.slots.get_timeout(timeout())?,
+        };
         let generation = self.shared.generation();
         // Given back before the slot that is used, which is then on top of them.
         let mut empty = Vec::new();
@@ -137,6 +141,23 @@ impl Pool {
             generation,
             lent: false,
         })
+    }
+
+    /// A slot with an open connection, if the first idle slot has one. Waits for nothing.
+    pub(crate) fn open_slot(&self) -> Option<(Slot, Box<Connection>)> {
+        let cell = self.slots.try_get()?;
+        let generation = self.shared.generation();
+        if !cell.is_open(generation) {
+            return None;
+        }
+        let mut slot = Slot {
+            cell: Some(cell),
+            pool: Arc::clone(&self.shared),
+            generation,
+            lent: false,
+        };
+        let connection = slot.take()?;
+        Some((slot, connection))
     }
 
     /// The slot of the watchdog, which is never waited for.
@@ -181,10 +202,10 @@ impl Drop for Pools {
 
 impl Slot {
     /// Takes out the open connection, if there is one.
-    pub(crate) fn take(&mut self) -> Option<Connection> {
+    pub(crate) fn take(&mut self) -> Option<Box<Connection>> {
         let Some(cell) = &mut self.cell else {
             let idle = self.pool.watchdog.lock().take();
-            return idle.filter(Connection::is_fresh);
+            return idle.filter(|connection| connection.is_fresh());
         };
         let (_, connection) = cell.0.take()?;
         self.lend();
@@ -194,7 +215,7 @@ impl Slot {
     /// An open connection for a caller that could not open one: that of this slot, or the next
     /// connection that another caller puts back within `time`. `None` at once if no caller has
     /// one, or if they are not used any more.
-    pub(crate) fn another(&mut self, time: Duration) -> Option<Connection> {
+    pub(crate) fn another(&mut self, time: Duration) -> Option<Box<Connection>> {
         if self.generation != self.pool.generation() {
             return None;
         }
@@ -215,11 +236,11 @@ impl Slot {
             waiting.idle.pop()?
         };
         self.lend();
-        Some(connection)
+        Some(Box::new(connection))
     }
 
     /// Puts back a connection on which every request has its reply.
-    pub(crate) fn put(&mut self, connection: Connection) {
+    pub(crate) fn put(&mut self, connection: Box<Connection>) {
         let Some(cell) = &mut self.cell else {
             let outdated = self.pool.watchdog.lock().replace(connection);
             drop(outdated);
@@ -231,7 +252,7 @@ impl Slot {
         }
         let mut waiting = self.pool.waiting.lock();
         if waiting.callers > waiting.idle.len() {
-            waiting.idle.push(connection);
+            waiting.idle.push(*connection);
             self.pool.returned.notify_one();
         } else {
             drop(waiting);
@@ -255,7 +276,7 @@ impl Drop for Slot {
 
 /// What is pooled: a connection and its generation, or room for one.
 #[derive(Debug, Default)]
-pub(crate) struct Cell(Option<(u64, Connection)>);
+pub(crate) struct Cell(Option<(u64, Box<Connection>)>);
 
 impl Cell {
     /// It has a connection of this generation that was used lately.

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::transport::tls::{Session, Tls};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.
@@ -82,8 +83,8 @@ impl Socket {
 pub(crate) fn wait_readable<'s>(
     sockets: impl Iterator<Item = &'s Socket>,
     deadline: Moment,
-) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<PollFd<'_>> = sockets
+) -> io::Result<List<bool>> {
+    let mut polled: List<PollFd<'_>> = sockets
         .map(|socket| PollFd::new(&socket.bytes.socket, PollFlags::IN))
         .collect();
     wait(&mut polled, deadline)?;
@@ -240,18 +241,20 @@ impl Write for Socket {
 impl Read for Bytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut socket = &self.socket;
-        if self.deadline.is_past() {
-            let readable = &mut [PollFd::new(socket, PollFlags::IN)];
-            return match wait(readable, Moment::ZERO)? {
-                true => socket.read(buffer),
-                false => Err(ErrorKind::TimedOut.into()),
-            };
-        }
-        self.reading.until(
+        let read = self.reading.until(
             self.deadline,
             |time| self.socket.set_read_timeout(Some(time)),
             || socket.read(buffer),
-        )
+        );
+        match read {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                match wait(&mut [PollFd::new(socket, PollFlags::IN)], Moment::ZERO)? {
+                    true => socket.read(buffer),
+                    false => Err(error),
+                }
+            }
+            read => read,
+        }
     }
 }
 

@@ -1,37 +1,14 @@
-//! What the watchdog does besides renewals: it writes counts that are unknown in Redis, and
-//! releases orphans. It retries both until Redis replies. Neither delays a renewal.
+//! What the watchdog does besides renewals: it releases orphans, and retries that until Redis
+//! replies. That delays no renewal. When the client ends, it releases the idle grants.
 
-use std::sync::Arc;
-
-use super::thread::{WatchdogThread, guarded};
-use super::{HoldId, Orphan, Renew};
+use super::Orphan;
+use super::thread::WatchdogThread;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::script::{self, Call, Count, Verdict};
+use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
 
 impl WatchdogThread {
-    /// Writes the counts that are unknown in Redis. Ignores failures, because the targets ask for
-    /// another attempt.
-    pub(super) fn write_counts(&mut self, due: &[(HoldId, Arc<dyn Renew>)], until: Moment) {
-        let now = Moment::now();
-        let counts: Vec<(&Arc<dyn Renew>, Count)> = due
-            .iter()
-            .filter_map(|(_, target)| Some((target, guarded(|| target.count_to_write(now))??)))
-            .collect();
-        let requests: Vec<(&LockKey, Call)> = counts
-            .iter()
-            .map(|(_, count)| (&count.key, count.call()))
-            .collect();
-        let replies = self.batch_client.request_by_source(requests, until);
-        for ((target, count), (reply, _)) in counts.iter().zip(replies) {
-            let verdict = reply.and_then(|reply| script::verdict(&reply));
-            if matches!(verdict, Ok(Verdict::Done)) {
-                guarded(|| target.count_written(&count.owner));
-            }
-        }
-    }
-
     /// Releases orphans. All requests are sent together. After renewals, orphans on a server that
     /// does not reply are postponed, because the next attempt there belongs to its renewals.
     pub(super) fn release_orphans(
@@ -46,7 +23,7 @@ impl WatchdogThread {
         later.into_iter().for_each(|orphan| self.postpone(orphan));
         let requests: Vec<(&LockKey, Call)> = now
             .iter()
-            .map(|orphan| (&orphan.key, script::release(&orphan.key, &orphan.owner)))
+            .map(|orphan| (&orphan.key, orphan.call.clone()))
             .collect();
         let replies = self.batch_client.request_by_source(requests, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
@@ -56,6 +33,25 @@ impl WatchdogThread {
                 Err(_) => self.postpone(orphan),
             }
         }
+    }
+
+    /// Releases the idle grants of a client that ends, all together and once.
+    pub(super) fn release_idle_grants(&mut self) {
+        let targets: Vec<_> = self
+            .shared
+            .state
+            .lock()
+            .registry
+            .targets()
+            .cloned()
+            .collect();
+        let idle: Vec<(LockKey, Call)> = targets
+            .iter()
+            .filter_map(|target| Some((target.key().clone(), target.end_idle_grant()?)))
+            .collect();
+        let requests = idle.iter().map(|(key, call)| (key, call.clone())).collect();
+        let until = Moment::now().after(self.command_timeout);
+        self.batch_client.request_by_source(requests, until);
     }
 
     pub(super) fn postpone(&self, mut orphan: Orphan) {

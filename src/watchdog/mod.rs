@@ -1,70 +1,35 @@
 //! Renewal: one thread renews the leases of all locks that a client holds, and notifies a holder
-//! whose lock is lost.
+//! whose lock is lost. It also releases grants that are idle for too long, and what this client may
+//! hold in Redis without a grant.
 
 mod cleanup;
 mod registry;
+mod target;
 #[cfg(test)]
 mod tests;
 mod thread;
 
-use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-pub(crate) use registry::{HoldId, Schedule, slack};
+pub(crate) use registry::{Schedule, TargetId, slack};
+pub(crate) use target::{Renew, Renewal, Step};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::OwnerId;
 use crate::base::process::Process;
-use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::request::BatchClient;
-use crate::script::{Count, Renewal};
+use crate::script::Call;
 use registry::Registry;
 
 /// Between attempts to release an orphan.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A target of the watchdog: something whose lease it renews.
-///
-/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`]. A panic
-/// in one call does not affect the other targets.
-///
-/// [`schedule`]: Self::schedule
-pub(crate) trait Renew: Send + Sync + fmt::Debug {
-    /// When the target is due. This method is called under the watchdog's mutex: it computes the
-    /// result from the target's state, and calls neither the watchdog nor code of the application.
-    fn schedule(&self) -> Schedule;
-    /// The count to write at `now`, if the count in Redis is unknown.
-    fn count_to_write(&self, now: Moment) -> Option<Count>;
-    /// Called after the count was written for this owner.
-    fn count_written(&self, owner: &OwnerId);
-    /// What the watchdog has to do at `now`.
-    fn next_step(&self, now: Moment) -> Step;
-    /// Called after Redis confirmed this renewal, which was sent after `asked`.
-    fn renewed(&self, asked: Moment, done: &Renewal);
-    /// Called after a renewal got no clear reply. The lock may or may not be held.
-    fn not_renewed(&self, cause: &str);
-    /// Called after Redis replied to this renewal that the lock is gone. Returns false if that
-    /// reply proves nothing, and the target must be renewed again.
-    fn lost(&self, reason: LostReason, asked: &Renewal) -> bool;
-}
-
-/// What the watchdog has to do about a target that is due.
-#[derive(Debug)]
-pub(crate) enum Step {
-    Renew(Renewal),
-    /// Nothing now.
-    Wait,
-    /// Remove the target.
-    Forget,
-}
 
 /// The handle of the renewal thread. Dropping it stops the thread.
 #[derive(Debug)]
@@ -91,6 +56,8 @@ struct Shared {
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
     orphans: Vec<Orphan>,
+    /// Targets whose hold counts have changed. The thread reads their schedules when it wakes up.
+    noted: Vec<TargetId>,
     /// When the thread wakes up by itself.
     asleep_until: Moment,
     stop: bool,
@@ -101,6 +68,7 @@ impl Default for WatchdogState {
         Self {
             registry: Registry::default(),
             orphans: Vec::new(),
+            noted: Vec::new(),
             asleep_until: Moment::NEVER,
             stop: false,
         }
@@ -112,7 +80,8 @@ impl Default for WatchdogState {
 #[derive(Clone, Debug)]
 struct Orphan {
     key: LockKey,
-    owner: OwnerId,
+    /// Releases it.
+    call: Call,
     due: Moment,
     pauses: Backoff,
     /// When its lease is over, so that there is nothing left to release.
@@ -141,7 +110,7 @@ impl Watchdog {
     }
 
     /// Adds a target.
-    pub(crate) fn watch(&self, id: HoldId, target: Arc<dyn Renew>) {
+    pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
@@ -150,36 +119,46 @@ impl Watchdog {
 
     /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
     /// the target is not registered.
-    pub(crate) fn reschedule(&self, id: HoldId) {
+    pub(crate) fn reschedule(&self, id: TargetId) {
         self.shared.reschedule(id, |target| target.schedule());
+    }
+
+    /// Reads the target's schedule again when the thread wakes up, within a second.
+    pub(crate) fn note(&self, id: TargetId) {
+        self.shared.state.lock().noted.push(id);
     }
 
     /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
-    pub(crate) fn forget(&self, id: HoldId) {
+    pub(crate) fn forget(&self, id: TargetId) {
         let forgotten = self.shared.state.lock().registry.remove(id);
         drop(forgotten);
     }
 
-    /// Releases in the background what this owner may hold. Retries until Redis replies or the
-    /// lease is over. The owner must never be used again.
-    pub(crate) fn release_orphan(&self, key: LockKey, owner: OwnerId, lease: Duration) {
-        let now = Moment::now();
+    /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
+    /// or `until`, when the lease is over. The owner of the call must never be used again.
+    pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) {
         let mut state = self.shared.state.lock();
-        state.orphans.push(Orphan {
+        state.orphans.push(Orphan::new(key, call, until));
+        self.shared.wake_by(state, Moment::ZERO);
+    }
+}
+
+impl Orphan {
+    fn new(key: LockKey, call: Call, until: Moment) -> Self {
+        Self {
             key,
-            owner,
-            due: now,
+            call,
+            due: Moment::now(),
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            until: now.after(lease),
-        });
-        self.shared.wake_by(state, now);
+            until,
+        }
     }
 }
 
 impl Shared {
     /// Stores the schedule that `ask` reads from the target.
-    fn reschedule(&self, id: HoldId, ask: impl FnOnce(&dyn Renew) -> Schedule) {
+    fn reschedule(&self, id: TargetId, ask: impl FnOnce(&dyn Renew) -> Schedule) {
         let mut state = self.state.lock();
         let due = state.registry.reschedule(id, |target| ask(&**target));
         if let Some(due) = due {
@@ -197,8 +176,9 @@ impl Shared {
     }
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
+impl Watchdog {
+    /// Ends the thread, which releases the idle grants first.
+    pub(crate) fn stop(&mut self) {
         if !self.process.is_current() {
             // A forked child has the handle of this thread, but not the thread.
             std::mem::forget(self.thread.take());
@@ -210,5 +190,11 @@ impl Drop for Watchdog {
             // The result does not matter: the thread catches panics and logs errors.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.stop();
     }
 }

@@ -1,7 +1,9 @@
 //! When each target of the watchdog is due. Pure: no clock, no I/O, no mutex.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::base::clock::Moment;
 
@@ -33,14 +35,14 @@ pub(crate) fn slack(lease: Duration) -> Duration {
     (lease / 32).min(Duration::from_secs(1))
 }
 
-/// Identifies one hold. Never used again, unlike a name or a thread, which can have another hold
+/// Identifies one target. Never used again, unlike the name of a lock, which can have another grant
 /// later.
-pub(crate) type HoldId = u64;
+pub(crate) type TargetId = u64;
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
-    targets: HashMap<HoldId, Entry<T>>,
-    by_due: BTreeSet<(Moment, HoldId)>,
+    targets: HashMap<TargetId, Entry<T>>,
+    by_due: BTreeSet<(Moment, TargetId)>,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    pub(crate) fn insert(&mut self, id: HoldId, target: T, schedule: Schedule) {
+    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) {
         self.by_due.insert((schedule.due, id));
         self.targets.insert(id, Entry { target, schedule });
     }
@@ -68,7 +70,7 @@ impl<T: Clone> Registry<T> {
     /// `None` if it is not registered.
     pub(crate) fn reschedule(
         &mut self,
-        id: HoldId,
+        id: TargetId,
         ask: impl FnOnce(&T) -> Schedule,
     ) -> Option<Moment> {
         let entry = self.targets.get_mut(&id)?;
@@ -79,13 +81,18 @@ impl<T: Clone> Registry<T> {
         Some(schedule.due)
     }
 
-    pub(crate) fn remove(&mut self, id: HoldId) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: TargetId) -> Option<T> {
         let entry = self.targets.remove(&id)?;
         self.by_due.remove(&(entry.schedule.due, id));
         Some(entry.target)
     }
 
-    pub(crate) fn contains(&self, id: HoldId) -> bool {
+    /// All targets.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &T> {
+        self.targets.values().map(|entry| &entry.target)
+    }
+
+    pub(crate) fn contains(&self, id: TargetId) -> bool {
         self.targets.contains_key(&id)
     }
 
@@ -96,7 +103,7 @@ impl<T: Clone> Registry<T> {
 
     /// Returns the targets that are due at `now`, and those that would be due within the slack of
     /// the first of them. They stay registered, and can be removed while the caller handles them.
-    pub(crate) fn due(&self, now: Moment) -> Vec<(HoldId, T)> {
+    pub(crate) fn due(&self, now: Moment) -> Vec<(TargetId, T)> {
         let Some(&(first, id)) = self.by_due.first() else {
             return Vec::new();
         };
@@ -180,7 +187,7 @@ mod tests {
             );
         }
         assert!(registry.due(at(999)).is_empty());
-        let ids: Vec<HoldId> = registry
+        let ids: Vec<TargetId> = registry
             .due(at(1000))
             .into_iter()
             .map(|(id, ())| id)
@@ -236,9 +243,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Change {
-        Insert(HoldId, u64),
-        Reschedule(HoldId, u64),
-        Remove(HoldId),
+        Insert(TargetId, u64),
+        Reschedule(TargetId, u64),
+        Remove(TargetId),
     }
 
     fn change() -> impl Strategy<Value = Change> {
@@ -257,7 +264,7 @@ mod tests {
             now in 0..1000u64,
         ) {
             let mut registry = Registry::default();
-            let mut model: Model<HoldId, u64> = Model::new();
+            let mut model: Model<TargetId, u64> = Model::new();
             for change in changes {
                 match change {
                     // An id is never used twice.
@@ -278,8 +285,8 @@ mod tests {
                 prop_assert_eq!(registry.next_due(), model.values().min().map(|&due| at(due)));
             }
             let due = registry.due(at(now)).into_iter();
-            let mut due: Vec<HoldId> = due.map(|(id, ())| id).collect();
-            let mut expected: Vec<HoldId> =
+            let mut due: Vec<TargetId> = due.map(|(id, ())| id).collect();
+            let mut expected: Vec<TargetId> =
                 model.into_iter().filter(|&(_, due)| due <= now).map(|(id, _)| id).collect();
             due.sort_unstable();
             expected.sort_unstable();

@@ -1,13 +1,15 @@
 use parking_lot::Mutex;
 
 use super::*;
+use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
+use crate::error::LostReason;
+use crate::protocol::{Plain, Protocol, Verdict};
 use crate::request::RedisClient;
-use crate::script::Verdict;
 use crate::topology::Topology;
 
-const ID: HoldId = 7;
+const ID: TargetId = 7;
 
 fn at(millis: u64) -> Moment {
     Moment::now().after(Duration::from_millis(millis))
@@ -41,10 +43,6 @@ impl Renew for Nested {
     fn schedule(&self) -> Schedule {
         schedule(*self.due.lock())
     }
-    fn count_to_write(&self, _: Moment) -> Option<Count> {
-        None
-    }
-    fn count_written(&self, _: &OwnerId) {}
     fn next_step(&self, _: Moment) -> Step {
         self.acquire();
         Step::Wait
@@ -52,12 +50,20 @@ impl Renew for Nested {
     fn renewed(&self, _: Moment, _: &Renewal) {
         self.acquire();
     }
-    fn not_renewed(&self, _: &str) {
+    fn not_renewed(&self, _: &Renewal, _: &str) {
         self.acquire();
     }
-    fn lost(&self, _: LostReason, _: &Renewal) -> bool {
+    fn lost(&self, _: LostReason) {
         self.acquire();
-        false
+    }
+    fn end_idle_grant(&self) -> Option<Call> {
+        None
+    }
+    fn key(&self) -> &LockKey {
+        unreachable!("it is never idle")
+    }
+    fn lease_ends(&self) -> Moment {
+        Moment::NEVER
     }
 }
 
@@ -72,21 +78,24 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let shared = Arc::<Shared>::default();
     let thread =
         thread::WatchdogThread::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);
-    let renewal = || Renewal {
-        key: LockKey::new("", "lock"),
-        owner: OwnerId::current(&uuid::Uuid::new_v4()),
-        millis: 64,
+    let renewal = || {
+        let key = LockKey::new("", "lock");
+        let owner = OwnerId::new("client");
+        Renewal {
+            call: Plain.renew(&key, &owner, 64, 1),
+            key,
+            millis: 64,
+            count: 1,
+            limited: None,
+        }
     };
     type Pass = fn(&thread::WatchdogThread, &[&thread::RenewalRequest]);
-    let passes: [(&str, Pass); 4] = [
+    let passes: [(&str, Pass); 3] = [
         ("step", |thread, asked| {
             thread.collect_renewals(&[(ID, Arc::clone(&asked[0].1))]);
         }),
         ("renewed", |thread, asked| {
-            thread.apply_verdicts(asked, &[Verdict::Done], Moment::now());
-        }),
-        ("lost", |thread, asked| {
-            thread.apply_verdicts(asked, &[Verdict::Lost(LostReason::Deleted)], Moment::now());
+            thread.apply_verdicts(asked, &[Verdict::Done { listeners: 0 }], Moment::now());
         }),
         ("failed", |thread, asked| {
             thread.fail(asked, &(redis::ErrorKind::Io, "no reply").into());

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{HoldId, Orphan, Renew, Schedule, Shared, Step};
+use super::{Orphan, Renew, Renewal, Schedule, Shared, Step, TargetId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
+use crate::protocol::{self, Verdict};
 use crate::request::BatchClient;
-use crate::script::{self, Call, Renewal, Verdict};
+use crate::script::Call;
 use crate::transport::permission::missing_permission;
 use crate::transport::retry_action::RetryAction;
 
@@ -27,7 +28,7 @@ const ORPHANS: usize = 50;
 
 /// The longest sleep while a target is registered. Leases run while the machine is suspended, but a
 /// sleep does not. This bounds how late an expired lease is noticed after the machine resumes.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const LONGEST_SLEEP: Duration = Duration::from_millis(750);
 
 /// The pause after a panic, which may occur again at once.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
@@ -36,15 +37,15 @@ pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
     pub(super) batch_client: BatchClient,
     observer: Arc<Observer>,
-    command_timeout: Duration,
+    pub(super) command_timeout: Duration,
 }
 
 /// A target and the renewal that it needs.
-pub(super) type RenewalRequest = (HoldId, Arc<dyn Renew>, Renewal);
+pub(super) type RenewalRequest = (TargetId, Arc<dyn Renew>, Renewal);
 
 /// What one pass of the loop has to do.
 struct Work {
-    due: Vec<(HoldId, Arc<dyn Renew>)>,
+    due: Vec<(TargetId, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
     /// The deadline for its I/O.
     until: Moment,
@@ -73,6 +74,7 @@ impl WatchdogThread {
                 self.pause_after_panic();
             }
         }
+        let _ = catch_unwind(AssertUnwindSafe(|| self.release_idle_grants()));
     }
 
     fn pass(&mut self, work: Work) {
@@ -83,7 +85,6 @@ impl WatchdogThread {
                 .into_iter()
                 .for_each(|orphan| self.postpone(orphan));
         } else {
-            self.write_counts(&work.due, work.until);
             self.release_orphans(work.orphans, !renewals.is_empty(), work.until);
         }
     }
@@ -102,6 +103,11 @@ impl WatchdogThread {
         loop {
             if state.stop {
                 return None;
+            }
+            for id in std::mem::take(&mut state.noted) {
+                state
+                    .registry
+                    .reschedule(id, |target| schedule_of(&**target));
             }
             let now = Moment::now();
             let due = state.registry.due(now);
@@ -143,18 +149,33 @@ impl WatchdogThread {
     }
 
     /// Handles each target that is due. Returns the renewals to send.
-    pub(super) fn collect_renewals(&self, due: &[(HoldId, Arc<dyn Renew>)]) -> Vec<RenewalRequest> {
+    pub(super) fn collect_renewals(
+        &self,
+        due: &[(TargetId, Arc<dyn Renew>)],
+    ) -> Vec<RenewalRequest> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
             match guarded(|| target.next_step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
+                Some(Step::Release(call)) => self.release(*id, target, call),
                 Some(Step::Wait) => self.reschedule(*id),
                 Some(Step::Forget) => drop(self.forget(*id)),
                 None => self.reschedule_later(*id),
             }
         }
         renewals
+    }
+
+    /// Removes a target that no thread uses, and releases it with the orphans.
+    fn release(&self, id: TargetId, target: &Arc<dyn Renew>, call: Call) {
+        let orphan = Orphan::new(target.key().clone(), call, target.lease_ends());
+        let mut state = self.shared.state.lock();
+        let removed = state.registry.remove(id);
+        state.orphans.push(orphan);
+        drop(state);
+        drop(removed);
+        self.observer.counters.releases.add(1);
     }
 
     /// Sends the renewals in batches, all together, so that they take one round trip and the time
@@ -165,7 +186,11 @@ impl WatchdogThread {
             let number = self.batch_client.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
-        let batches = together.values().flat_map(|locks| locks.chunks(BATCH));
+        // The renewals of different kinds of locks are different scripts.
+        let is_like =
+            |one: &&RenewalRequest, other: &&RenewalRequest| one.2.call.is_like(&other.2.call);
+        let together = together.values().flat_map(|locks| locks.chunk_by(is_like));
+        let batches = together.flat_map(|locks| locks.chunks(BATCH));
         let again = self.renew_batches(&batches.collect::<Vec<_>>(), until);
         let again: Vec<&[&RenewalRequest]> =
             again.iter().flat_map(|batch| batch.chunks(1)).collect();
@@ -182,10 +207,14 @@ impl WatchdogThread {
         let requests: Vec<(&LockKey, Call)> = batches
             .iter()
             .map(|batch| {
-                let renewals = batch.iter().map(|(.., renewal)| renewal);
-                (&batch[0].2.key, script::renew(renewals))
+                let calls = batch[1..].iter().map(|(.., renewal)| &renewal.call);
+                let joined = calls.fold(batch[0].2.call.clone(), Call::join);
+                (&batch[0].2.key, joined)
             })
             .collect();
+        if requests.is_empty() {
+            return Vec::new();
+        }
         let counters = &self.observer.counters;
         counters.renewal_calls.add(requests.len() as u64);
         let replies = self.batch_client.request(requests, until);
@@ -193,7 +222,7 @@ impl WatchdogThread {
         let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
             let error = match reply {
-                Ok(reply) => match script::verdicts(&reply, batch.len()) {
+                Ok(reply) => match protocol::verdicts(&reply, batch.len()) {
                     Ok(verdicts) => {
                         self.apply_verdicts(batch, &verdicts, asked);
                         continue;
@@ -229,28 +258,26 @@ impl WatchdogThread {
     ) {
         for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
             match verdict {
-                Verdict::Done => {
+                Verdict::Done { .. } => {
                     self.observer.counters.renewals.add(1);
                     match guarded(|| target.renewed(asked, renewal)) {
                         Some(()) => self.reschedule(*id),
                         None => self.reschedule_later(*id),
                     }
                 }
-                Verdict::Lost(reason) => self.lose(*id, target, *reason, renewal),
+                Verdict::Lost(reason) => self.lose(*id, target, *reason),
             }
         }
     }
 
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
     /// released the lock.
-    fn lose(&self, id: HoldId, target: &Arc<dyn Renew>, reason: LostReason, asked: &Renewal) {
+    fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
         if !self.is_watched(id) {
             return;
         }
-        match guarded(|| target.lost(reason, asked)) {
-            Some(false) => self.reschedule_later(id),
-            Some(true) | None => drop(self.forget(id)),
-        }
+        guarded(|| target.lost(reason));
+        drop(self.forget(id));
     }
 
     /// Handles renewals without a clear reply: they are repeated soon, because the locks may still
@@ -258,12 +285,12 @@ impl WatchdogThread {
     pub(super) fn fail(&self, locks: &[&RenewalRequest], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
-        for (id, target, _) in locks {
+        for (id, target, asked) in locks {
             if !self.is_watched(*id) {
                 continue;
             }
             failed += 1;
-            guarded(|| target.not_renewed(&cause));
+            guarded(|| target.not_renewed(asked, &cause));
             self.reschedule_later(*id);
         }
         if failed == 0 {
@@ -286,16 +313,16 @@ impl WatchdogThread {
         });
     }
 
-    fn is_watched(&self, id: HoldId) -> bool {
+    fn is_watched(&self, id: TargetId) -> bool {
         self.shared.state.lock().registry.contains(id)
     }
 
-    fn reschedule(&self, id: HoldId) {
+    fn reschedule(&self, id: TargetId) {
         self.shared.reschedule(id, schedule_of);
     }
 
     /// Reads the target's schedule after a failure, but postpones it by the target's pause.
-    fn reschedule_later(&self, id: HoldId) {
+    fn reschedule_later(&self, id: TargetId) {
         let now = Moment::now();
         self.shared.reschedule(id, |target| {
             let schedule = schedule_of(target);
@@ -303,7 +330,7 @@ impl WatchdogThread {
         });
     }
 
-    fn forget(&self, id: HoldId) -> Option<Arc<dyn Renew>> {
+    fn forget(&self, id: TargetId) -> Option<Arc<dyn Renew>> {
         self.shared.state.lock().registry.remove(id)
     }
 }

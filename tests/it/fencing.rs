@@ -130,6 +130,41 @@ fn tokens_rise_while_the_clock_is_behind_the_last_one() {
     assert_eq!(token(&lock), ahead + 2);
 }
 
+/// A client that lingers reserves tokens for the holds that may follow. If it did so while the
+/// tokens are ahead of the clock, they would run away from it, and fall when Redis loses the last.
+#[test]
+fn reserved_tokens_stay_near_the_clock() {
+    const BLOCK: u64 = 256;
+    let server = Server::start();
+    let client = builder(&server.url()).linger(LEASE.get() / 4);
+    let name = unique("blocks");
+    let lock = client.build().unwrap().fenced_lock(&name);
+    // An idle grant with another lease does not suit, so each hold is granted by Redis.
+    let mut leases = [LEASE.get() * 3, LEASE.get() * 6].into_iter().cycle();
+    let mut granted = || {
+        let lease = Lease::RENEWED.lasting(leases.next().unwrap());
+        let guard = lock.acquire_with(lease).unwrap();
+        let token = guard.fencing_token();
+        guard.unlock().unwrap();
+        (token, last_token(&server, &name).unwrap())
+    };
+    let mut greatest = 0;
+    for _ in 0..2 {
+        let before = server_micros(&server);
+        let (token, last) = granted();
+        assert!(token > greatest, "{token} after {greatest}");
+        assert!((before..=server_micros(&server)).contains(&token));
+        assert_eq!(last, token + BLOCK - 1);
+        greatest = last;
+        server.ask::<()>(&redis::cmd("FLUSHALL"));
+    }
+    let ahead = server_micros(&server) + 3_600_000_000;
+    set(&mut server.connection(), &name, ahead);
+    for next in 1..=3 {
+        assert_eq!(granted(), (ahead + next, ahead + next));
+    }
+}
+
 #[test]
 fn java_and_rust_holders_share_one_rising_sequence() {
     let server = Server::start();

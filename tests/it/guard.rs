@@ -1,5 +1,6 @@
 //! The requests of a guard, for each kind of lock: `confirm` and `unlock_after`.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, RedLock, Result};
@@ -197,4 +198,23 @@ fn a_lock_that_was_lost_is_not_kept() {
     run_command(&servers[0], &format!("DEL {NAME}"));
     assert!(is_lost(guard.unlock_after(SOON.get()), LostReason::Deleted));
     assert!(!lock.is_locked().unwrap());
+}
+
+/// Also if it takes over the lock from a kind of lock without tokens.
+#[test]
+fn every_fenced_guard_has_a_token() {
+    let server = Server::start();
+    let client = builder(&server.url()).linger(SLIP.get()).build().unwrap();
+    let (plain, fenced) = (client.reentrant_lock(NAME), client.fenced_lock(NAME));
+    let mut last = 0;
+    for _ in 0..20 {
+        let held = plain.acquire().unwrap();
+        let token = thread::scope(|scope| {
+            let other = scope.spawn(|| fenced.acquire().unwrap().fencing_token());
+            drop(held);
+            other.join().unwrap()
+        });
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
 }

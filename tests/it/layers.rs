@@ -130,8 +130,7 @@ fn the_library_neither_prints_nor_panics() {
         "process::exit",
     ];
     let mut wrong = Vec::new();
-    let tests = |file: &PathBuf| file.file_name().is_some_and(|name| name == "tests.rs");
-    for file in files("src", "rs").into_iter().filter(|file| !tests(file)) {
+    for file in files("src", "rs").into_iter().filter(|file| !is_test(file)) {
         let text = read(&file);
         for (line, code) in code(without_tests(&text)) {
             let banned = BANNED.iter().copied().find(|ban| code.contains(ban));
@@ -144,6 +143,11 @@ fn the_library_neither_prints_nor_panics() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// True for `tests.rs` and for the files of a folder `tests`.
+fn is_test(file: &Path) -> bool {
+    file.ends_with("tests.rs") || file.iter().any(|part| part == "tests")
+}
+
 /// A log and a recorder of metrics may block. Only `observe/` decides on which threads they are
 /// called, and it marks the client's own threads.
 #[test]
@@ -151,7 +155,7 @@ fn only_observe_starts_threads_and_calls_code_of_the_application() {
     const ONLY_IN_OBSERVE: &[&str] = &["thread::Builder", "thread::spawn", "metrics::"];
     let mut wrong = Vec::new();
     for file in files("src", "rs") {
-        if file.starts_with("src/observe") || file.ends_with("tests.rs") {
+        if file.starts_with("src/observe") || is_test(&file) {
             continue;
         }
         let text = read(&file);
@@ -183,7 +187,7 @@ fn no_file_is_too_long() {
 /// Every script is used, and its header states its purpose, arguments and reply.
 #[test]
 fn every_script_is_used_and_documented() {
-    let used = read("src/script.rs");
+    let used = read("src/script/mod.rs");
     for file in files("lua", "lua") {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(

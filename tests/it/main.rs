@@ -11,6 +11,7 @@ mod documents;
 mod faults;
 mod fencing;
 mod guard;
+mod hand_over;
 mod layers;
 mod limits;
 mod multi;

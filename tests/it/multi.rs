@@ -15,7 +15,7 @@ use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
 
 use crate::support::client;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SOON, millis};
 
 /// Longer than a test.
 fn long() -> Lease {
@@ -24,18 +24,6 @@ fn long() -> Lease {
 
 fn is_held(server: &Server, key: &str) -> bool {
     server.ask(redis::cmd("EXISTS").arg(key))
-}
-
-/// The remaining leases in Redis, read in one step.
-fn leases(server: &Server, keys: &[&str]) -> Vec<Duration> {
-    let mut pipe = redis::pipe();
-    pipe.atomic();
-    for key in keys {
-        pipe.cmd("PTTL").arg(key);
-    }
-    let lefts: Vec<i64> = pipe.query(&mut server.connection()).unwrap();
-    let left = |left: i64| Duration::from_millis(u64::try_from(left).expect("it is held"));
-    lefts.into_iter().map(left).collect()
 }
 
 #[test]
@@ -63,23 +51,6 @@ fn it_is_held_only_if_all_parts_are_held() {
     }
 }
 
-/// The time that the first lock takes reduces the wait for the second.
-#[test]
-fn all_parts_share_one_deadline() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let (first, second) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
-    let wait = LEASE.get();
-    first.lock_with(Lease::fixed(wait * 3 / 4)).unwrap();
-    second.lock_with(long()).unwrap();
-    let took = within(wait + SLIP.get() * 2, "one wait", || {
-        let lock = ours.multi_lock(["a", "b"]);
-        lock.try_lock(wait, Lease::RENEWED).unwrap()
-    });
-    assert!(!took);
-    assert!(!is_held(&server, "a") && is_held(&server, "b"));
-}
-
 #[test]
 fn the_loss_of_any_part_is_reported() {
     let server = Server::start();
@@ -101,61 +72,6 @@ fn the_loss_of_any_part_is_reported() {
         assert!(is_named(guard.unlock()));
         assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0, "the others");
     }
-}
-
-/// A client that waits for the last lock can lose the first one meanwhile.
-#[test]
-#[ignore = "soak"]
-fn a_part_that_was_lost_during_the_wait_is_acquired_again() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let (first, last) = (theirs.reentrant_lock("a"), theirs.reentrant_lock("b"));
-    last.lock_with(long()).unwrap();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let guard = ours.multi_lock(["a", "b"]).acquire().unwrap();
-            guard.check().unwrap();
-            assert!(is_held(&server, "a") && is_held(&server, "b"));
-            guard.unlock().unwrap();
-        });
-        eventually("the first to be taken", || is_held(&server, "a"));
-        assert!(theirs.force_unlock("a").unwrap());
-        first.lock_with(long()).unwrap();
-        throughout(A_WHILE.get() * 2, "the waiter waits", || {
-            !waiter.is_finished()
-        });
-        last.unlock().unwrap();
-        throughout(LEASE.get(), "the first is held again", || {
-            first.is_held_by_current_thread() && !waiter.is_finished()
-        });
-        first.unlock().unwrap();
-        waiter.join().unwrap();
-    });
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_fixed_lease_has_its_full_length_for_every_part() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let lease = LEASE.get() * 4;
-    // Less than half of the lease, and more than all of it.
-    for wait in [lease * 3 / 8, lease * 5 / 4] {
-        let obstacle = theirs.reentrant_lock("b");
-        obstacle.lock_with(Lease::fixed(wait)).unwrap();
-        let lock = ours.multi_lock(["a", "b"]);
-        let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease)).unwrap();
-        let lefts = leases(&server, &["a", "b"]);
-        let guard = guard.expect("it is free by now");
-        assert!(lefts[0] + lease / 6 >= lefts[1], "{lefts:?} after {wait:?}");
-        assert!(lefts[1] + lease / 6 >= lefts[0], "{lefts:?} after {wait:?}");
-        assert!(guard.remaining() <= lease);
-        guard.unlock().unwrap();
-        assert!(matches!(obstacle.unlock(), Err(Error::Lost { .. })));
-    }
-    // The first part was released in time instead.
-    assert_eq!(ours.stats().lost, 0, "a lease that ran out in the waiting");
 }
 
 /// The counts are those of the parts, whichever lock acquired them.

@@ -47,12 +47,6 @@ impl Shop {
         self.server.ask(redis::cmd("PTTL").arg(key))
     }
 
-    /// The hold count in Redis.
-    pub fn count(&self, key: &str) -> u32 {
-        let counts: Vec<u32> = self.server.ask(redis::cmd("HVALS").arg(key));
-        counts.iter().sum()
-    }
-
     /// Waits until another client waits for the lock.
     #[track_caller]
     pub fn await_waiter(&self, key: &str) {

@@ -1,176 +1,136 @@
-//! A process with one thread and a watchdog.
+//! A process with threads, at most one grant, and a watchdog.
 
-use std::hash::{Hash, Hasher};
+use crate::redis::{Command, OwnerIds, Reply};
 
-use crate::redis::{Command, OwnerIds, Reply, Script};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// The owner id for the next acquire. `None`: a fresh one.
-    pub owner: Option<u8>,
-    pub hold: Option<Hold>,
-    /// The call that the thread makes.
+    pub threads: [Thread; 3],
+    pub grant: Option<Grant>,
+    /// The call that the thread with the ticket makes.
     pub call: Option<Call>,
-    /// The request that the watchdog sent.
-    pub watchdog: Option<Request>,
+    /// The renewal that the watchdog sent.
+    pub renewal: Option<Renewal>,
     /// Owner ids under which the watchdog still has to release.
     pub orphans: OwnerIds,
-    /// With `Planted::RenewedAfterRelease`: the ids that the watchdog still renews after the
-    /// release.
-    pub still_renewed: OwnerIds,
 }
 
-/// A hold that is valid, or one that expired and is not unlocked yet. A hold that Redis reported as
-/// lost is removed from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hold {
-    /// The owner ids under which Redis may have the hold.
-    pub ids: OwnerIds,
-    pub levels: u8,
-    /// Ticks by the local clock. 0: expired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Thread {
+    /// It neither has nor wants the lock.
+    #[default]
+    Out,
+    /// It waits in the queue.
+    Queued,
+    /// It has the ticket: it may acquire the lock in Redis, or it releases it there.
+    Front,
+    /// The grant was handed to it, and it has not noticed yet.
+    Handed,
+    /// It has a hold on the grant.
+    Holding,
+    /// Its hold was lost, and it has not unlocked yet.
+    Lost,
+}
+
+impl Thread {
+    /// True if the other threads of the client have to wait for this thread.
+    pub fn has_ticket(self) -> bool {
+        matches!(self, Self::Front | Self::Handed | Self::Holding)
+    }
+}
+
+/// A grant that is not known to be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    pub id: u8,
+    /// Ticks until the lease ends by the local clock. Never 0.
     pub left: u8,
-    /// The owner id under which the watchdog writes the unknown count.
-    pub recount_to: Option<u8>,
-    /// A call that changes the count was abandoned, and no later one was answered. Only the
-    /// promises read this field.
-    pub gave_up: bool,
+    /// Ticks since the acquire was sent, at most a slice.
+    pub age: u8,
+    /// The next token, and how many are left.
+    pub next_token: u8,
+    pub tokens: u8,
+    /// The levels of the hold.
+    pub levels: u8,
+    /// The number of ticks for which the grant has been idle: no thread has a hold on it.
+    pub idle: Option<u8>,
     /// The number of ticks since another program deleted the key. Only the promises read this
     /// field.
     pub deleted: Option<u8>,
 }
 
-impl Hold {
-    /// The result of `check()`.
-    pub fn stands(&self) -> bool {
-        self.left > 0
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Op {
-    Acquire,
-    Nest,
-    InnerUnlock,
-    Unlock,
-    /// The unlock of a hold that expired.
-    ReleaseExpired,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    pub op: Op,
-    /// The copy that the thread waits for.
-    pub request: Request,
-    /// An earlier copy got no reply.
-    pub ambiguous: bool,
-}
-
-/// A command that was sent, and whose sender waits for the reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Request {
+    /// The copy whose reply the thread waits for.
     pub command: Command,
-    /// Ticks since it was sent, if the command grants a lease.
+    /// `Acquire`: ticks since it was sent.
     pub age: u8,
-    /// The reply, once the server has run the command.
+    /// The reply, once Redis has run the command.
     pub reply: Option<Reply>,
-    /// For a request of the watchdog: its hold has ended.
-    pub stale: bool,
 }
 
-impl Request {
-    pub fn new(command: Command) -> Self {
-        Self {
-            command,
-            age: 0,
-            reply: None,
-            stale: false,
-        }
-    }
-}
-
-impl Request {
-    /// Packs all fields into 24 bits. Never zero.
-    fn bits(&self) -> u64 {
-        let reply = self.reply.map_or(0, |reply| reply as u64 + 1);
-        1 | self.command.bits() << 1
-            | u64::from(self.age) << 19
-            | reply << 21
-            | u64::from(self.stale) << 23
-    }
-}
-
-impl Hold {
-    /// Packs all fields into 21 bits. Never zero.
-    fn bits(&self) -> u64 {
-        1 | u64::from(self.ids.0) << 1
-            | u64::from(self.levels) << 9
-            | u64::from(self.left) << 11
-            | u64::from(self.gave_up) << 13
-            | self.deleted.map_or(0, |ticks| u64::from(ticks) + 1) << 14
-            | self.recount_to.map_or(0, |number| u64::from(number) + 1) << 17
-    }
-}
-
-/// Two numbers hash much faster than the single fields.
-impl Hash for Client {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let call = self.call.map_or(0, |call| {
-            call.request.bits() | (call.op as u64) << 24 | u64::from(call.ambiguous) << 27
-        });
-        hasher.write_u64(call | self.watchdog.map_or(0, |request| request.bits()) << 28);
-        let owner = self.owner.map_or(0, |number| u64::from(number) + 1);
-        hasher.write_u64(
-            self.hold.map_or(0, |hold| hold.bits())
-                | owner << 21
-                | u64::from(self.orphans.0) << 25
-                | u64::from(self.still_renewed.0) << 33,
-        );
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Renewal {
+    pub command: Command,
+    /// Ticks since it was sent.
+    pub age: u8,
+    /// Redis has replied that the owner id has no grant.
+    pub failed: bool,
+    /// With `Planted::LossToFormerHolder`: the grant was handed over since.
+    pub handed_over: bool,
 }
 
 impl Client {
-    pub fn stands(&self) -> bool {
-        self.hold.is_some_and(|hold| hold.stands())
+    pub fn thread_in(&self, state: Thread) -> Option<usize> {
+        self.threads.iter().position(|thread| *thread == state)
     }
 
-    /// Ends the hold. The watchdog ignores replies about it from now on.
-    pub fn end_hold(&mut self) {
-        self.hold = None;
-        if let Some(request) = &mut self.watchdog {
-            request.stale = true;
+    pub fn has(&self, state: Thread) -> bool {
+        self.threads.contains(&state)
+    }
+
+    /// True if `check` succeeds in one of its threads.
+    pub fn has_valid_hold(&self) -> bool {
+        self.grant.is_some() && self.has(Thread::Holding)
+    }
+
+    pub fn ticket_is_free(&self) -> bool {
+        !self.threads.iter().any(|thread| thread.has_ticket())
+    }
+
+    /// The first thread of the queue gets the ticket if no thread has it.
+    pub fn pass_ticket(&mut self) {
+        if let Some(thread) = self.thread_in(Thread::Queued)
+            && self.ticket_is_free()
+        {
+            self.threads[thread] = Thread::Front;
         }
     }
 
-    /// True if the count in Redis is unknown and the thread is not writing it.
-    pub fn count_is_unknown(&self) -> bool {
-        self.call.is_none()
-            && self
-                .hold
-                .is_some_and(|hold| hold.stands() && hold.ids.are_several())
+    pub fn grant_has(&self, ids: OwnerIds) -> bool {
+        self.grant.is_some_and(|grant| ids.has(grant.id))
     }
 
-    /// True if a renewal of the hold is under way, even if the hold has expired.
-    pub fn is_being_renewed(&self) -> bool {
-        self.watchdog
-            .is_some_and(|request| !request.stale && request.command.script == Script::Renew)
+    /// True if a thread uses the grant, or may use it before its linger deadline.
+    pub fn uses_grant(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.idle.is_some())
+            || self.has(Thread::Handed)
+            || self.has(Thread::Holding)
     }
 
-    /// True if the watchdog's request is about a hold that is no longer valid.
-    pub fn watchdog_is_stale(&self) -> bool {
-        self.watchdog.is_some_and(|request| request.stale)
-            || self.hold.is_some_and(|hold| !hold.stands())
+    /// The grant is lost: its holder is notified, and the ticket passes on.
+    pub fn end_grant(&mut self) {
+        self.grant = None;
+        self.lose_hold();
+        self.pass_ticket();
     }
 
-    /// All owner ids in use, except the one in `owner`.
-    pub fn ids_in_use(&self) -> OwnerIds {
-        let requests = self
-            .call
-            .map(|call| call.request)
-            .into_iter()
-            .chain(self.watchdog);
-        requests
-            .map(|request| request.command.ids.with(OwnerIds::of(request.command.to)))
-            .chain(self.hold.map(|hold| hold.ids))
-            .fold(self.orphans.with(self.still_renewed), OwnerIds::with)
+    pub fn lose_hold(&mut self) {
+        for thread in &mut self.threads {
+            match thread {
+                Thread::Holding => *thread = Thread::Lost,
+                Thread::Handed => *thread = Thread::Front,
+                _ => {}
+            }
+        }
     }
 }

@@ -2,7 +2,10 @@
 //! numbers are the steps of the shortest path to the failure.
 
 use crate::check::counterexample;
-use crate::promises::{COUNTS, FOREIGN_RELEASE, NO_FALSE_ALARM, NOT_STUCK, NOTIFIED, OWNER};
+use crate::promises::{
+    EXCLUSIVE, FALSE_LOSS, FOREIGN_RELEASE, NOT_PAST_LINGER, NOT_PAST_SLICE, NOT_STUCK, NOTIFIED,
+    OWNER, RELEASED, TAKEN_BACK, TOKENS, TOLD,
+};
 use crate::protocol::{Planted, Protocol};
 
 /// Asserts that the planted bug breaks the promise after this number of steps.
@@ -15,114 +18,128 @@ fn breaks(planted: Planted, protocol: Protocol, promise: &'static str, steps: us
     );
 }
 
-#[test]
-fn without_a_fresh_owner_id_a_late_release_frees_the_next_hold() {
-    breaks(
-        Planted::NoFreshOwner,
-        Protocol::library(1),
-        FOREIGN_RELEASE,
-        7,
-    );
+/// With this number of commands without a reply, and one deletion.
+fn deleted(unanswered: u8) -> Protocol {
+    Protocol {
+        deletions: 1,
+        ..Protocol::library(unanswered)
+    }
+}
+
+fn nested() -> Protocol {
+    Protocol {
+        levels: 2,
+        ..Protocol::library(0)
+    }
 }
 
 #[test]
-fn a_release_without_an_owner_check_frees_another_clients_hold() {
-    breaks(
-        Planted::ReleaseUnchecked,
-        Protocol::library(1),
-        FOREIGN_RELEASE,
-        6,
-    );
+fn an_old_release_frees_the_next_hold_if_owner_ids_are_reused() {
+    let protocol = Protocol::library(1);
+    breaks(Planted::OwnerIdReused, protocol, FOREIGN_RELEASE, 8);
 }
 
 #[test]
-fn relative_counts_are_wrong_after_a_lost_reply() {
-    let protocol = Protocol {
-        delays: false,
-        ..Protocol::library(1)
-    };
-    breaks(Planted::RelativeCounts, protocol, COUNTS, 8);
+fn a_late_copy_of_an_acquire_revives_a_deleted_grant_if_copies_share_an_owner_id() {
+    breaks(Planted::CopiesShareId, deleted(1), NOTIFIED, 11);
+}
+
+#[test]
+fn a_late_copy_of_an_acquire_takes_a_free_lock_if_it_is_not_taken_back() {
+    breaks(Planted::NotTakenBack, Protocol::library(1), TAKEN_BACK, 4);
+}
+
+#[test]
+fn an_acquire_that_takes_back_all_its_copies_releases_its_own_grant() {
+    let protocol = Protocol::library(1);
+    breaks(Planted::GrantTakenBack, protocol, FOREIGN_RELEASE, 7);
+}
+
+#[test]
+fn a_release_without_an_owner_check_ends_another_grant() {
+    let protocol = Protocol::library(1);
+    breaks(Planted::ReleaseUnchecked, protocol, FOREIGN_RELEASE, 7);
+}
+
+#[test]
+fn a_renewal_without_an_owner_check_hides_a_loss() {
+    breaks(Planted::RenewUnchecked, deleted(0), NOTIFIED, 12);
+}
+
+#[test]
+fn a_count_that_is_believed_frees_the_lock_early() {
+    breaks(Planted::CountBelieved, nested(), FOREIGN_RELEASE, 6);
+}
+
+#[test]
+fn a_count_that_is_believed_leaves_the_lock_taken() {
+    breaks(Planted::CountBelieved, nested(), RELEASED, 14);
 }
 
 #[test]
 fn a_lease_measured_from_the_reply_ends_first_in_redis() {
-    breaks(Planted::LeaseFromReply, Protocol::library(0), OWNER, 5);
-}
-
-#[test]
-fn a_nested_acquire_that_creates_the_key_hides_a_loss() {
-    let protocol = Protocol {
-        deletions: 1,
-        ..Protocol::library(0)
-    };
-    breaks(Planted::NestedAcquiresAgain, protocol, NOTIFIED, 9);
+    breaks(Planted::LeaseFromReply, Protocol::library(0), OWNER, 6);
 }
 
 #[test]
 fn a_watchdog_that_renews_after_the_release_leaves_the_lock_stuck() {
-    breaks(
-        Planted::RenewedAfterRelease,
-        Protocol::library(1),
-        NOT_STUCK,
-        9,
-    );
+    let protocol = Protocol::library(1);
+    breaks(Planted::RenewedAfterRelease, protocol, NOT_STUCK, 8);
 }
 
 #[test]
-fn a_not_held_reply_for_an_old_owner_id_reports_a_false_loss() {
-    breaks(
-        Planted::OldIdTrusted,
-        Protocol::library(1),
-        NO_FALSE_ALARM,
-        9,
-    );
+fn a_reply_about_an_older_grant_reports_a_false_loss() {
+    let protocol = Protocol::library(0);
+    breaks(Planted::StaleReplyBelieved, protocol, FALSE_LOSS, 13);
 }
 
 #[test]
-fn an_owner_id_learned_from_the_reply_reports_a_false_loss() {
-    breaks(
-        Planted::IdKnownFromReply,
-        Protocol::library(1),
-        NO_FALSE_ALARM,
-        9,
-    );
+fn a_hand_over_of_a_lost_grant_makes_two_holders() {
+    breaks(Planted::LostHandedOver, deleted(0), EXCLUSIVE, 14);
 }
 
 #[test]
-fn a_retry_with_the_same_owner_id_lets_a_late_copy_write_an_old_count() {
-    breaks(Planted::RetriesRepeatId, Protocol::library(1), COUNTS, 10);
+fn an_inner_unlock_that_passes_the_grant_on_makes_two_holders_in_one_process() {
+    breaks(Planted::PassedOnWhileHeld, nested(), EXCLUSIVE, 7);
 }
 
 #[test]
-fn a_retry_with_the_same_owner_id_lets_a_late_copy_revive_a_deleted_hold() {
-    let protocol = Protocol {
-        deletions: 1,
-        ..Protocol::library(1)
-    };
-    breaks(Planted::RetriesRepeatId, protocol, NOTIFIED, 10);
+fn a_hand_over_during_a_renewal_hides_a_loss_from_the_next_holder() {
+    breaks(Planted::LossToFormerHolder, deleted(0), TOLD, 10);
 }
 
 #[test]
-fn an_abandoned_call_writes_an_old_count_unless_the_next_one_takes_a_fresh_owner_id() {
-    breaks(Planted::NoMoveAfterGiveUp, Protocol::library(1), COUNTS, 10);
+fn a_hand_over_past_the_slice_keeps_the_lock_from_other_clients() {
+    let protocol = Protocol::library(0);
+    breaks(Planted::HandedOverPastSlice, protocol, NOT_PAST_SLICE, 7);
 }
 
 #[test]
-#[ignore = "soak"]
-fn retries_of_an_acquire_that_share_an_owner_id_revive_a_deleted_hold() {
-    let protocol = Protocol {
-        deletions: 1,
-        ..Protocol::library(2)
-    };
-    breaks(Planted::RetriesShareId, protocol, NOTIFIED, 11);
+fn a_grant_that_is_left_with_a_thread_that_gave_up_is_stuck() {
+    breaks(Planted::HandedToLeaver, Protocol::library(0), NOT_STUCK, 11);
 }
 
 #[test]
-#[ignore = "soak"]
-fn a_late_retry_of_a_move_must_not_overwrite_a_later_count() {
-    let protocol = Protocol {
-        renewals: false,
-        ..Protocol::library(2)
-    };
-    breaks(Planted::CountWrittenAgain, protocol, COUNTS, 11);
+fn an_unlock_without_a_hold_ends_the_hold_of_another_thread() {
+    breaks(Planted::UnlockUnchecked, deleted(0), FOREIGN_RELEASE, 12);
+}
+
+#[test]
+fn a_lingering_grant_that_is_not_released_is_found() {
+    breaks(Planted::IdleKept, Protocol::library(0), NOT_PAST_LINGER, 6);
+}
+
+#[test]
+fn a_lingering_grant_that_was_lost_makes_two_holders() {
+    breaks(Planted::LostIdleTaken, deleted(0), OWNER, 10);
+}
+
+#[test]
+fn a_token_given_twice_is_found() {
+    breaks(Planted::TokenTwice, Protocol::library(0), TOKENS, 6);
+}
+
+#[test]
+fn a_token_outside_its_block_is_given_twice() {
+    breaks(Planted::BlockExceeded, Protocol::library(0), TOKENS, 14);
 }

@@ -3,102 +3,125 @@
 
 use stateright::Property;
 
-use crate::client::{Client, Op};
-use crate::redis::{LEASE, Reply, Script};
+use crate::client::{Client, Thread};
+use crate::protocol::Protocol;
+use crate::redis::Script;
 use crate::state::State;
 use crate::steps::Machine;
 
-pub const OWNER: &str = "promise 1: a client that believes to hold the lock owns it in Redis";
-pub const EXCLUSIVE: &str = "promise 1: never two holders";
-pub const NOTIFIED: &str = "promise 2: a holder is notified of a loss";
-pub const NO_FALSE_ALARM: &str = "promise 2: a holder is notified only of real losses";
-pub const FOREIGN_RELEASE: &str = "promise 4: a late request never releases another owner's lock";
-pub const NOT_STUCK: &str = "promise 4: no lock is stuck for longer than a lease";
-pub const COUNTS: &str =
-    "promise 4: counts agree once each nested call is answered, or one after an abandoned one";
+pub const OWNER: &str = "promise 1: a hold ends before its lease ends in Redis";
+pub const EXCLUSIVE: &str = "promise 1: two holds are never valid at once";
+pub const NOTIFIED: &str = "promise 2: a holder is notified of a loss within a lease";
+pub const TOLD: &str =
+    "promise 2: the thread that has the hold is notified, also after a hand-over";
+pub const FALSE_LOSS: &str = "promise 2: a holder is notified only of real losses";
+pub const FOREIGN_RELEASE: &str = "promise 4: a release never ends another grant";
+pub const NOT_STUCK: &str = "promise 4: Redis is free within one lease after the last use";
+pub const RELEASED: &str = "promise 4: a lock is free after a release that got a reply";
+pub const TAKEN_BACK: &str = "promise 4: a late copy of an acquire is followed by its release";
+pub const NOT_PAST_SLICE: &str = "hand-over: no grant is handed over after its slice";
+pub const NOT_PAST_LINGER: &str = "lingering: an idle grant is released by its deadline";
+pub const TOKENS: &str = "tokens are unique and rise from hold to hold";
 
-const NESTED_LATE: &str = "a nested acquire is retried, and its first copy is late";
-const RELEASE_LATE: &str = "a release is late, and its sender holds the lock again";
-const COUNT_WRITTEN: &str = "the watchdog has written an unknown count";
-const RENEWAL_LATE: &str = "a renewal is late, and its hold is still valid";
-
-pub const PROMISES: [&str; 7] = [
+pub const PROMISES: [&str; 12] = [
     OWNER,
     EXCLUSIVE,
     NOTIFIED,
-    NO_FALSE_ALARM,
+    TOLD,
+    FALSE_LOSS,
     FOREIGN_RELEASE,
     NOT_STUCK,
-    COUNTS,
+    RELEASED,
+    TAKEN_BACK,
+    NOT_PAST_SLICE,
+    NOT_PAST_LINGER,
+    TOKENS,
 ];
+
+const IDLE: &str = "an idle grant is free to take while the other client waits";
+const ACQUIRE_LATE: &str = "a copy of an acquire is late, and a thread of its client has a hold";
+const RENEWAL_LATE: &str = "a renewal is late, and its grant was handed over";
+const RELEASE_BEHIND: &str = "a late copy has acquired the lock, and its release is behind it";
+const LOST: &str = "a hold is lost, and another thread of its client has one";
 
 pub fn all() -> Vec<Property<Machine>> {
     vec![
         Property::always(OWNER, |_, state| {
-            clients(state).all(|(c, client)| !has_valid_hold(client) || state.owns(c))
+            clients(state).all(|(c, client)| !counts_on_redis(client) || state.owns(c))
         }),
         Property::always(EXCLUSIVE, |_, state| {
-            clients(state)
-                .filter(|(_, client)| has_valid_hold(client))
-                .count()
-                <= 1
+            let counted = clients(state).filter(|(_, client)| counts_on_redis(client));
+            let threads = counted.flat_map(|(_, client)| client.threads);
+            threads.filter(|thread| *thread == Thread::Holding).count() <= 1
         }),
-        Property::always(NOTIFIED, |_, state| {
-            let gone_for = |client: &Client| client.hold.and_then(|hold| hold.deleted);
-            clients(state).all(|(_, client)| gone_for(client).is_none_or(|ticks| ticks < LEASE))
-        }),
-        Property::always(NO_FALSE_ALARM, |_, state: &State| !state.false_loss),
-        Property::always(FOREIGN_RELEASE, |_, state: &State| !state.foreign_release),
-        Property::always(NOT_STUCK, |_, state: &State| {
-            state.key.is_none_or(|key| key.unheld < LEASE)
-        }),
-        Property::always(COUNTS, |_, state| {
-            clients(state).all(|(c, client)| !count_is_known(client) || counts_agree(state, c))
-        }),
-        Property::sometimes("each client has a hold", |_, state| {
-            // One of them has expired and is not unlocked yet.
-            let standing = clients(state).filter(|(_, client)| client.stands()).count();
-            standing == 1 && clients(state).all(|(_, client)| client.hold.is_some())
-        }),
-        Property::sometimes(NESTED_LATE, |_, state| {
-            clients(state).any(|(c, client)| {
-                client
-                    .call
-                    .is_some_and(|call| call.op == Op::Nest && call.ambiguous)
-                    && is_under_way(state, c, |script| {
-                        matches!(script, Script::Recount | Script::Move)
-                    })
+        Property::always(NOTIFIED, |machine: &Machine, state: &State| {
+            clients(state).all(|(_, client)| {
+                let deleted = client.grant.and_then(|grant| grant.deleted);
+                deleted.is_none_or(|ticks| ticks < machine.protocol.lease)
             })
         }),
-        Property::sometimes(RELEASE_LATE, |_, state| {
-            clients(state).any(|(c, client)| {
-                client.stands() && is_under_way(state, c, |script| script == Script::Release)
+        Property::always(TOLD, |_, state: &State| !state.broken.has(TOLD)),
+        Property::always(FALSE_LOSS, |_, state: &State| !state.broken.has(FALSE_LOSS)),
+        Property::always(FOREIGN_RELEASE, |_, state: &State| {
+            !state.broken.has(FOREIGN_RELEASE)
+        }),
+        Property::always(NOT_STUCK, |machine: &Machine, state: &State| {
+            state
+                .redis
+                .key
+                .is_none_or(|key| key.unused < machine.protocol.lease)
+        }),
+        Property::always(RELEASED, |_, state: &State| !state.broken.has(RELEASED)),
+        Property::always(TAKEN_BACK, |_, state: &State| !state.broken.has(TAKEN_BACK)),
+        Property::always(NOT_PAST_SLICE, |_, state: &State| {
+            !state.broken.has(NOT_PAST_SLICE)
+        }),
+        Property::always(NOT_PAST_LINGER, |machine: &Machine, state: &State| {
+            let mut grants = clients(state).filter_map(|(_, client)| client.grant);
+            grants.all(|grant| {
+                grant
+                    .idle
+                    .is_none_or(|ticks| ticks < machine.protocol.linger())
             })
         }),
-        Property::sometimes(COUNT_WRITTEN, |_, state| {
-            clients(state).any(|(_, client)| {
-                client.stands()
-                    && client.watchdog.is_some_and(|request| {
-                        request.command.script == Script::Move && request.reply == Some(Reply::Done)
+        Property::always(TOKENS, |_, state: &State| !state.broken.has(TOKENS)),
+        Property::sometimes("a grant was handed over", |_, state| {
+            clients(state).any(|(_, client)| client.has(Thread::Handed))
+        }),
+        Property::sometimes(IDLE, |_, state| {
+            clients(state).any(|(c, client)| {
+                client.grant.is_some_and(|grant| grant.idle.is_some())
+                    && state.clients[1 - c].has(Thread::Front)
+            })
+        }),
+        Property::sometimes(LOST, |_, state| {
+            clients(state).any(|(_, client)| client.has_valid_hold() && client.has(Thread::Lost))
+        }),
+        Property::sometimes(ACQUIRE_LATE, |_, state| {
+            clients(state).any(|(c, client)| {
+                client.has_valid_hold()
+                    && state.late.iter().any(|late| {
+                        late.is_of(c)
+                            && late.copy.is_some_and(|copy| copy.script == Script::Acquire)
                     })
             })
         }),
         Property::sometimes(RENEWAL_LATE, |_, state| {
             clients(state).any(|(c, client)| {
-                client.stands() && is_under_way(state, c, |script| script == Script::Renew)
+                client.has(Thread::Handed)
+                    && state.late.iter().any(|late| {
+                        late.is_of(c) && late.copy.is_some_and(|copy| copy.script == Script::Renew)
+                    })
             })
         }),
-        Property::sometimes(
-            "an acquire is compensated while the other client waits",
-            |_, state| {
-                clients(state).any(|(c, client)| {
-                    state.key_is_of(c, client.orphans)
-                        && state.clients[1 - c]
-                            .call
-                            .is_some_and(|call| call.op == Op::Acquire)
-                })
-            },
-        ),
+        Property::sometimes(RELEASE_BEHIND, |_, state: &State| {
+            state.late.iter().any(|late| {
+                let owner = late.client as usize;
+                late.copy.is_none()
+                    && state.redis.key_is_of(owner, late.behind)
+                    && !state.owns(owner)
+            })
+        }),
     ]
 }
 
@@ -106,42 +129,17 @@ fn clients(state: &State) -> impl Iterator<Item = (usize, &Client)> {
     state.clients.iter().enumerate()
 }
 
-/// Mutual exclusion is promised only as long as Redis keeps the key.
-fn has_valid_hold(client: &Client) -> bool {
-    client
-        .hold
-        .is_some_and(|hold| hold.stands() && hold.deleted.is_none())
+/// True for a valid hold of a key that Redis has kept. Mutual exclusion is promised for no other.
+fn counts_on_redis(client: &Client) -> bool {
+    client.has_valid_hold() && client.grant.is_some_and(|grant| grant.deleted.is_none())
 }
 
-fn is_under_way(state: &State, client: usize, of: fn(Script) -> bool) -> bool {
-    let late = state
-        .late
-        .iter()
-        .filter(|late| late.client as usize == client);
-    let mut commands = late.flat_map(|late| [late.copy, late.behind]).flatten();
-    commands.any(|command| of(command.script))
-}
-
-/// True if no nested call is under way and the last one was answered. Late copies do not matter.
-fn count_is_known(client: &Client) -> bool {
-    client.call.is_none() && !client.hold.is_some_and(|hold| hold.gave_up)
-}
-
-fn counts_agree(state: &State, client: usize) -> bool {
-    match (state.clients[client].hold, state.key) {
-        (Some(hold), Some(key)) if hold.stands() && state.owns(client) => key.count == hold.levels,
-        _ => true,
-    }
-}
-
-impl Machine {
+impl Protocol {
     /// True if this situation is possible within the bounds.
-    pub fn must_occur(&self, kind: &str) -> bool {
-        let protocol = &self.protocol;
-        match kind {
-            NESTED_LATE | RELEASE_LATE => protocol.unanswered > 0 && protocol.delays,
-            COUNT_WRITTEN => protocol.unanswered > 0,
-            RENEWAL_LATE => protocol.unanswered > 0 && protocol.delays && protocol.renewals,
+    pub fn allows(&self, situation: &str) -> bool {
+        match situation {
+            IDLE => self.lingers,
+            ACQUIRE_LATE | RENEWAL_LATE | RELEASE_BEHIND => self.unanswered > 0,
             _ => true,
         }
     }

@@ -1,5 +1,7 @@
 //! What is checked: the library's protocol or a broken variant, and how many failures occur.
 
+pub const CLIENTS: usize = 2;
+
 /// The protocol and its environment.
 #[derive(Clone, Debug)]
 pub struct Protocol {
@@ -8,54 +10,84 @@ pub struct Protocol {
     /// The number of commands whose reply does not arrive in time. They are lost, executed, or
     /// late.
     pub unanswered: u8,
-    /// Whether unanswered commands may be executed later. If not: at once or never.
-    pub delays: bool,
+    /// How often a connection breaks that carried an unanswered copy of an acquire. The copy may
+    /// still be executed, but nothing can be sent behind it.
+    pub breaks: u8,
     /// How often another program deletes the key.
     pub deletions: u8,
     /// How often a client crashes. A new client replaces it.
     pub crashes: u8,
-    /// Whether the watchdogs renew.
-    pub renewals: bool,
+    /// Whether an unused grant stays until its linger deadline.
+    pub lingers: bool,
+    /// Whether holds have tokens.
+    pub fenced: bool,
+    /// The number of threads of each client.
+    pub threads: [usize; CLIENTS],
+    /// How often a thread can lock without an unlock.
+    pub levels: u8,
+    /// In ticks. At least 2, the smallest lease for which renewals make a difference.
+    pub lease: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// An owner id is reused while a command that carries it may still be under way.
-    NoFreshOwner,
+    /// All grants of a client have one owner id.
+    OwnerIdReused,
+    /// All copies of an acquire have one owner id.
+    CopiesShareId,
+    /// Copies of an acquire that got no reply are not followed by a release.
+    NotTakenBack,
+    /// The release behind an older copy also names the owner id of the copy that was granted.
+    GrantTakenBack,
     /// A release deletes the key without checking the owner.
     ReleaseUnchecked,
-    /// Counts are incremented and decremented instead of written.
-    RelativeCounts,
+    /// A renewal extends the lease of any owner.
+    RenewUnchecked,
+    /// Each unlock decrements the count in Redis, and deletes the key when it is zero.
+    CountBelieved,
     /// A lease is measured from the reply.
     LeaseFromReply,
-    /// A nested acquire creates the key if it is gone.
-    NestedAcquiresAgain,
-    /// The watchdog still renews after the release.
+    /// The watchdog renews until the release is answered.
     RenewedAfterRelease,
-    /// A "not held" reply is trusted although the hold may have moved to another owner id since.
-    OldIdTrusted,
-    /// A hold learns its fresh owner id only from the reply to the command that assigns it.
-    IdKnownFromReply,
-    /// A retry carries the owner id of the first copy, and an abandoned call assigns no other id.
-    RetriesRepeatId,
-    /// All retries of an acquire carry one fresh owner id.
-    RetriesShareId,
-    /// A recount after an abandoned one does not move to a fresh owner id.
-    NoMoveAfterGiveUp,
-    /// A move writes the count even if the key already has its new owner id.
-    CountWrittenAgain,
+    /// The reply to a renewal of an older grant is taken for one about the present grant.
+    StaleReplyBelieved,
+    /// A grant that Redis reported as lost is handed over.
+    LostHandedOver,
+    /// A loss is reported to the thread that had the hold when the renewal was sent.
+    LossToFormerHolder,
+    /// The unlock of an inner level hands the grant over, or lets it linger.
+    PassedOnWhileHeld,
+    /// A grant is handed over at any age.
+    HandedOverPastSlice,
+    /// A grant stays with a thread that gave up waiting when the grant was handed to it.
+    HandedToLeaver,
+    /// The unlock of a thread without a valid hold releases the grant that its client has.
+    UnlockUnchecked,
+    /// An idle grant is not released at its deadline.
+    IdleKept,
+    /// An idle grant that Redis reported as lost can be taken.
+    LostIdleTaken,
+    /// A hold after a hand-over has the token of the hold before it.
+    TokenTwice,
+    /// A grant is handed over when its block of tokens is used up; the token is the next number.
+    BlockExceeded,
 }
 
 impl Protocol {
-    /// The library's protocol with renewals and with this many commands without a reply.
+    /// The library's protocol with every feature, one level, and this many commands without a
+    /// reply.
     pub fn library(unanswered: u8) -> Self {
         Self {
             planted: None,
             unanswered,
-            delays: true,
+            breaks: 0,
             deletions: 0,
             crashes: 0,
-            renewals: true,
+            lingers: true,
+            fenced: true,
+            threads: [2, 1],
+            levels: 1,
+            lease: 2,
         }
     }
 
@@ -64,6 +96,16 @@ impl Protocol {
             planted: Some(planted),
             ..self
         }
+    }
+
+    /// The ticks after its grant during which a client hands it over.
+    pub fn slice(&self) -> u8 {
+        self.lease - 1
+    }
+
+    /// The ticks after which an idle grant is released.
+    pub fn linger(&self) -> u8 {
+        self.lease - 1
     }
 
     pub fn has(&self, planted: Planted) -> bool {

@@ -1,340 +1,257 @@
 //! The state of the model, normalized so that equivalent situations are equal states.
 
-use std::hash::{Hash, Hasher};
-
-use crate::client::{Client, Request};
-use crate::protocol::{Planted, Protocol};
-use crate::redis::{self, Command, Key, OwnerIds, Reply, Script};
-use crate::steps::Machine;
-
-pub const CLIENTS: usize = 2;
+use crate::client::Client;
+use crate::promises::FOREIGN_RELEASE;
+use crate::protocol::{CLIENTS, Planted, Protocol};
+use crate::redis::{Command, OwnerIds, Redis, Reply, Script};
 
 /// A connection on which a command got no reply, or whose client crashed. Its commands may be
 /// executed at any later time, in order, or never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Late {
     pub client: u8,
     /// The unanswered copy, unless it was executed.
     pub copy: Option<Command>,
-    /// The command that was sent behind it.
-    pub behind: Option<Command>,
-    /// The call that sent the copy still runs, and may send another command behind it.
-    pub kept: bool,
+    /// The owner ids that the release behind it names.
+    pub behind: OwnerIds,
+    /// The call that sent the copy still runs, and may send a release behind it.
+    pub open: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The promises that a step has broken: those that are about a step and not about a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Broken(Vec<&'static str>);
+
+impl Broken {
+    pub fn insert(&mut self, promise: &'static str) {
+        if !self.has(promise) {
+            self.0.push(promise);
+        }
+    }
+
+    pub fn has(&self, promise: &str) -> bool {
+        self.0.contains(&promise)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    pub key: Option<Key>,
+    pub redis: Redis,
     pub clients: [Client; CLIENTS],
     pub late: Vec<Late>,
     /// The failures that may still occur.
     pub unanswered: u8,
+    pub breaks: u8,
     pub deletions: u8,
     pub crashes: u8,
-    /// A release deleted a hold that its client believed to be valid.
-    pub foreign_release: bool,
-    /// A holder was notified of a loss although its hold was valid.
-    pub false_loss: bool,
-}
-
-/// A few numbers hash much faster than the single fields.
-impl Hash for State {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        for client in &self.clients {
-            client.hash(hasher);
-        }
-        for late in &self.late {
-            let bits = |command: Option<Command>| command.map_or(0, |c| c.bits() << 1 | 1);
-            let (copy, behind) = (bits(late.copy), bits(late.behind));
-            let ends = u64::from(late.client) << 62 | u64::from(late.kept) << 63;
-            hasher.write_u64(copy | behind << 19 | ends);
-        }
-        hasher.write_u64(
-            self.key.map_or(0, |key| key.bits() << 1 | 1)
-                | (self.late.len() as u64) << 12
-                | u64::from(self.unanswered) << 16
-                | u64::from(self.deletions) << 20
-                | u64::from(self.crashes) << 24
-                | u64::from(self.foreign_release) << 28
-                | u64::from(self.false_loss) << 29,
-        );
-    }
+    /// The highest token that a hold has had.
+    pub highest_token: u8,
+    pub broken: Broken,
 }
 
 impl State {
     pub fn new(protocol: &Protocol) -> Self {
         Self {
-            key: None,
+            redis: Redis::default(),
             clients: [Client::default(); CLIENTS],
             late: Vec::new(),
             unanswered: protocol.unanswered,
+            breaks: protocol.breaks,
             deletions: protocol.deletions,
             crashes: protocol.crashes,
-            foreign_release: false,
-            false_loss: false,
+            highest_token: 0,
+            broken: Broken::default(),
         }
     }
 
-    /// True if Redis has the client's hold, perhaps under an id that the client assigned just now.
+    /// True if Redis has the client's grant.
     pub fn owns(&self, client: usize) -> bool {
-        let this = &self.clients[client];
-        let command = this.call.map(|call| call.request.command);
-        let to = command
-            .filter(|command| command.script == Script::Move)
-            .map_or(OwnerIds::default(), |command| OwnerIds::of(command.to));
-        this.hold
-            .is_some_and(|hold| self.key_is_of(client, hold.ids.with(to)))
+        self.clients[client]
+            .grant
+            .is_some_and(|grant| self.redis.key_is_of(client, OwnerIds::of(grant.id)))
     }
 
-    pub fn key_is_of(&self, client: usize, ids: OwnerIds) -> bool {
-        self.key.is_some_and(|key| key.is_of(client as u8, ids))
-    }
-
-    /// The server runs a command.
+    /// Redis runs a command.
     pub fn run(&mut self, command: &Command, protocol: &Protocol) -> Reply {
-        let before = self.key;
-        let reply = redis::run(&mut self.key, command, protocol);
-        if let (Some(key), None, Script::Release) = (before, self.key, command.script) {
-            self.foreign_release |= self.clients[key.client as usize]
-                .hold
-                .is_some_and(|hold| hold.stands() && key.is_of(key.client, hold.ids));
+        let owner = (0..CLIENTS).find(|client| self.owns(*client));
+        let reply = self.redis.run(command, protocol);
+        if owner.is_some() && self.redis.key.is_none() {
+            self.broken.insert(FOREIGN_RELEASE);
         }
         reply
     }
 
-    /// Redis reported that the client does not have its hold.
-    pub fn lose(&mut self, client: usize, protocol: &Protocol) {
-        self.retire_if_renewing(client, protocol);
-        if self.clients[client].stands() {
-            self.false_loss |= self.owns(client);
-            self.clients[client].end_hold();
-        }
-    }
-
     /// An unused owner id. An id that nothing refers to counts as never used.
-    pub fn fresh_id(&self, client: usize) -> u8 {
-        let used = self.ids_in_use(client);
-        (0..8)
-            .find(|number| !used.has(*number))
-            .expect("eight names are more than the faults can occupy")
+    pub fn fresh_id(&self, client: usize, protocol: &Protocol) -> u8 {
+        if protocol.has(Planted::OwnerIdReused) {
+            return 0;
+        }
+        let mut used = OwnerIds::default();
+        self.clone()
+            .each_id(client, |id| used = used.with(OwnerIds::of(*id)));
+        let mut free = OwnerIds(!used.0).numbers();
+        free.next()
+            .expect("the failures cannot use eight owner ids")
     }
 
-    /// All owner ids in use, except the one in the client's `owner`.
-    fn ids_in_use(&self, client: usize) -> OwnerIds {
-        let key = self.key.filter(|key| key.client as usize == client);
-        let late = self
-            .late
-            .iter()
-            .filter(|late| late.client as usize == client);
-        late.flat_map(|late| [late.copy, late.behind])
-            .flatten()
-            .map(|command| command.ids.with(OwnerIds::of(command.to)))
-            .chain(key.map(|key| OwnerIds::of(key.number)))
-            .fold(self.clients[client].ids_in_use(), OwnerIds::with)
-    }
-
-    /// Removes what makes no difference any more, and renumbers the owner ids from 0.
-    pub fn normalize(mut self, machine: &Machine) -> Self {
-        for client in 0..CLIENTS {
-            if !machine.protocol.has(Planted::ReleaseUnchecked) {
-                self.drop_obsolete(client, &machine.protocol);
-            }
-            let used = self.ids_in_use(client);
-            let owner = &mut self.clients[client].owner;
-            *owner = owner.filter(|number| used.has(*number));
-            self.renumber(client);
+    /// Removes what makes no difference any more, and renumbers owner ids and tokens.
+    pub fn normalize(mut self, protocol: &Protocol) -> Self {
+        // With these bugs, commands change something that otherwise change nothing.
+        let all_matter = [
+            Planted::OwnerIdReused,
+            Planted::ReleaseUnchecked,
+            Planted::RenewUnchecked,
+            Planted::StaleReplyBelieved,
+        ];
+        for client in (0..CLIENTS).filter(|_| !all_matter.map(Some).contains(&protocol.planted)) {
+            self.drop_obsolete(client);
         }
         self.late
-            .retain(|late| late.kept || late.copy.is_some() || late.behind.is_some());
-        self.late.sort_unstable();
-        if machine.symmetric && self.clients[1] < self.clients[0] {
-            self.swap();
+            .retain(|late| late.open || late.copy.is_some() || !late.behind.is_empty());
+        for (client, threads) in protocol.threads.into_iter().enumerate() {
+            // The threads of a client are equivalent.
+            self.clients[client].threads[..threads].sort_unstable();
+            let (mut new, mut next) = ([None; 8], 0);
+            self.each_id(client, |id| {
+                *id = *new[*id as usize].get_or_insert_with(|| {
+                    next += 1;
+                    next - 1
+                });
+            });
         }
+        self.late.sort_unstable();
+        self.renumber_tokens();
         self
     }
 
     /// Drops commands whose owner ids the key neither has nor will have. They change nothing.
-    fn drop_obsolete(&mut self, client: usize, protocol: &Protocol) {
-        let this = &self.clients[client];
-        if self.late.is_empty() && this.watchdog.is_none() && this.orphans.is_empty() {
-            return;
-        }
-        let live = self.live_ids(client, protocol);
-        let obsolete = |command: &Command| !command.ids.intersects(live);
-        for late in self
-            .late
-            .iter_mut()
-            .filter(|late| late.client as usize == client)
-        {
-            late.copy = late.copy.filter(|command| !obsolete(command));
-            late.behind = late.behind.filter(|command| !obsolete(command));
-        }
+    fn drop_obsolete(&mut self, client: usize) {
+        let live = self.live_ids(client);
         let this = &mut self.clients[client];
-        let stale = this.watchdog_is_stale();
-        this.orphans = this.orphans.without(this.orphans.without(live));
-        this.watchdog = this.watchdog.filter(|request| {
-            let obsolete = obsolete(&request.command);
-            if request.command.script == Script::Release {
-                !obsolete
-            } else {
-                !stale || (request.reply.is_none() && !obsolete)
+        let is_obsolete = |command: &Command| command.ids.intersection(live).is_empty();
+        if this.renewal_is_stale() {
+            this.renewal = this
+                .renewal
+                .filter(|renewal| !renewal.failed && !is_obsolete(&renewal.command));
+            if let Some(renewal) = &mut this.renewal {
+                renewal.age = 0;
             }
-        });
-        if let Some(request) = this.watchdog.as_mut().filter(|_| stale) {
-            request.age = 0;
+        }
+        this.orphans = this.orphans.intersection(live);
+        if let Some(call) = &mut this.call
+            && call.command.script == Script::Acquire
+        {
+            let ids = live.with(OwnerIds::of(call.command.to));
+            call.command.ids = call.command.ids.intersection(ids);
+        }
+        for late in self.late.iter_mut().filter(|late| late.is_of(client)) {
+            late.copy = late.copy.filter(|command| !is_obsolete(command));
+            if let Some(command) = &mut late.copy {
+                command.ids = command.ids.intersection(live);
+            }
+            late.behind = late.behind.intersection(live);
         }
     }
 
     /// The owner ids that the key has or may still get.
-    fn live_ids(&self, client: usize, protocol: &Protocol) -> OwnerIds {
-        let this = &self.clients[client];
-        let key = self.key.filter(|key| key.client as usize == client);
-        let late = self
-            .late
-            .iter()
-            .filter(|late| late.client as usize == client);
-        let call = this.call.map(|call| call.request.command);
-        let sent = late
-            .flat_map(|late| [late.copy, late.behind])
-            .flatten()
-            .chain(call)
-            .chain(this.watchdog.map(|request| request.command));
-        // A recount or renewal changes nothing unless the key has one of its ids.
-        let acquires_again = this
-            .hold
-            .filter(|_| protocol.has(Planted::NestedAcquiresAgain));
-        let mut live = acquires_again.map_or(OwnerIds::default(), |hold| hold.ids);
-        for number in key.map(|key| key.number).into_iter().chain(this.owner) {
-            live = live.with(OwnerIds::of(number));
-        }
-        let mut moves = [None; 8];
-        let mut count = 0;
-        for command in sent {
-            match command.script {
-                Script::Acquire => live = live.with(command.ids),
-                Script::Move => {
-                    moves[count] = Some(command);
-                    count += 1;
-                }
-                _ => {}
-            }
-        }
-        // One move may make another one possible.
-        for _ in 0..count {
-            for command in moves.iter().flatten() {
-                if command.ids.intersects(live) {
-                    live = live.with(OwnerIds::of(command.to));
-                }
-            }
-        }
-        live
+    fn live_ids(&self, client: usize) -> OwnerIds {
+        let key = self.redis.key.filter(|key| key.client as usize == client);
+        let call = self.clients[client]
+            .call
+            .filter(|call| call.reply.is_none());
+        let late = self.late.iter().filter(|late| late.is_of(client));
+        let sent = late.filter_map(|late| late.copy);
+        sent.chain(call.map(|call| call.command))
+            .filter(|command| command.script == Script::Acquire)
+            .map(|command| command.to)
+            .chain(key.map(|key| key.id))
+            .fold(OwnerIds::default(), |ids, id| ids.with(OwnerIds::of(id)))
     }
 
-    /// Numbers the owner ids of a client in the order of first use.
-    fn renumber(&mut self, client: usize) {
-        let mut numbering = Numbering::default();
-        if let Some(key) = self
-            .key
-            .as_mut()
-            .filter(|key| key.client as usize == client)
+    /// Calls `f` with each mention of an owner id of the client.
+    fn each_id(&mut self, client: usize, mut f: impl FnMut(&mut u8)) {
+        if let Some(key) = self.redis.key.as_mut()
+            && key.client as usize == client
         {
-            numbering.number(&mut key.number);
+            f(&mut key.id);
         }
         let this = &mut self.clients[client];
-        this.owner
-            .iter_mut()
-            .for_each(|number| numbering.number(number));
+        if let Some(grant) = &mut this.grant {
+            f(&mut grant.id);
+        }
         if let Some(call) = &mut this.call {
-            numbering.command(&mut call.request.command);
+            each_id_of(&mut call.command, &mut f);
         }
-        if let Some(hold) = &mut this.hold {
-            numbering.ids(&mut hold.ids);
-            hold.recount_to
-                .iter_mut()
-                .for_each(|number| numbering.number(number));
+        if let Some(renewal) = &mut this.renewal {
+            each_id_of(&mut renewal.command, &mut f);
         }
-        if let Some(request) = &mut this.watchdog {
-            numbering.command(&mut request.command);
-        }
-        numbering.ids(&mut this.orphans);
-        numbering.ids(&mut this.still_renewed);
-        for late in self
-            .late
-            .iter_mut()
-            .filter(|late| late.client as usize == client)
-        {
-            late.copy
-                .iter_mut()
-                .for_each(|command| numbering.command(command));
-            late.behind
-                .iter_mut()
-                .for_each(|command| numbering.command(command));
+        each_in(&mut this.orphans, &mut f);
+        for late in self.late.iter_mut().filter(|late| late.is_of(client)) {
+            if let Some(command) = &mut late.copy {
+                each_id_of(command, &mut f);
+            }
+            each_in(&mut late.behind, &mut f);
         }
     }
 
-    /// Swaps the two clients. States that differ only by this are equivalent.
-    fn swap(&mut self) {
-        self.clients.swap(0, 1);
-        if let Some(key) = &mut self.key {
-            key.client = 1 - key.client;
-        }
-        let rename = |command: &mut Command| command.client = 1 - command.client;
+    /// Replaces each token by its rank: only the order of tokens makes a difference.
+    fn renumber_tokens(&mut self) {
+        let mut tokens = 0_u64;
+        self.each_token(|token| tokens |= 1 << *token);
+        self.each_token(|token| *token = (tokens & ((1 << *token) - 1)).count_ones() as u8);
+    }
+
+    /// Calls `f` with each token that makes a difference.
+    fn each_token(&mut self, mut f: impl FnMut(&mut u8)) {
+        f(&mut self.highest_token);
+        f(&mut self.redis.last_token);
         for client in &mut self.clients {
-            client
-                .call
-                .iter_mut()
-                .for_each(|call| rename(&mut call.request.command));
-            client
-                .watchdog
-                .iter_mut()
-                .for_each(|request: &mut Request| rename(&mut request.command));
+            if let Some(grant) = &mut client.grant {
+                each_in_block(&mut grant.next_token, grant.tokens, &mut f);
+            }
+            if let Some(call) = &mut client.call
+                && let Some(Reply::Done(first)) = &mut call.reply
+            {
+                each_in_block(first, call.command.tokens, &mut f);
+            }
         }
-        for late in &mut self.late {
-            late.client = 1 - late.client;
-            late.copy.iter_mut().for_each(rename);
-            late.behind.iter_mut().for_each(rename);
-        }
-        self.late.sort_unstable();
     }
 }
 
-/// Maps old numbers to new ones.
-#[derive(Default)]
-struct Numbering {
-    new: [Option<u8>; 8],
-    next: u8,
+/// Calls `f` with each token of a block. The block of new tokens begins with the new first one.
+fn each_in_block(first: &mut u8, count: u8, f: &mut impl FnMut(&mut u8)) {
+    for index in 1..count {
+        f(&mut (*first + index));
+    }
+    f(first);
 }
 
-impl Numbering {
-    fn number(&mut self, number: &mut u8) {
-        if self.new[*number as usize].is_none() {
-            self.new[*number as usize] = Some(self.next);
-            self.next += 1;
-        }
-        if let Some(new) = self.new[*number as usize] {
-            *number = new;
+fn each_id_of(command: &mut Command, f: &mut impl FnMut(&mut u8)) {
+    if command.script == Script::Acquire {
+        f(&mut command.to);
+    }
+    each_in(&mut command.ids, f);
+}
+
+fn each_in(ids: &mut OwnerIds, f: &mut impl FnMut(&mut u8)) {
+    let old = std::mem::take(ids);
+    for mut id in old.numbers() {
+        f(&mut id);
+        *ids = ids.with(OwnerIds::of(id));
+    }
+}
+
+impl Late {
+    pub fn new(client: usize, copy: Option<Command>, open: bool) -> Self {
+        Self {
+            client: client as u8,
+            copy,
+            behind: OwnerIds::default(),
+            open,
         }
     }
 
-    fn ids(&mut self, ids: &mut OwnerIds) {
-        let mut left = ids.0;
-        *ids = OwnerIds::default();
-        while left != 0 {
-            let mut number = left.trailing_zeros() as u8;
-            left &= left - 1;
-            self.number(&mut number);
-            *ids = ids.with(OwnerIds::of(number));
-        }
-    }
-
-    fn command(&mut self, command: &mut Command) {
-        let renames = matches!(command.script, Script::Acquire | Script::Move);
-        if renames {
-            self.number(&mut command.to);
-        }
-        self.ids(&mut command.ids);
-        if !renames {
-            command.to = command.ids.0.trailing_zeros() as u8;
-        }
+    pub fn is_of(&self, client: usize) -> bool {
+        self.client as usize == client
     }
 }

@@ -2,13 +2,13 @@
 
 use stateright::{Model, Property};
 
-use crate::client::{Call, Client, Op, Request};
-use crate::promises;
-use crate::protocol::{Planted, Protocol};
-use crate::redis::{Command, Key, LEASE, Script};
-use crate::state::{CLIENTS, Late, State};
+use crate::client::{Client, Thread};
+use crate::promises::{self, TAKEN_BACK};
+use crate::protocol::{CLIENTS, Planted, Protocol};
+use crate::redis::{Command, OwnerIds, Reply, Script};
+use crate::state::{Late, State};
 
-/// The number is the index of the client.
+/// The first number is the index of the client, the second one that of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Time advances for both clients and the server.
@@ -17,9 +17,14 @@ pub enum Step {
     Delete,
     /// The process ends, and a new one replaces it.
     Crash(usize),
-    Lock(usize),
-    Nest(usize),
-    Unlock(usize),
+    Lock(usize, usize),
+    Unlock(usize, usize),
+    /// A waiting thread gives up.
+    Leave(usize, usize),
+    /// The thread to which the grant was handed notices it.
+    Take(usize, usize),
+    /// The thread with the ticket sends an acquire.
+    Acquire(usize),
     /// Redis runs the command of the client's call.
     Run(usize),
     /// The client receives the reply.
@@ -27,25 +32,22 @@ pub enum Step {
     /// The reply does not arrive in time: the call retries or gives up.
     Retry(usize),
     GiveUp(usize),
-    /// The watchdog renews the hold, writes an unknown count, or releases an orphan.
+    /// The watchdog renews the grant, or releases orphans.
     Renew(usize),
-    WriteCount(usize),
-    ReleaseOrphan(usize),
-    RunWatchdog(usize),
-    WatchdogReceive(usize),
-    WatchdogTimeout(usize),
+    RunRenewal(usize),
+    ReceiveLoss(usize),
+    TimeOutRenewal(usize),
+    ReleaseOrphans(usize),
     /// Redis runs the next command of a late connection.
     RunLate(usize),
-    /// A late connection breaks: its commands are never executed.
-    Cut(usize),
+    /// Nothing can be sent on a late connection any more.
+    Break(usize),
 }
 
 /// The model: a protocol that takes one step at a time.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub protocol: Protocol,
-    /// Whether states that differ only by swapping the clients are the same state.
-    pub symmetric: bool,
 }
 
 impl Model for Machine {
@@ -57,70 +59,47 @@ impl Model for Machine {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        if !self.protocol.delays
-            && let Some(place) = state.late.iter().position(Late::is_under_way)
-        {
-            steps.push(Step::RunLate(place));
-            if state.late[place].kept {
-                steps.push(Step::Cut(place));
-            }
-            return;
-        }
         let may_fail = state.unanswered > 0;
         for (c, client) in state.clients.iter().enumerate() {
-            match (&client.call, &client.hold) {
-                (Some(call), _) => {
-                    if call.request.reply.is_none() {
-                        steps.push(Step::Run(c));
-                    } else {
-                        steps.push(Step::Receive(c));
-                    }
-                    if may_fail {
-                        steps.extend([Step::Retry(c), Step::GiveUp(c)]);
-                    }
+            self.local_steps(c, client, steps);
+            if let Some(call) = &client.call {
+                steps.push(match call.reply {
+                    None => Step::Run(c),
+                    Some(_) => Step::Receive(c),
+                });
+                if may_fail {
+                    steps.extend([Step::Retry(c), Step::GiveUp(c)]);
                 }
-                (None, None) => steps.push(Step::Lock(c)),
-                (None, Some(hold)) => {
-                    steps.push(Step::Unlock(c));
-                    if hold.stands() && hold.levels == 1 {
-                        steps.push(Step::Nest(c));
-                    }
-                }
+            } else if client.has(Thread::Front) {
+                steps.push(Step::Acquire(c));
             }
-            match &client.watchdog {
-                Some(request) => {
-                    if request.reply.is_none() {
-                        steps.push(Step::RunWatchdog(c));
-                    } else {
-                        steps.push(Step::WatchdogReceive(c));
-                    }
-                    if may_fail {
-                        steps.push(Step::WatchdogTimeout(c));
-                    }
+            if let Some(renewal) = &client.renewal {
+                steps.push(match renewal.failed {
+                    false => Step::RunRenewal(c),
+                    true => Step::ReceiveLoss(c),
+                });
+                if may_fail {
+                    steps.push(Step::TimeOutRenewal(c));
                 }
-                None => {
-                    if self.protocol.renewals && self.renews(state, c) {
-                        steps.push(Step::Renew(c));
-                    }
-                    if client.count_is_unknown() {
-                        steps.push(Step::WriteCount(c));
-                    }
-                    if !client.orphans.is_empty() {
-                        steps.push(Step::ReleaseOrphan(c));
-                    }
-                }
+            } else if client.may_renew(&self.protocol) {
+                steps.push(Step::Renew(c));
+            }
+            if !client.orphans.is_empty() {
+                steps.push(Step::ReleaseOrphans(c));
             }
             if state.crashes > 0 {
                 steps.push(Step::Crash(c));
             }
         }
         for (place, late) in state.late.iter().enumerate() {
-            if late.is_under_way() {
+            if late.copy.is_some() || !late.behind.is_empty() {
                 steps.push(Step::RunLate(place));
             }
-            steps.push(Step::Cut(place));
+            if state.breaks > 0 && (late.open || !late.behind.is_empty()) {
+                steps.push(Step::Break(place));
+            }
         }
-        if state.deletions > 0 && state.key.is_some() {
+        if state.deletions > 0 && state.redis.key.is_some() {
             steps.push(Step::Delete);
         }
         steps.push(Step::Tick);
@@ -128,37 +107,33 @@ impl Model for Machine {
 
     fn next_state(&self, state: &State, step: Step) -> Option<State> {
         let mut next = state.clone();
+        let protocol = &self.protocol;
         match step {
-            Step::Tick => next.tick(),
+            Step::Tick => next.tick(protocol),
             Step::Delete => next.delete(),
             Step::Crash(client) => next.crash(client),
-            Step::Lock(client) => {
-                let command = next.acquire(client);
-                next.call(client, Op::Acquire, command);
+            Step::Lock(client, thread) => next.lock(client, thread, protocol),
+            Step::Unlock(client, thread) => next.unlock(client, thread, protocol),
+            Step::Leave(client, thread) => next.leave(client, thread, protocol),
+            Step::Take(client, thread) => next.hold(client, thread, protocol),
+            Step::Acquire(client) => next.acquire(client, protocol),
+            Step::Run(client) => next.run_call(client, protocol),
+            Step::Receive(client) => next.receive(client, protocol),
+            Step::Retry(client) => next.retry(client, protocol),
+            Step::GiveUp(client) => next.give_up(client, protocol),
+            Step::Renew(client) => next.renew(client, protocol),
+            Step::RunRenewal(client) => next.run_renewal(client, protocol),
+            Step::ReceiveLoss(client) => next.receive_loss(client, protocol),
+            Step::TimeOutRenewal(client) => next.time_out_renewal(client),
+            Step::ReleaseOrphans(client) => next.release_orphans(client, protocol),
+            Step::RunLate(place) => next.run_late(place, protocol),
+            Step::Break(place) => {
+                next.breaks -= 1;
+                let late = &mut next.late[place];
+                (late.behind, late.open) = (OwnerIds::default(), false);
             }
-            Step::Nest(client) => {
-                let command = next.recount(client, 2, true, &self.protocol);
-                next.call(client, Op::Nest, command);
-            }
-            Step::Unlock(client) => next.unlock(client, &self.protocol),
-            Step::Run(client) => next.run_call(client, &self.protocol),
-            Step::Receive(client) => next.receive(client, &self.protocol),
-            Step::Retry(client) => next.retry(client, &self.protocol),
-            Step::GiveUp(client) => next.give_up(client, &self.protocol),
-            Step::Renew(client) => next.renew(client),
-            Step::WriteCount(client) => next.write_unknown_count(client, &self.protocol),
-            Step::ReleaseOrphan(client) => {
-                let ids = next.clients[client].orphans;
-                let command = next.command_for(client, Script::Release, ids);
-                next.clients[client].watchdog = Some(Request::new(command));
-            }
-            Step::RunWatchdog(client) => next.run_watchdog(client, &self.protocol),
-            Step::WatchdogReceive(client) => next.watchdog_receive(client, &self.protocol),
-            Step::WatchdogTimeout(client) => next.watchdog_time_out(client, &self.protocol),
-            Step::RunLate(place) => next.run_late(place, &self.protocol),
-            Step::Cut(place) => drop(next.late.swap_remove(place)),
         }
-        let next = next.normalize(self);
+        let next = next.normalize(protocol);
         (next != *state).then_some(next)
     }
 
@@ -168,124 +143,135 @@ impl Model for Machine {
 }
 
 impl Machine {
-    fn renews(&self, state: &State, client: usize) -> bool {
-        let client = &state.clients[client];
-        client.stands()
-            || self.protocol.has(Planted::RenewedAfterRelease) && !client.still_renewed.is_empty()
+    fn local_steps(&self, c: usize, client: &Client, steps: &mut Vec<Step>) {
+        let levels = client.grant.map_or(0, |grant| grant.levels);
+        for t in 0..self.protocol.threads[c] {
+            if t > 0 && client.threads[t] == client.threads[t - 1] {
+                // The threads are equivalent.
+                continue;
+            }
+            match client.threads[t] {
+                Thread::Out => steps.push(Step::Lock(c, t)),
+                Thread::Queued => steps.push(Step::Leave(c, t)),
+                Thread::Front if client.call.is_none() => steps.push(Step::Leave(c, t)),
+                Thread::Front => {}
+                Thread::Handed => steps.extend([Step::Take(c, t), Step::Leave(c, t)]),
+                Thread::Lost => steps.push(Step::Unlock(c, t)),
+                Thread::Holding => {
+                    steps.push(Step::Unlock(c, t));
+                    if levels < self.protocol.levels {
+                        steps.push(Step::Lock(c, t));
+                    }
+                }
+            }
+        }
     }
 }
 
 impl State {
-    pub fn call(&mut self, client: usize, op: Op, command: Command) {
-        self.clients[client].call = Some(Call {
-            op,
-            request: Request::new(command),
-            ambiguous: false,
-        });
-    }
-
-    /// Leases run down. Holds expire in the client and in Redis.
-    fn tick(&mut self) {
-        let pending = self
-            .key
-            .is_some_and(|key| self.has_pending_request_for(key));
-        let held = (0..CLIENTS).any(|client| self.clients[client].stands() && self.owns(client));
-        for client in &mut self.clients {
-            client.tick();
-        }
-        if let Some(key) = &mut self.key {
-            key.unheld = if held || pending { 0 } else { key.unheld + 1 };
+    /// Leases run down. Grants expire in the client and in Redis, and idle ones are released.
+    fn tick(&mut self, protocol: &Protocol) {
+        let extendable = self.key_may_be_extended();
+        let used = (0..CLIENTS).any(|c| self.owns(c) && self.clients[c].uses_grant());
+        if let Some(key) = &mut self.redis.key {
+            key.unused = if used || extendable {
+                0
+            } else {
+                key.unused + 1
+            };
+            key.age = (key.age + 1).min(protocol.slice());
             key.left -= 1;
         }
-        self.key = self.key.filter(|key| key.left > 0);
+        self.redis.key = self.redis.key.filter(|key| key.left > 0);
+        for client in 0..CLIENTS {
+            self.tick_client(client, protocol);
+        }
     }
 
-    /// True if a sender still waits for the reply to a command that carries the key's owner id.
-    fn has_pending_request_for(&self, key: Key) -> bool {
+    fn tick_client(&mut self, client: usize, protocol: &Protocol) {
+        let this = &mut self.clients[client];
+        if let Some(call) = &mut this.call
+            && call.command.script == Script::Acquire
+        {
+            call.age = (call.age + 1).min(protocol.lease);
+        }
+        if let Some(renewal) = &mut this.renewal {
+            renewal.age = (renewal.age + 1).min(protocol.lease);
+        }
+        let Some(grant) = &mut this.grant else { return };
+        grant.left -= 1;
+        grant.age = (grant.age + 1).min(protocol.slice());
+        grant.deleted = grant.deleted.map(|ticks| ticks + 1);
+        grant.idle = grant.idle.map(|ticks| (ticks + 1).min(protocol.linger()));
+        let (id, left, idle) = (grant.id, grant.left, grant.idle);
+        if left == 0 {
+            this.end_grant();
+        } else if idle == Some(protocol.linger()) && !protocol.has(Planted::IdleKept) {
+            this.grant = None;
+            self.release_in_background(client, OwnerIds::of(id));
+        }
+    }
+
+    /// True if a sender still waits for the reply to a command that may extend the lease of the
+    /// key.
+    fn key_may_be_extended(&self) -> bool {
+        let Some(key) = self.redis.key else {
+            return false;
+        };
         let client = &self.clients[key.client as usize];
-        let call = client.call.map(|call| call.request);
-        let watchdog = client.watchdog.filter(|_| client.watchdog_is_stale());
-        let mut requests = call.into_iter().chain(watchdog);
-        requests.any(|request| request.command.ids.has(key.number))
+        let call = client.call.map(|call| call.command);
+        let renewal = client
+            .renewal
+            .filter(|_| client.renewal_is_stale() || client.uses_grant())
+            .map(|renewal| renewal.command);
+        call.filter(|command| command.script == Script::Acquire)
+            .into_iter()
+            .chain(renewal)
+            .any(|command| command.ids.has(key.id))
     }
 
     fn delete(&mut self) {
         self.deletions -= 1;
         for client in 0..CLIENTS {
             if self.owns(client)
-                && let Some(hold) = self.clients[client].hold.as_mut().filter(|h| h.stands())
+                && let Some(grant) = &mut self.clients[client].grant
             {
-                hold.deleted.get_or_insert(0);
+                grant.deleted.get_or_insert(0);
             }
         }
-        self.key = None;
+        self.redis.key = None;
     }
 
     /// Commands that were sent may still arrive.
     fn crash(&mut self, client: usize) {
         self.crashes -= 1;
         let dead = std::mem::take(&mut self.clients[client]);
-        for late in self
-            .late
-            .iter_mut()
-            .filter(|late| late.client as usize == client)
-        {
-            late.kept = false;
-        }
-        let call = dead.call.map(|call| call.request);
-        for request in call.into_iter().chain(dead.watchdog) {
-            self.late.push(Late::of(&request, false));
+        self.close_connections(client);
+        let call = dead.call.filter(|call| call.reply.is_none());
+        let renewal = dead.renewal.filter(|renewal| !renewal.failed);
+        let sent = call.map(|call| call.command).into_iter();
+        for command in sent.chain(renewal.map(|renewal| renewal.command)) {
+            self.late.push(Late::new(client, Some(command), false));
         }
     }
 
     fn run_late(&mut self, place: usize, protocol: &Protocol) {
         let late = &mut self.late[place];
-        let command = late.copy.take().or_else(|| late.behind.take());
-        let command = command.expect("there is something on the connection");
-        self.run(&command, protocol);
-        if let Some(key) = &mut self.key
-            && key.is_of(command.client, command.ids)
+        let client = late.client as usize;
+        let command = late.copy.take().unwrap_or_else(|| {
+            Command::new(Script::Release, client, std::mem::take(&mut late.behind))
+        });
+        let (behind, open) = (late.behind, late.open);
+        let reply = self.run(&command, protocol);
+        if let Some(key) = &mut self.redis.key
+            && key.is_of(client, command.ids)
         {
-            key.unheld = 0;
+            key.unused = 0;
         }
-    }
-}
-
-impl Late {
-    fn is_under_way(&self) -> bool {
-        self.copy.is_some() || self.behind.is_some()
-    }
-
-    /// A connection whose reply its client no longer waits for.
-    pub fn of(request: &Request, kept: bool) -> Self {
-        Self {
-            client: request.command.client,
-            copy: Some(request.command).filter(|_| request.reply.is_none()),
-            behind: None,
-            kept,
-        }
-    }
-}
-
-impl Client {
-    fn tick(&mut self) {
-        let stale = self.watchdog_is_stale();
-        let watchdog = self.watchdog.as_mut().filter(|_| !stale);
-        let requests = self.call.as_mut().map(|call| &mut call.request);
-        for request in requests.into_iter().chain(watchdog) {
-            if request.command.lease {
-                request.age = (request.age + 1).min(LEASE);
-            }
-        }
-        let Some(hold) = self.hold.as_mut().filter(|hold| hold.stands()) else {
-            return;
-        };
-        hold.left -= 1;
-        hold.deleted = hold.deleted.map(|ticks| ticks + 1);
-        if !hold.stands() {
-            // An expired hold needs no levels and no count.
-            (hold.levels, hold.recount_to) = (1, None);
-            (hold.gave_up, hold.deleted) = (false, None);
+        let connected = self.breaks == protocol.breaks && self.crashes == protocol.crashes;
+        let granted = command.script == Script::Acquire && matches!(reply, Reply::Done(_));
+        if granted && connected && !open && !behind.has(command.to) {
+            self.broken.insert(TAKEN_BACK);
         }
     }
 }

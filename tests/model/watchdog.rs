@@ -1,102 +1,100 @@
-//! The watchdog of a client, as in `watchdog/thread.rs`, `watchdog/cleanup.rs` and
-//! `local/owner_ids.rs`.
+//! The watchdog of a client. It renews its grant, and releases orphans.
 
-use crate::client::{Hold, Request};
+use crate::client::{Client, Renewal};
+use crate::promises::TOLD;
 use crate::protocol::{Planted, Protocol};
-use crate::redis::{LEASE, OwnerIds, Reply, Script};
+use crate::redis::{Command, OwnerIds, Reply, Script};
 use crate::state::{Late, State};
 
+impl Client {
+    /// The owner id to renew.
+    fn renewable(&self, protocol: &Protocol) -> Option<OwnerIds> {
+        let orphans = Some(self.orphans)
+            .filter(|ids| protocol.has(Planted::RenewedAfterRelease) && !ids.is_empty());
+        self.grant.map(|grant| OwnerIds::of(grant.id)).or(orphans)
+    }
+
+    pub fn may_renew(&self, protocol: &Protocol) -> bool {
+        self.renewal.is_none() && self.renewable(protocol).is_some()
+    }
+
+    /// True if the client no longer has the grant that the renewal names.
+    pub fn renewal_is_stale(&self) -> bool {
+        self.renewal
+            .is_some_and(|renewal| !self.grant_has(renewal.command.ids))
+    }
+}
+
 impl State {
-    pub fn renew(&mut self, client: usize) {
+    pub fn renew(&mut self, client: usize, protocol: &Protocol) {
         let this = &mut self.clients[client];
-        let ids = match this.hold.filter(Hold::stands) {
-            Some(hold) => hold.ids,
-            None => std::mem::take(&mut this.still_renewed),
-        };
-        let command = self.command_for(client, Script::Renew, ids);
-        self.clients[client].watchdog = Some(Request::new(command));
+        let ids = this.renewable(protocol).expect("there is a grant");
+        this.renewal = Some(Renewal {
+            command: Command {
+                count: this.grant.map_or(1, |grant| grant.levels),
+                ..Command::new(Script::Renew, client, ids)
+            },
+            age: 0,
+            failed: false,
+            handed_over: false,
+        });
     }
 
-    /// Writes the count that an abandoned call left unknown.
-    pub fn write_unknown_count(&mut self, client: usize, protocol: &Protocol) {
-        let command = self.recount_to(client, protocol);
-        self.clients[client].watchdog = Some(Request::new(command));
-    }
-
-    fn watchdog_request(&self, client: usize) -> Request {
-        self.clients[client]
-            .watchdog
-            .expect("the watchdog has sent a request")
-    }
-
-    /// The reply to a successful renewal is received at once or not at all: its time makes no
+    /// Redis runs the renewal. Success is received at once or not at all: its time makes no
     /// difference, because the lease is measured from before the request was sent.
-    pub fn run_watchdog(&mut self, client: usize, protocol: &Protocol) {
-        let mut request = self.watchdog_request(client);
-        let reply = self.run(&request.command, protocol);
-        request.reply = Some(reply);
-        self.clients[client].watchdog = Some(request);
-        let received_at_once = match request.command.script {
-            Script::Renew => reply == Reply::Done,
-            Script::Move => reply != Reply::Done,
-            _ => true,
+    pub fn run_renewal(&mut self, client: usize, protocol: &Protocol) {
+        let Some(renewal) = self.clients[client].renewal else {
+            return;
         };
-        if received_at_once {
-            self.watchdog_receive(client, protocol);
-        }
-    }
-
-    /// The watchdog's request gets no reply. The hold stays as it is.
-    pub fn watchdog_time_out(&mut self, client: usize, protocol: &Protocol) {
-        self.unanswered -= 1;
-        self.retire_if_renewing(client, protocol);
-        let request = self.watchdog_request(client);
-        self.late.push(Late::of(&request, false));
-        self.clients[client].watchdog = None;
-    }
-
-    /// A late renewal must not find a later hold under its owner id. The library takes the fresh id
-    /// when it gives up the hold; earlier it is not needed.
-    pub fn retire_if_renewing(&mut self, client: usize, protocol: &Protocol) {
-        if self.clients[client].is_being_renewed() {
-            self.retire_owner(client, protocol);
-        }
-    }
-
-    pub fn watchdog_receive(&mut self, client: usize, protocol: &Protocol) {
-        let request = self.watchdog_request(client);
-        let command = request.command;
-        if request.reply != Some(Reply::Done) {
-            self.retire_if_renewing(client, protocol);
-        }
+        let reply = self.run(&renewal.command, protocol);
         let this = &mut self.clients[client];
-        this.watchdog = None;
-        if command.script == Script::Release {
-            this.orphans = this.orphans.without(command.ids);
+        if reply == Reply::NotHeld {
+            this.renewal = Some(Renewal {
+                failed: true,
+                ..renewal
+            });
             return;
         }
-        // Replies about a hold that has ended are ignored.
-        let Some(hold) = this.hold.as_mut().filter(|h| h.stands() && !request.stale) else {
-            if protocol.has(Planted::RenewedAfterRelease) && request.reply == Some(Reply::Done) {
-                this.still_renewed = command.ids;
-            }
+        this.renewal = None;
+        if let Some(grant) = &mut this.grant
+            && renewal.command.ids.has(grant.id)
+        {
+            let from_reply = protocol.has(Planted::LeaseFromReply);
+            let age = if from_reply { 0 } else { renewal.age };
+            grant.left = grant.left.max(protocol.lease - age);
+        }
+    }
+
+    /// The watchdog receives the reply that Redis does not have the grant.
+    pub fn receive_loss(&mut self, client: usize, protocol: &Protocol) {
+        let Some(renewal) = self.clients[client].renewal.take() else {
             return;
         };
-        if command.script == Script::Move {
-            // If the thread has begun another change meanwhile, that change decides the count.
-            if request.reply == Some(Reply::Done) && hold.ids == command.ids {
-                hold.ids = OwnerIds::of(command.to);
-                (hold.recount_to, hold.gave_up) = (None, false);
-            }
-        } else if request.reply == Some(Reply::Done) {
-            let age = if protocol.has(Planted::LeaseFromReply) {
-                0
-            } else {
-                request.age
-            };
-            hold.left = hold.left.max(LEASE - age);
-        } else if hold.ids.without(command.ids).is_empty() || protocol.has(Planted::OldIdTrusted) {
+        let ids = renewal.command.ids;
+        let concerned =
+            self.clients[client].grant_has(ids) || protocol.has(Planted::StaleReplyBelieved);
+        if concerned && !renewal.handed_over {
             self.lose(client, protocol);
         }
+        let this = &self.clients[client];
+        if this.grant_has(ids) && this.uses_grant() {
+            self.broken.insert(TOLD);
+        }
+    }
+
+    /// The renewal gets no reply in time. The grant stays as it is.
+    pub fn time_out_renewal(&mut self, client: usize) {
+        self.unanswered -= 1;
+        if let Some(renewal) = self.clients[client].renewal.take() {
+            let copy = Some(renewal.command).filter(|_| !renewal.failed);
+            self.late.push(Late::new(client, copy, false));
+        }
+    }
+
+    /// The watchdog releases all orphans. It repeats that until it gets a reply, which is as if
+    /// this step were taken later.
+    pub fn release_orphans(&mut self, client: usize, protocol: &Protocol) {
+        let ids = std::mem::take(&mut self.clients[client].orphans);
+        self.run(&Command::new(Script::Release, client, ids), protocol);
     }
 }

@@ -66,6 +66,7 @@ pub(super) const RIGHTS: &[Right] = {
         // `never` is not a number.
         Right::of(Always, "pexpire", "PEXPIRE {key} never"),
         Right::of(Always, "hexists", "HEXISTS {key} {absent}"),
+        Right::of(Always, "hget", "HGET {key} {absent}"),
         // The last field has no value.
         Right::of(Always, "hset", "HSET {key} a b c"),
         Right::of(Always, "hdel", "HDEL {key} {absent}"),

@@ -14,6 +14,7 @@ use crate::locks::{
 use crate::program::Output;
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
 use crate::support::server::Server;
+use crate::support::timing::eventually;
 use crate::terminal::Terminal;
 
 fn list(server: &Server) -> Output {
@@ -34,6 +35,10 @@ fn each_lock_is_a_line_in_the_order_of_names() {
     let _ship = lock
         .try_acquire(Duration::ZERO, Lease::fixed(MINUTE))
         .unwrap();
+    let holder = |name| client.inspect(name).unwrap();
+    eventually("both levels to be seen", || {
+        holder("order:pay").hold_count == 2
+    });
     let output = with_long_timeout(&server.url())
         .arg("list")
         .output()
@@ -43,9 +48,10 @@ fn each_lock_is_a_line_in_the_order_of_names() {
         .iter()
         .map(|l| l.split_whitespace().collect())
         .collect();
-    let owner = client.inspect("order:pay").unwrap().owner.unwrap();
-    assert_eq!(lines[0][..4], ["order:pay", "reentrant", &owner, "2"]);
-    assert_eq!(lines[1][..4], ["order:ship", "fenced", &owner, "1"]);
+    let owner = |name| holder(name).owner.unwrap();
+    let (pays, ships) = (owner("order:pay"), owner("order:ship"));
+    assert_eq!(lines[0][..4], ["order:pay", "reentrant", &pays, "2"]);
+    assert_eq!(lines[1][..4], ["order:ship", "fenced", &ships, "1"]);
     let left: f64 = lines[0][4].trim_end_matches('s').parse().unwrap();
     assert!((1.0..=60.0).contains(&left), "{lines:?}");
     assert_eq!((lines.len(), lines[0].len()), (2, 5), "{lines:?}");

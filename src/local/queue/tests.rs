@@ -1,48 +1,130 @@
+//! What the tests of the queue share, and the tests of tickets.
+
+mod hand_over;
+mod idle;
+
 use super::*;
-use crate::base::parker::pair;
-use crate::local::hold::tests::hold;
+use crate::base::parker::{Parker, pair};
+use crate::error::LostReason;
+use crate::lease::Renewals;
+use crate::lease::Terms;
+use crate::local::test_support::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
+use crate::watchdog::{Renew, Step};
 use std::time::Duration;
+
+const NO_LINGER: Duration = Duration::ZERO;
 
 fn thread(number: u64) -> ThreadId {
     ThreadId::numbered(number)
 }
 
-fn ticket(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64) -> Ticket {
-    match queue.enter(key, thread(number)) {
-        QueueEntry::Front(ticket) => ticket,
-        other => panic!("{other:?}"),
+fn queue() -> Arc<LocalQueue> {
+    Arc::default()
+}
+
+fn enter(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Entered {
+    let locks: Vec<LockId> = names.iter().map(|name| lock(name)).collect();
+    queue.enter(locks.iter(), thread(number), Moment::now())
+}
+
+/// The tickets of these locks, which are free.
+fn claim(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Claim {
+    let entered = enter(queue, names, number);
+    assert!(entered.own.iter().all(Option::is_none));
+    entered.claim.expect("the tickets are free")
+}
+
+/// A thread that waits for these locks.
+struct Waiting {
+    queue: Arc<LocalQueue>,
+    waiter: Arc<Waiter>,
+    parker: Parker,
+    /// It is the first to wait for a grant.
+    is_first: bool,
+}
+
+fn wait_with(queue: &Arc<LocalQueue>, names: &[&str], number: u64, wanted: Terms) -> Waiting {
+    wait_for(queue, names, number, wanted, "plain")
+}
+
+fn wait_for(
+    queue: &Arc<LocalQueue>,
+    names: &[&str],
+    number: u64,
+    wanted: Terms,
+    kind: &'static str,
+) -> Waiting {
+    let (unparker, parker) = pair();
+    let wanted = Wanted {
+        locks: names.iter().map(|name| lock(name)).collect(),
+        terms: names.iter().map(|_| wanted).collect(),
+        needed: names.len(),
+        kind,
+    };
+    let waiter = Waiter::new(wanted, thread(number), &unparker);
+    let awaited = queue.enqueue(&waiter).expect_err("it waits");
+    Waiting {
+        queue: Arc::clone(queue),
+        waiter,
+        parker,
+        is_first: !awaited.is_empty(),
     }
 }
 
-/// Returns true if the thread is the first to wait for a hold.
-fn enqueue(queue: &Arc<LocalQueue>, key: &Arc<str>, number: u64, unparker: &Unparker) -> bool {
-    match queue.enqueue(key, thread(number), unparker) {
-        Enqueued::Queued { first } => first,
-        other => panic!("{other:?}"),
+fn wait(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
+    wait_with(queue, names, number, renewed())
+}
+
+impl Waiting {
+    fn is_woken(&self) -> bool {
+        self.parker.sleep(Duration::ZERO)
     }
+
+    fn claim(&self) -> Option<Claim> {
+        self.queue.claim_of(&self.waiter)
+    }
+
+    /// The holds that were handed over to the thread.
+    fn holds(&self) -> Vec<Arc<Hold>> {
+        match self.claim().expect("it has the tickets").take(
+            &self.waiter.terms,
+            self.waiter.needed,
+            self.waiter.kind,
+        ) {
+            CameWith::HandedOver(holds) => holds.into_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A hold of a thread on this lock, with these tokens, granted some milliseconds ago.
+fn held(queue: &Arc<LocalQueue>, name: &str, number: u64, age: u64, tokens: u64) -> Arc<Hold> {
+    let claim = claim(queue, &[name], number);
+    let tokens = 7..7 + tokens;
+    let grant = grant(queue, name, renewed(), millis_ago(age), tokens);
+    let hold = Hold::first_of(&grant, thread(number));
+    claim.keep([&hold].into_iter());
+    hold
+}
+
+fn unlock(queue: &LocalQueue, holds: &[&Arc<Hold>], linger: Duration) -> Vec<Unlocked> {
+    let levels: Vec<_> = holds.iter().map(|hold| (*hold, None, linger)).collect();
+    queue.unlock(&levels).into_vec()
 }
 
 #[test]
 fn the_ticket_is_passed_on_in_order() {
-    let queue = Arc::new(LocalQueue::default());
-    let key: Arc<str> = "k".into();
-    let first = ticket(&queue, &key, 1);
-    let (second_unparker, second) = pair();
-    let (third_unparker, third) = pair();
-    enqueue(&queue, &key, 2, &second_unparker);
-    enqueue(&queue, &key, 3, &third_unparker);
+    let queue = queue();
+    let first = claim(&queue, &["k"], 1);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
     // A later thread does not overtake them.
-    assert!(matches!(queue.enter(&key, thread(4)), QueueEntry::Queued));
-
+    assert!(enter(&queue, &["k"], 4).claim.is_none());
     drop(first);
-    assert!(second.sleep(Duration::ZERO));
-    assert!(!third.sleep(Duration::ZERO));
-    assert!(queue.take_ticket(&key, thread(3)).is_none());
-    let second = queue.take_ticket(&key, thread(2)).unwrap();
-
-    drop(second);
-    assert!(third.sleep(Duration::ZERO));
-    drop(queue.take_ticket(&key, thread(3)));
+    assert!(second.is_woken() && !third.is_woken());
+    assert!(third.claim().is_none());
+    drop(second.claim());
+    assert!(third.is_woken());
+    drop(third.claim());
     assert!(
         queue.is_empty(),
         "nothing is left of a lock that no thread wants"
@@ -50,168 +132,170 @@ fn the_ticket_is_passed_on_in_order() {
 }
 
 #[test]
+fn a_thread_that_wants_several_locks_gets_their_tickets_together() {
+    let queue = queue();
+    let (a, b) = (claim(&queue, &["a"], 1), claim(&queue, &["b"], 2));
+    let both = wait(&queue, &["a", "b"], 3);
+    let behind = wait(&queue, &["b"], 4);
+    drop(a);
+    assert!(!both.is_woken(), "one of them is not free");
+    let other = claim(&queue, &["c"], 5);
+    drop(b);
+    assert!(both.is_woken() && !behind.is_woken(), "it was first");
+    drop(both.claim());
+    assert!(behind.is_woken());
+    drop((behind.claim(), other));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn threads_that_want_overlapping_locks_do_not_block_each_other() {
+    let queue = queue();
+    let first = claim(&queue, &["a", "b", "c"], 1);
+    let sets: [&[&str]; 3] = [&["a", "b"], &["b", "c"], &["c", "a"]];
+    let waiting: Vec<Waiting> = (2..)
+        .zip(sets)
+        .map(|(at, set)| wait(&queue, set, at))
+        .collect();
+    drop(first);
+    for thread in &waiting {
+        assert!(thread.is_woken());
+        drop(thread.claim());
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_thread_that_leaves_makes_room_for_those_behind_it() {
+    let queue = queue();
+    let a = claim(&queue, &["a"], 1);
+    let both = wait(&queue, &["a", "b"], 2);
+    let behind = wait(&queue, &["b"], 3);
+    assert!(queue.leave(&both.waiter).is_none());
+    assert!(behind.is_woken());
+    drop((behind.claim(), a));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn tickets_that_were_passed_on_to_a_thread_that_leaves_are_not_lost() {
+    let queue = queue();
+    let first = claim(&queue, &["k"], 1);
+    let second = wait(&queue, &["k"], 2);
+    drop(first);
+    assert!(queue.leave(&second.waiter).is_some());
+    assert!(queue.is_empty());
+}
+
+#[test]
 fn the_next_thread_inherits_the_time_without_a_reply() {
-    let queue = Arc::new(LocalQueue::default());
-    let key: Arc<str> = "k".into();
-    let first = ticket(&queue, &key, 1);
-    let since = first.begin_request();
-    let (unparker, _parker) = pair();
-    enqueue(&queue, &key, 2, &unparker);
-    enqueue(&queue, &key, 3, &unparker);
-    assert_eq!(queue.unanswered_since(&key), Some(since));
-
+    let queue = queue();
+    let locks = [lock("k")];
+    let first = claim(&queue, &["k"], 1);
+    let (since, holds) = first.begin_request();
+    assert_eq!(holds, 1);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    assert_eq!(queue.unanswered_since(&locks), Some(since));
     drop(first);
-    let second = queue.take_ticket(&key, thread(2)).unwrap();
-    assert_eq!(second.begin_request(), since);
+    let second = second.claim().unwrap();
+    assert_eq!(
+        second.begin_request(),
+        (since, 2),
+        "the third waits behind it"
+    );
     second.replied();
-    assert_eq!(queue.unanswered_since(&key), None);
+    assert_eq!(queue.unanswered_since(&locks), None);
     drop(second);
-    let third = queue.take_ticket(&key, thread(3)).unwrap();
-    assert!(third.begin_request() > since);
-}
-
-#[test]
-fn a_ticket_passed_on_to_a_thread_that_leaves_is_not_lost() {
-    let queue = Arc::new(LocalQueue::default());
-    let key: Arc<str> = "k".into();
-    let first = ticket(&queue, &key, 1);
-    let (unparker, _parker) = pair();
-    enqueue(&queue, &key, 2, &unparker);
-    drop(first);
-    assert!(queue.leave(&key, thread(2)).is_some());
-    assert!(queue.is_empty());
-}
-
-#[test]
-fn a_thread_that_has_left_the_queue_is_skipped() {
-    let queue = Arc::new(LocalQueue::default());
-    let key: Arc<str> = "k".into();
-    let first = ticket(&queue, &key, 1);
-    let (unparker, _parker) = pair();
-    enqueue(&queue, &key, 2, &unparker);
-    assert!(queue.leave(&key, thread(2)).is_none());
-    drop(first);
-    assert!(queue.is_empty());
-}
-
-#[test]
-fn a_lost_hold_passes_its_ticket_on_and_is_kept_until_it_is_unlocked() {
-    let queue = Arc::new(LocalQueue::default());
-    let hold = hold(&queue, thread(1));
-    let key = Arc::clone(hold.key().key());
-    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
-    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Held(_)));
-    assert!(matches!(queue.enter(&key, thread(2)), QueueEntry::Queued));
-
-    queue.lost(&hold);
-    let second = ticket(&queue, &key, 2);
-    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Held(_)));
-
-    queue.close(&hold);
-    assert!(matches!(queue.enter(&key, thread(1)), QueueEntry::Queued));
-    drop(second);
-    assert!(queue.is_empty());
-}
-
-#[test]
-fn closing_a_hold_passes_its_ticket_on() {
-    let queue = Arc::new(LocalQueue::default());
-    let hold = hold(&queue, thread(1));
-    let key = Arc::clone(hold.key().key());
-    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
-    let (unparker, parker) = pair();
-    enqueue(&queue, &key, 2, &unparker);
-    queue.close(&hold);
-    assert!(parker.sleep(Duration::ZERO));
-    assert!(queue.hold_of(&key, thread(1)).is_none());
-    drop(queue.take_ticket(&key, thread(2)));
-    assert!(queue.is_empty());
+    assert!(third.claim().unwrap().begin_request().0 > since);
 }
 
 #[test]
 fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
-    type Reply = fn(Ticket, Arc<Hold>);
+    type Reply = fn(Claim, &Arc<Hold>);
     let replies: [Reply; 3] = [
-        |ticket, _| ticket.replied(),
-        |ticket, _| ticket.unreplicated(1),
-        |ticket, hold| ticket.keep(hold),
+        |claim, _| claim.replied(),
+        |claim, _| claim.unreplicated(1),
+        |claim, hold| claim.keep([hold].into_iter()),
     ];
     for reply in replies {
-        let queue = Arc::new(LocalQueue::default());
+        let queue = queue();
+        let first = claim(&queue, &["k"], 1);
         let hold = hold(&queue, thread(1));
-        let key = Arc::clone(hold.key().key());
-        let first = ticket(&queue, &key, 1);
-        let ((unparker, parker), (other_unparker, other)) = (pair(), pair());
-        enqueue(&queue, &key, 2, &other_unparker);
-        enqueue(&queue, &key, 3, &unparker);
-        queue.await_reply(&key, thread(3), &unparker);
-        reply(first, Arc::clone(&hold));
-        assert!(parker.sleep(Duration::ZERO));
-        assert!(queue.leave(&key, thread(3)).is_none());
-        queue.close(&hold);
-        assert!(other.sleep(Duration::ZERO));
-        drop(queue.take_ticket(&key, thread(2)));
+        let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+        queue.await_reply(&third.waiter);
+        reply(first, &hold);
+        assert!(third.is_woken());
+        assert!(queue.leave(&third.waiter).is_none());
+        queue.close(&hold, None);
+        assert!(second.is_woken());
+        drop(second.claim());
         assert!(queue.is_empty());
     }
 }
 
 #[test]
-fn a_thread_that_gets_the_ticket_waits_for_no_reply() {
-    let queue = Arc::new(LocalQueue::default());
-    let key: Arc<str> = "k".into();
-    let first = ticket(&queue, &key, 1);
-    let (unparker, parker) = pair();
-    enqueue(&queue, &key, 2, &unparker);
-    queue.await_reply(&key, thread(2), &unparker);
-    drop(first);
-    assert!(parker.sleep(Duration::ZERO));
-    queue.take_ticket(&key, thread(2)).unwrap().replied();
-    assert!(!parker.sleep(Duration::ZERO), "its own reply");
+fn a_lost_grant_passes_its_ticket_on_and_its_hold_is_kept_until_it_is_unlocked() {
+    let queue = queue();
+    let hold = held(&queue, "k", 1, 0, 0);
+    assert!(enter(&queue, &["k"], 1).own[0].is_some());
+    assert!(enter(&queue, &["k"], 2).claim.is_none());
+    hold.lose(LostReason::Deleted);
+    let second = claim(&queue, &["k"], 2);
+    assert!(enter(&queue, &["k"], 1).own[0].is_some());
+    let reason = LostReason::Deleted;
+    assert_eq!(
+        unlock(&queue, &[&hold], NO_LINGER),
+        [Unlocked::Lost { reason, last: true }]
+    );
+    queue.close(&hold, None);
+    assert!(enter(&queue, &["k"], 1).own[0].is_none());
+    drop(second);
+    assert!(queue.is_empty());
 }
 
 #[test]
-fn a_hold_knows_whether_threads_wait_for_it() {
-    let queue = Arc::new(LocalQueue::default());
-    let hold_of = |number| hold(&queue, thread(number));
-    let (one, two) = (hold_of(1), hold_of(2));
-    let key = Arc::clone(one.key().key());
-    let (unparker, _parker) = pair();
-    ticket(&queue, &key, 1).keep(Arc::clone(&one));
-    assert!(!one.is_awaited());
-    assert!(enqueue(&queue, &key, 2, &unparker), "the first");
-    assert!(!enqueue(&queue, &key, 3, &unparker));
-    assert!(one.is_awaited());
-    queue.leave(&key, thread(2));
-    assert!(one.is_awaited());
-    queue.leave(&key, thread(3));
-    assert!(!one.is_awaited());
-    assert!(enqueue(&queue, &key, 2, &unparker), "the first again");
-    enqueue(&queue, &key, 3, &unparker);
-
-    queue.close(&one);
-    let ticket = queue.take_ticket(&key, thread(2)).unwrap();
-    assert!(
-        !enqueue(&queue, &key, 4, &unparker),
-        "no thread has the lock"
-    );
-    ticket.keep(Arc::clone(&two));
-    assert!(two.is_awaited(), "from the beginning");
-    queue.leave(&key, thread(3));
-    queue.leave(&key, thread(4));
-    assert!(!two.is_awaited());
+fn a_grant_knows_whether_threads_wait_for_it() {
+    let queue = queue();
+    let one = held(&queue, "k", 1, 0, 0);
+    let is_awaited = |hold: &Hold| hold.grant().is_awaited();
+    assert!(!is_awaited(&one));
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    assert!(second.is_first && !third.is_first && is_awaited(&one));
+    queue.leave(&second.waiter);
+    assert!(is_awaited(&one));
+    queue.leave(&third.waiter);
+    assert!(!is_awaited(&one));
+    let fourth = wait(&queue, &["k"], 4);
+    assert!(fourth.is_first, "again");
+    assert_eq!(unlock(&queue, &[&one], NO_LINGER), [Unlocked::HandedOver]);
+    let next = fourth.holds();
+    assert!(!is_awaited(&next[0]));
 }
 
 #[test]
 fn a_lost_hold_of_a_thread_that_has_ended_is_forgotten() {
-    let queue = Arc::new(LocalQueue::default());
+    let queue = queue();
     let hold = {
         let queue = Arc::clone(&queue);
-        let take = move || hold(&queue, thread(1));
+        let take = move || held(&queue, "k", 1, 0, 0);
         std::thread::spawn(take).join().unwrap()
     };
-    let key = Arc::clone(hold.key().key());
-    ticket(&queue, &key, 1).keep(Arc::clone(&hold));
-    queue.lost(&hold);
+    hold.lose(LostReason::Deleted);
     assert!(queue.is_empty());
-    assert_eq!(Arc::strong_count(&hold), 1);
+}
+
+#[test]
+fn entries_that_only_know_of_other_clients_are_swept() {
+    let queue = queue();
+    for at in 0..10 * FEW {
+        let name = format!("{at}");
+        let hold = held(&queue, &name, 1, 0, 0);
+        unlock(&queue, &[&hold], NO_LINGER);
+        let released = Released {
+            asked: Moment::now(),
+            listeners: 1,
+        };
+        queue.close(&hold, Some(released));
+    }
+    assert!(queue.0.lock().entries.len() <= 2 * FEW);
 }

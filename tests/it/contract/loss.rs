@@ -67,9 +67,7 @@ pub fn a_lost_lock_must_be_unlocked_before_it_is_acquired_again(stage: &Stage) {
     lock.lock().unwrap();
     lock.lock().unwrap();
     stage.delete();
-    // The loss is not known yet, so this call detects it.
-    assert!(is_lost(lock.lock(), LostReason::Deleted));
-    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+    eventually("the loss to be known", || lock.hold_count() == 0);
     for _ in 0..2 {
         assert!(is_lost(lock.lock(), LostReason::Deleted));
         let attempt = lock.try_lock(Duration::ZERO, Lease::RENEWED);
@@ -99,14 +97,26 @@ pub fn an_unlock_detects_the_loss(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
-pub fn an_inner_unlock_detects_the_loss(stage: &Stage) {
+/// Until the loss is known, nested levels are added and removed without a request.
+pub fn every_level_of_a_lost_lock_is_lost(stage: &Stage) {
     let lock = stage.lock();
-    lock.lock().unwrap();
-    let guard = lock.acquire().unwrap();
-    stage.delete();
-    assert!(is_lost(guard.unlock(), LostReason::Deleted));
-    assert!(is_lost(lock.unlock(), LostReason::Deleted));
-    assert_eq!(stage.count(), 0, "nothing was written to a missing key");
+    for (lose, reason, left) in [
+        (Stage::delete as fn(&Stage), LostReason::Deleted, vec![]),
+        (
+            |stage| stage.take_over(OTHER_OWNER, SOON.get()),
+            LostReason::Taken,
+            vec![(OTHER_OWNER.to_owned(), 1)],
+        ),
+    ] {
+        lock.lock().unwrap();
+        let guard = lock.acquire().unwrap();
+        lose(stage);
+        assert_eq!(guard.lost().recv_timeout(SOON.get()), Ok(reason));
+        assert!(is_lost(lock.lock(), reason));
+        assert!(is_lost(guard.unlock(), reason));
+        assert!(is_lost(lock.unlock(), reason));
+        assert_eq!(stage.holders(), left, "no count was written");
+    }
 }
 
 /// The local threads that wait for a lost hold do not depend on its holder.

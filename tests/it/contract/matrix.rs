@@ -43,11 +43,15 @@ macro_rules! group {
         an_inner_unlock_does_not_stop_the_renewal an_inner_renewal_lasts_as_long_as_its_level
         guards_can_be_dropped_in_any_order a_renewal_ends_with_its_guard
     } };
+    (hand_over $stage:tt) => { tests! { $stage hand_over:
+        [a_handed_over_lock_is_held] a_handed_over_lock_is_renewed
+        the_loss_of_a_handed_over_lock_is_reported waits_that_end_during_hand_overs_leave_nothing
+    } };
     (loss $stage:tt) => { tests! { $stage loss:
         [the_loss_of_a_deleted_lock_is_reported] the_loss_to_another_owner_is_reported
         the_loss_to_a_key_of_another_type_is_reported
         a_lost_lock_must_be_unlocked_before_it_is_acquired_again [an_unlock_detects_the_loss]
-        an_inner_unlock_detects_the_loss the_next_local_thread_gets_a_lost_lock
+        every_level_of_a_lost_lock_is_lost the_next_local_thread_gets_a_lost_lock
         a_lost_hold_does_not_affect_the_next
     } };
     (guards $stage:tt) => { tests! { $stage guards:
@@ -116,42 +120,42 @@ macro_rules! combination {
 }
 
 combination! { reentrant_in_one_server: whole Reentrant in OneServer,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_one_server: whole Fenced in OneServer,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_one_server: whole Multi in OneServer,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { red_in_five_servers: whole Red in FiveServers,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts refusal }
 
 combination! { reentrant_in_namespaced: transport Reentrant in Namespaced,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_unix_socket: transport Reentrant in UnixSocket,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_tls: transport Reentrant in Tls,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_namespaced: transport Fenced in Namespaced,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_unix_socket: transport Fenced in UnixSocket,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { wrapped_in_one_server: transport Wrapped in OneServer,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { wrapped_in_namespaced: transport Wrapped in Namespaced,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { wrapped_in_unix_socket: transport Wrapped in UnixSocket,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_sentinel: transport Reentrant in Sentinel,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_cluster: transport Reentrant in Cluster,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_cluster: transport Fenced in Cluster,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_cluster: transport Multi in Cluster,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_replicated: transport Reentrant in Replicated,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts operator refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { red_in_five_servers_two_dead: transport Red in FiveServersTwoDead,
-exclusion reentrancy waiting expiry renewal nesting loss guards interrupts refusal }
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts refusal }
 combination! { red_in_five_servers_two_paused: transport Red in FiveServersTwoPaused,
 exclusion reentrancy waiting renewal loss }
 

@@ -10,6 +10,7 @@ mod environments;
 mod exclusion;
 mod expiry;
 mod guards;
+mod hand_over;
 mod interrupts;
 mod kinds;
 mod loss;
@@ -30,6 +31,7 @@ use leasehold::{Lock, LockClient, LockClientBuilder};
 use redis::{Cmd, Connection};
 
 use crate::support::server::Server;
+use crate::support::timing::eventually;
 use crate::support::unique;
 
 use environments::Deployment;
@@ -224,13 +226,18 @@ impl Stage {
         self.first().holders()
     }
 
-    /// The hold count in Redis; 0 if no client holds the lock. Waits while the parts of the lock
     /// The hold count in Redis; 0 if no client holds the lock, `u32::MAX` if its parts have
-    /// different counts.
+    /// different counts. A nested level changes it only after a while.
     pub fn count(&self) -> u32 {
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
         let counts = self.key_views().map(|view| view.count());
         counts.reduce(agree).expect("it has a part")
+    }
+
+    /// Waits until Redis has this hold count.
+    #[track_caller]
+    pub fn await_count(&self, count: u32) {
+        eventually("the hold count in Redis", || self.count() == count);
     }
 
     /// What is left of the lease in Redis; `None` without a key.

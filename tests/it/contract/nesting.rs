@@ -45,7 +45,7 @@ pub fn an_inner_unlock_does_not_stop_the_renewal(stage: &Stage) {
     lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
     lock.unlock().unwrap();
     throughout(LEASE.get() * 2, "the outer hold", || {
-        lock.hold_count() == 1 && stage.count() == 1
+        lock.hold_count() == 1 && stage.time_to_live().is_some()
     });
     lock.unlock().unwrap();
 }
@@ -56,7 +56,7 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
     lock.lock().unwrap();
     throughout(LEASE.get() * 2, "both levels", || {
-        lock.hold_count() == 2 && stage.count() == 2
+        lock.hold_count() == 2 && stage.time_to_live().is_some()
     });
     lock.unlock().unwrap();
     assert_eq!(lock.hold_count(), 1);
@@ -83,11 +83,11 @@ pub fn guards_can_be_dropped_in_any_order(stage: &Stage) {
         .unwrap();
     let another = lock.acquire().unwrap();
     drop(renewed);
-    assert_eq!((lock.hold_count(), stage.count()), (2, 2));
+    assert_eq!(lock.hold_count(), 2);
     drop(fixed);
-    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+    assert_eq!(lock.hold_count(), 1);
     throughout(LEASE.get() + SLIP.get(), "the last level, renewed", || {
-        another.check().is_ok() && stage.count() == 1
+        another.check().is_ok() && stage.time_to_live().is_some()
     });
     another.unlock().unwrap();
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));

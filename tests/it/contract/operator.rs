@@ -18,10 +18,13 @@ pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     );
     let lock = stage.lock_of(&client);
     lock.lock().unwrap();
-    lock.lock().unwrap();
     let status = operator.inspect(stage.name()).unwrap();
     assert_eq!(status.owner, Some(stage.holders()[0].0.clone()));
-    assert_eq!(status.hold_count, 2);
+    assert_eq!(status.hold_count, 1);
+    lock.lock().unwrap();
+    eventually("the count of both levels", || {
+        operator.inspect(stage.name()).unwrap().hold_count == 2
+    });
     let left = status.time_to_live.expect("it expires");
     assert!(left > Duration::ZERO && left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();

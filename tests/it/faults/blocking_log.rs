@@ -269,7 +269,8 @@ fn the_log_drops_the_last_client(
         calls() > 0 && LAST.lock().is_none()
     });
     eventually("its threads to end", || process::threads() == threads);
+    // The server may have listed a connection of its start at first.
     eventually("its connections to be closed", || {
-        connections(redis) == before
+        connections(redis) <= before
     });
 }

@@ -75,21 +75,40 @@ impl Broken {
     }
 }
 
-/// The steps of a hold with two levels: the script of each, and the count after it.
-const STEPS: [(&str, u32); 4] = [
-    ("acquire", 1),
-    ("recount", 2),
-    ("recount", 1),
-    ("release", 0),
-];
-
-fn step(lock: &ReentrantLock, place: usize) -> leasehold::Result<()> {
-    if place < 2 {
-        lock.lock()
-    } else {
-        lock.unlock()
-    }
+/// A call with one request.
+struct Step {
+    script: &'static str,
+    reply: &'static str,
+    call: fn(&ReentrantLock) -> leasehold::Result<()>,
+    /// Afterwards, in Redis.
+    count: u32,
 }
+
+/// The steps of a hold. The second one extends the lease for an inner level.
+const STEPS: [Step; 3] = [
+    Step {
+        script: "acquire",
+        reply: "$-1\r\n",
+        call: ReentrantLock::lock,
+        count: 1,
+    },
+    Step {
+        script: "renew",
+        reply: "*1\r\n:1\r\n",
+        call: |lock| {
+            lock.lock_with(Lease::fixed(SOON.get() * 6))?;
+            // This sends nothing.
+            lock.unlock()
+        },
+        count: 1,
+    },
+    Step {
+        script: "release",
+        reply: ":1\r\n",
+        call: ReentrantLock::unlock,
+        count: 0,
+    },
+];
 
 /// The broken connection is noticed without a timeout, so the timeout can be long.
 fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
@@ -97,19 +116,24 @@ fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
     builder.build().expect("the settings are valid")
 }
 
-/// Every step succeeds although its first attempt fails.
-fn every_step_is_retried(proxied: &ProxiedServer, faults: &[Fault]) {
-    let client = client_with_long_timeout(proxied);
+/// Every step succeeds although its first attempt fails. The fault depends on a position in the
+/// reply.
+fn every_step_is_retried(fault: fn(usize) -> Fault) {
+    let proxied = ProxiedServer::new();
+    let client = client_with_long_timeout(&proxied);
     let mut view = proxied.view();
-    for fault in faults {
+    let longest = STEPS.iter().map(|step| step.reply.len()).max();
+    for at in 0..longest.expect("there are steps") {
         let lock = client.reentrant_lock(&unique("broken"));
-        for (place, (script, count)) in STEPS.into_iter().enumerate() {
-            let what = format!("{fault:?} of {script}, step {place}");
-            let broken = Broken::by(&proxied.proxy, script, fault.clone(), 1);
-            let result = within(LEASE.get(), &what, || step(&lock, place));
+        for step in STEPS {
+            // The last byte does not arrive.
+            let fault = fault(at.min(step.reply.len() - 1));
+            let what = format!("{fault:?} of {}", step.script);
+            let broken = Broken::by(&proxied.proxy, step.script, fault, 1);
+            let result = within(LEASE.get(), &what, || (step.call)(&lock));
             result.unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(view.count(lock.name()), count, "{what}");
-            assert_eq!(lock.hold_count(), count, "{what}");
+            assert_eq!(view.count(lock.name()), step.count, "{what}");
+            assert_eq!(lock.hold_count(), step.count, "{what}");
             // The next call also uses another connection.
             client.inspect(lock.name()).unwrap();
             assert_eq!(broken.count(), 1, "{what}");
@@ -117,17 +141,14 @@ fn every_step_is_retried(proxied: &ProxiedServer, faults: &[Fault]) {
     }
 }
 
-/// Every incomplete beginning of `:1\r\n`.
 #[test]
 fn a_request_whose_reply_is_reset_at_any_byte_is_retried() {
-    let faults: Vec<Fault> = (0..4).map(Fault::ResetInReply).collect();
-    every_step_is_retried(&ProxiedServer::new(), &faults);
+    every_step_is_retried(Fault::ResetInReply);
 }
 
 #[test]
 fn a_request_whose_reply_is_cut_at_any_byte_is_retried() {
-    let faults: Vec<Fault> = (0..4).map(Fault::CutInReply).collect();
-    every_step_is_retried(&ProxiedServer::new(), &faults);
+    every_step_is_retried(Fault::CutInReply);
 }
 
 /// The connection looks intact, but it is closed or about to be closed.
@@ -136,19 +157,20 @@ fn a_connection_that_ends_after_a_reply_does_not_affect_the_next_call() {
     let proxied = ProxiedServer::new();
     let client = client_with_long_timeout(&proxied);
     let mut view = proxied.view();
-    for fault in [Fault::ResetInReply(5), Fault::CutInReply(5)] {
-        proxied.proxy.on_request(move |_| fault.clone());
+    for fault in [Fault::ResetInReply, Fault::CutInReply] {
         let lock = client.reentrant_lock(&unique("broken"));
-        for (place, (_, count)) in STEPS.into_iter().enumerate() {
-            within(LEASE.get(), "a step", || step(&lock, place)).unwrap();
-            assert_eq!(view.count(lock.name()), count);
+        for step in STEPS {
+            let fault = fault(step.reply.len());
+            proxied.proxy.on_request(move |_| fault.clone());
+            within(LEASE.get(), "a step", || (step.call)(&lock)).unwrap();
+            assert_eq!(view.count(lock.name()), step.count);
         }
     }
 }
 
 #[test]
 fn half_a_command_is_never_executed_and_is_retried() {
-    every_step_is_retried(&ProxiedServer::new(), &[Fault::HalfRequest]);
+    every_step_is_retried(|_| Fault::HalfRequest);
 }
 
 /// The longest reply: the holders of the lock.
@@ -280,9 +302,9 @@ fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
 
     proxied.proxy.calm();
     lock.lock().unwrap();
-    let broken = Broken::by(&proxied.proxy, "recount", Fault::HalfRequest, usize::MAX);
+    let broken = Broken::by(&proxied.proxy, "renew", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() + slip, "try_lock, nested", || {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED)
+        lock.try_lock(Duration::ZERO, Lease::fixed(SOON.get() * 6))
     });
     assert!(is_unavailable(&result), "{result:?}");
     assert!(broken.count() > 0);

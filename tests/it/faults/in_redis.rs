@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{Connection, FromRedisValue};
 
 use crate::support::server::Server;
+use crate::support::timing::eventually_some;
 
 fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
     server.ask(redis::cmd(command).arg(name))
@@ -13,6 +14,15 @@ fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
 /// The holders of the lock and their counts.
 pub fn holders(server: &Server, name: &str) -> Vec<(String, u32)> {
     ask(server, "HGETALL", name)
+}
+
+/// The holder of the lock, once its count is written.
+#[track_caller]
+pub fn holder_with_count(server: &Server, name: &str, count: u32) -> Vec<(String, u32)> {
+    eventually_some("the count", || {
+        let holders = holders(server, name);
+        (holders.len() == 1 && holders[0].1 == count).then_some(holders)
+    })
 }
 
 pub fn is_free(server: &Server, name: &str) -> bool {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, Lock, LockClient, LostReason};
+use leasehold::{Error, Lease, Lock, LockClient, LostReason, ReentrantLock, Result};
 
 use super::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::Fault;
-use crate::support::timing::{LEASE, SLIP, millis};
+use crate::support::timing::{LEASE, SLIP, SOON, millis};
 use crate::support::unique;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
@@ -53,27 +53,32 @@ fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<Atom
     done
 }
 
-/// Each step of a hold with three levels.
+/// A lease that no lock of these tests has, so that a nested acquire has to ask Redis for it.
+fn longer() -> Lease {
+    Lease::fixed(LEASE.get() * 120)
+}
+
+/// Each step of a hold with two levels, of which the inner one has a longer lease.
 #[test]
 fn one_lost_reply_of_each_step_only_delays_it() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
         let client = client(&proxied, LEASE.get(), SLIP.get());
-        let name = unique("lost");
-        let lock = client.reentrant_lock(&name);
-        let scripts = [
-            "acquire", "recount", "recount", "recount", "recount", "release",
-        ];
-        for (step, (script, count)) in scripts.into_iter().zip([1, 2, 3, 2, 1, 0]).enumerate() {
+        let lock = client.reentrant_lock(&unique("lost"));
+        let step = |script, call: &dyn Fn() -> Result<()>| {
             let lost = once(&proxied, script, fault.clone());
-            let what = format!("{fault:?} of {script}, step {step}");
-            let result = if step < 3 { lock.lock() } else { lock.unlock() };
-            result.unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
-            assert_eq!(lock.hold_count(), count, "{what}");
-            assert_eq!(view.count(&name), count, "{what}");
-        }
+            call().unwrap_or_else(|error| panic!("{fault:?} of {script}: {error}"));
+            assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
+        };
+        step("acquire", &|| lock.lock());
+        assert_eq!((lock.hold_count(), view.count(lock.name())), (1, 1));
+        step("renew", &|| lock.lock_with(longer()));
+        assert_eq!(lock.hold_count(), 2);
+        assert!(view.time_to_live(lock.name()) > LEASE.get() * 100);
+        lock.unlock().unwrap();
+        step("release", &|| lock.unlock());
+        assert_eq!((lock.hold_count(), view.count(lock.name())), (0, 0));
     }
 }
 
@@ -120,55 +125,49 @@ fn a_release_that_is_never_answered_is_executed() {
     }
 }
 
-fn a_nested_acquire_without_a_reply(fault: Fault) {
-    let proxied = ProxiedServer::new();
-    let mut view = proxied.view();
-    let client = client(&proxied, LEASE.get(), timeout());
-    let name = unique("lost");
-    let lock = client.reentrant_lock(&name);
-    lock.lock().unwrap();
-    lock.lock().unwrap();
-    always(&proxied, "recount", fault);
-    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert!(is_unavailable(&result), "{result:?}");
-    assert_eq!(lock.hold_count(), 2);
-    view.await_count(2, &name, LEASE.get(), "a nested acquire that failed");
-    proxied.proxy.calm();
-    lock.unlock().unwrap();
-    assert_eq!((lock.hold_count(), view.count(&name)), (1, 1));
-    lock.unlock().unwrap();
-    assert_eq!((lock.hold_count(), view.count(&name)), (0, 0));
-}
-
+/// It needs a longer lease, so it asks Redis.
 #[test]
-fn a_nested_acquire_whose_replies_are_dropped_is_compensated() {
-    a_nested_acquire_without_a_reply(Fault::SwallowReply);
-}
-
-#[test]
-fn a_nested_acquire_whose_connections_are_reset_is_compensated() {
-    a_nested_acquire_without_a_reply(Fault::ResetBeforeReply);
-}
-
-/// The call takes so long that a renewal happens meanwhile.
-#[test]
-fn an_inner_unlock_that_is_never_answered_is_executed() {
+fn a_nested_acquire_that_is_never_answered_adds_no_level() {
     let proxied = ProxiedServer::new();
     let mut view = proxied.view();
     for fault in FAULTS {
-        let client = client(&proxied, LEASE.get(), timeout());
-        let name = unique("lost");
-        let lock = client.reentrant_lock(&name);
-        lock.lock().unwrap();
-        lock.lock().unwrap();
-        always(&proxied, "recount", fault.clone());
-        let result = lock.unlock();
+        let client = client(&proxied, LEASE.get() * 60, timeout());
+        let lock = client.reentrant_lock(&unique("lost"));
+        let guard = lock.acquire().unwrap();
+        always(&proxied, "renew", fault.clone());
+        let result = lock.try_lock(Duration::ZERO, longer());
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
-        assert_eq!(lock.hold_count(), 1);
-        view.await_count(1, &name, LEASE.get(), "an inner unlock that failed");
-        proxied.proxy.calm();
+        assert_eq!((lock.hold_count(), view.count(lock.name())), (1, 1));
+        guard.check().unwrap();
+        // Without a longer lease, nothing is asked.
+        lock.lock().unwrap();
         lock.unlock().unwrap();
-        assert_eq!((lock.hold_count(), view.count(&name)), (0, 0));
+        proxied.proxy.calm();
+        guard.unlock().unwrap();
+        assert_eq!((lock.hold_count(), view.count(lock.name())), (0, 0));
+    }
+}
+
+/// Only the watchdog writes it.
+#[test]
+fn a_hold_count_is_written_although_its_first_reply_is_lost() {
+    let proxied = ProxiedServer::new();
+    let mut view = proxied.view();
+    for fault in FAULTS {
+        let client = client(&proxied, LEASE.get() * 60, timeout());
+        let lock = client.reentrant_lock(&unique("lost"));
+        lock.lock().unwrap();
+        for (count, call) in [
+            (2, ReentrantLock::lock as fn(&_) -> _),
+            (1, ReentrantLock::unlock),
+        ] {
+            let lost = once(&proxied, "renew", fault.clone());
+            call(&lock).unwrap();
+            view.await_count(count, lock.name(), SOON.get(), "a nested call");
+            assert!(lost.load(Ordering::SeqCst), "no request was sent");
+        }
+        lock.unlock().unwrap();
+        assert_eq!((client.stats().lost, view.count(lock.name())), (0, 0));
     }
 }
 

@@ -159,8 +159,10 @@ fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     });
     let mut client = Client::of(&proxy);
     client.ask(&["EVAL", "return 7", "0"], ":7\r\n");
-    client.ask(&["eval", source, "2", "a", "b", "c"], ":0\r\n");
-    client.ask(&["EVALSHA", &hash, "2", "a", "b", "c"], ":0\r\n");
+    let arguments = ["1", "lock", "owner", "channel", "publish"];
+    for call in [["eval", source], ["EVALSHA", &hash]] {
+        client.ask(&[&call[..], &arguments].concat(), ":0\r\n");
+    }
     client.ask(&["ECHO", &hash], "$40\r\n");
     let seen: Vec<_> = names.try_iter().collect();
     assert_eq!(

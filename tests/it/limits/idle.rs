@@ -35,7 +35,13 @@ fn sleep_while_they_wait(
             (0..threads).map(|_| scope.spawn(run)).collect();
         let tasks: Vec<Task> = tasks.iter().take(threads).collect();
         let waits = || tasks.iter().map(Task::waits).sum::<usize>();
-        eventually("all to sleep", || tasks.iter().all(Task::is_asleep));
+        // At one moment: in two looks in a row, and none has run in between.
+        let mut asleep = None;
+        eventually("all to sleep", || {
+            let before = asleep.take();
+            asleep = tasks.iter().all(Task::is_asleep).then(&waits);
+            asleep.is_some() && asleep == before
+        });
         let before = waits();
         thread::sleep(time);
         let woken = waits() - before;
@@ -62,7 +68,8 @@ fn threads_behind_a_holder_sleep_until_the_lock_is_free() {
         lock.unlock().unwrap();
     };
     sleep_while_they_wait(500, take, millis(600), || lock.unlock().unwrap());
-    assert_eq!(client.stats().acquisitions, 501);
+    let stats = client.stats();
+    assert_eq!(stats.acquisitions + stats.hand_overs, 501);
 }
 
 /// One thread has sent a request. The others call with a wait of zero, and wait for its reply.

@@ -1,11 +1,12 @@
 //! Multi-locks whose names are on several servers of a cluster.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient};
 
 use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
 use crate::support::unique;
 
@@ -42,9 +43,6 @@ fn each_primary_gets_the_requests_for_its_names() {
     let guard = lock.acquire().unwrap();
     assert_eq!(counts(&cluster, &names), [1; 20]);
     guard.extend(SOON.get() * 3).unwrap();
-    lock.lock().unwrap();
-    assert_eq!(counts(&cluster, &names), [2; 20]);
-    lock.unlock().unwrap();
     assert!(lock.is_locked().unwrap());
     guard.unlock().unwrap();
     assert!(!lock.is_locked().unwrap());
@@ -54,9 +52,40 @@ fn each_primary_gets_the_requests_for_its_names() {
             .filter(|command| command.starts_with("EVAL"))
             .count()
     };
-    // Seven calls by hash. The first call of each of three scripts is sent again by source.
     let sent: usize = monitors.iter_mut().map(scripts).sum();
-    assert_eq!(sent, 20 * (7 + 3));
+    let slots: BTreeSet<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
+    // Five calls by hash. The first call of each of two scripts is sent again by source.
+    assert_eq!(sent, slots.len() * (5 + 2));
+}
+
+#[test]
+fn the_names_of_a_slot_share_their_requests() {
+    let cluster = ClusterDeployment::shared();
+    let client = client(&cluster);
+    let tag = unique("multi");
+    let names: Vec<String> = (0..20).map(|at| format!("{{{tag}}}:{at}")).collect();
+    let lock = client.multi_lock(&names);
+    lock.acquire().unwrap().unlock().unwrap();
+    let mut monitor = Monitor::of(cluster.primary_of(cluster.slot_of(&tag)));
+    lock.acquire().unwrap().unlock().unwrap();
+    let lines = monitor.lines().into_iter();
+    assert_eq!(lines.filter(|line| line.contains(tag.as_str())).count(), 2);
+}
+
+/// The watchdog writes the counts in all slots.
+#[test]
+fn nested_levels_are_seen_at_every_primary() {
+    let cluster = ClusterDeployment::shared();
+    let client = client(&cluster);
+    let names = names(&cluster);
+    let lock = client.multi_lock(&names);
+    lock.lock().unwrap();
+    lock.lock().unwrap();
+    eventually("two levels", || counts(&cluster, &names) == [2; 20]);
+    lock.unlock().unwrap();
+    eventually("one level", || counts(&cluster, &names) == [1; 20]);
+    lock.unlock().unwrap();
+    assert_eq!(counts(&cluster, &names), [0; 20]);
 }
 
 /// A slot that has moved, and one that is moving, with and without its key.

@@ -13,7 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    deployments, faults, fencing, limits, multi, mutual_exclusion, redlock, tls, watchdog, wire,
+    deployments, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
+    watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -41,6 +42,8 @@ const ROLES: &[(&str, Role)] = &[
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),
     ("hold_majority", redlock::hold_majority),
+    ("keep_busy", hand_over::keep_busy),
+    ("linger", hand_over::linger::linger),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
     ("pause_briefly", faults::paused::pause_briefly),

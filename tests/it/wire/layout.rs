@@ -4,7 +4,7 @@ use leasehold::Lease;
 use uuid::Uuid;
 
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE};
+use crate::support::timing::{A_WHILE, LEASE, eventually};
 use crate::support::{builder, client};
 
 /// Names with special bytes.
@@ -23,10 +23,19 @@ const NAMES: &[(&str, &str)] = &[
 fn a_lock_is_a_hash_of_owner_to_count() {
     let server = Server::start();
     let client = client(&server.url());
-    for (name, _) in NAMES {
-        let lock = client.reentrant_lock(name);
+    let locks: Vec<_> = NAMES
+        .iter()
+        .map(|(name, _)| client.reentrant_lock(name))
+        .collect();
+    for lock in &locks {
         lock.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
         lock.lock().unwrap();
+    }
+    for lock in &locks {
+        let name = lock.name();
+        eventually("the count of both levels", || {
+            server.ask::<Vec<u32>>(redis::cmd("HVALS").arg(name)) == [2]
+        });
         let (kind, fields, left): (String, Vec<(String, String)>, i64) = redis::pipe()
             .cmd("TYPE")
             .arg(name)
@@ -41,22 +50,25 @@ fn a_lock_is_a_hash_of_owner_to_count() {
             panic!("one field: {fields:?}")
         };
         assert_eq!(count, "2");
-        let (uuid, thread) = owner.split_once(':').unwrap();
+        let (uuid, number) = owner.split_once(':').unwrap();
         assert_eq!(
             Uuid::parse_str(uuid).unwrap().hyphenated().to_string(),
             uuid
         );
-        assert!(thread.parse::<u64>().unwrap() > 0 && thread.bytes().all(|b| b.is_ascii_digit()));
+        assert!(number.parse::<u64>().unwrap() > 0 && number.bytes().all(|b| b.is_ascii_digit()));
         assert!(left > 0 && left <= i64::try_from((LEASE.get() * 20).as_millis()).unwrap());
-        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
-        assert_eq!(keys, [*name], "and nothing else is in Redis");
+    }
+    let keys: u32 = server.ask(&redis::cmd("DBSIZE"));
+    assert_eq!(keys as usize, NAMES.len(), "and nothing else is in Redis");
+    for lock in &locks {
         lock.unlock().unwrap();
         lock.unlock().unwrap();
     }
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
 #[test]
-fn each_thread_of_each_client_is_its_own_owner() {
+fn each_grant_has_an_owner_of_its_own() {
     let server = Server::start();
     let clients = [client(&server.url()), client(&server.url())];
     let owner = |client: &leasehold::LockClient| {
@@ -66,16 +78,15 @@ fn each_thread_of_each_client_is_its_own_owner() {
         lock.unlock().unwrap();
         owner
     };
-    let here = owner(&clients[0]);
-    assert_eq!(owner(&clients[0]), here, "a thread keeps its owner id");
-    let there = crate::support::on_another_thread(|| owner(&clients[0]));
-    assert_ne!(here, there);
-    assert_eq!(
-        here.split(':').next(),
-        there.split(':').next(),
-        "one client, one UUID"
-    );
-    assert_ne!(owner(&clients[1]).split(':').next(), here.split(':').next());
+    let first = owner(&clients[0]);
+    let uuid = first.split(':').next();
+    let of_another_thread = crate::support::on_another_thread(|| owner(&clients[0]));
+    let second = owner(&clients[0]);
+    assert!(first != second && first != of_another_thread && second != of_another_thread);
+    for other in [second, of_another_thread] {
+        assert_eq!(other.split(':').next(), uuid, "one client, one UUID");
+    }
+    assert_ne!(owner(&clients[1]).split(':').next(), uuid);
 }
 
 /// A release publishes `0`, once, on the lock's channel. Nothing else is published.

@@ -79,6 +79,7 @@ fn a_child_with_its_parents_process_id_has_none_of_its_locks() {
     let arguments = [&*server.url(), &prefix];
     let mut parent = Process::start_under(launcher, "fork_into_a_namespace", &arguments);
     assert_eq!(parent.read_line(), "held");
+    in_redis::holder_with_count(&server, &names[0], 2);
     let before = holders();
     parent.send_line("fork");
     assert_eq!(parent.read_line(), "tried");

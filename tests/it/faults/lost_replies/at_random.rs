@@ -63,10 +63,7 @@ fn lose_one_of_three(proxied: &ProxiedDeployment, seed: u64, fault: Fault) -> Ar
     let count = Arc::clone(&lost);
     let mut random = fastrand::Rng::with_seed(seed);
     proxied.on_request(move |request| {
-        let script = matches!(
-            request.script(),
-            Some("acquire" | "recount" | "release" | "renew")
-        );
+        let script = matches!(request.script(), Some("acquire" | "release" | "renew"));
         if script && random.u32(..3) == 0 {
             count.fetch_add(1, Ordering::SeqCst);
             return fault.clone();
@@ -126,12 +123,12 @@ impl Worker<'_> {
         let count = self.levels.len() as u32;
         assert_eq!(self.lock.hold_count(), count);
         let name = self.lock.name().to_owned();
-        if count > 0 && answered {
-            assert_eq!(self.view.count(&name), count, "after a clear reply");
-        } else if count > 0 || self.alone {
-            // After a call without a clear reply the count is corrected in the background. Also, a
-            // late copy of a retried acquire may take a lock that no thread wants; its lease ends
-            // that.
+        if count > 0 {
+            assert!(self.view.count(&name) > 0, "it is held");
+        }
+        // The watchdog writes counts, which takes up to a second, so most of them are not awaited. A
+        // late copy of a retried acquire may take a lock that no thread wants; the client releases it.
+        if count > 0 && self.random.u32(..16) == 0 || count == 0 && self.alone {
             let what = format!("answered: {answered}");
             self.view.await_count(count, &name, lease(), &what);
         }
@@ -141,8 +138,13 @@ impl Worker<'_> {
     /// Returns whether there was a clear reply.
     fn acquire_level(&mut self) -> bool {
         let patient = millis(100);
-        let result = match self.random.u32(..4) {
+        let result = match self.random.u32(..5) {
             0 => self.lock.lock().map(|()| Some(None)),
+            // In a hold with a shorter lease, this asks Redis.
+            4 => {
+                let longer = Lease::RENEWED.lasting(lease() * 2);
+                self.lock.lock_with(longer).map(|()| Some(None))
+            }
             1 => self.lock.acquire().map(|guard| Some(Some(guard))),
             2 => {
                 let result = self.lock.try_lock(Duration::ZERO, Lease::RENEWED);
@@ -238,7 +240,7 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
         }
     });
     let lost = lost.load(Ordering::SeqCst);
-    assert!(lost > operations / 4, "only {lost} replies were lost");
+    assert!(lost > operations / 10, "only {lost} replies were lost");
     proxied.calm();
     eventually("every lock to be gone", || proxied.is_empty());
     for client in &clients {

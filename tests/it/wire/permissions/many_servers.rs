@@ -92,7 +92,7 @@ fn the_rules_for_a_cluster_are_enough() {
     let slot = cluster.slot_of("moving");
     let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
     migration.move_keys();
-    lock.acquire().unwrap().unlock().unwrap();
+    guard.confirm().unwrap();
     migration.end();
     guard.unlock().unwrap();
     assert_eq!(refused_by(cluster.nodes()), [""; 0]);
@@ -114,9 +114,9 @@ fn the_rules_for_a_cluster_are_needed() {
             if *spared == "+asking" {
                 let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
                 migration.move_keys();
-                let nested = lock.acquire().map(drop);
+                let confirmed = guard.confirm();
                 migration.end();
-                nested?;
+                confirmed?;
             }
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| {

@@ -1,0 +1,133 @@
+//! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::request::{Request, UnitGrant};
+use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::engine::held::{HeldPart, Needed};
+use crate::engine::parts::{Missing, Part, Parts};
+use crate::engine::undo::{Unused, release_unused};
+use crate::lease::Terms;
+use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
+
+/// The tickets are gone, because a grant that came with them was lost.
+pub(super) struct Gone;
+
+/// Takes what came with the tickets: holds that another thread has handed over, or idle grants.
+/// `None` if the lock has to be requested.
+pub(super) fn take_without_request(
+    parts: &Parts,
+    missing: &[Missing<'_>],
+    claim: &mut Claim,
+    budget: &CallBudget,
+) -> Result<Option<List<HeldPart>>, Gone> {
+    let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
+    let needed = parts.needed.of(missing.len());
+    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
+        CameWith::Nothing => return Ok(None),
+        CameWith::HandedOver(holds) => (holds, true),
+        CameWith::Idle(holds) => (holds, false),
+        CameWith::Unsuited(grants) => {
+            release_idle(missing, &grants, budget);
+            return Ok(None);
+        }
+        CameWith::Loss => return Err(Gone),
+    };
+    let mut held = List::new();
+    for hold in holds {
+        let Some(part) = part_of(missing, hold.grant()) else {
+            continue;
+        };
+        if is_handed_over {
+            part.core.observer.counters.hand_overs.add(1);
+        } else if hold.grant().is_due_earlier() || hold.grant().is_awaited() {
+            // The watchdog may know only when the idle grant was to be released.
+            part.core.watchdog.reschedule(hold.grant().id());
+        }
+        held.push(first_level(&part.core, hold, budget));
+    }
+    join(parts, &held);
+    Ok(Some(held))
+}
+
+fn part_of<'a>(missing: &[Missing<'a>], grant: &Grant) -> Option<&'a Part> {
+    let mut parts = missing.iter().map(|&(part, _)| part);
+    parts.find(|part| part.id == *grant.lock())
+}
+
+/// Releases grants of this client that do not suit this call.
+fn release_idle(missing: &[Missing<'_>], grants: &[Arc<Grant>], budget: &CallBudget) {
+    let mut timeout = Duration::ZERO;
+    let unused = grants.iter().filter_map(|grant| {
+        let part = part_of(missing, grant)?;
+        part.core.watchdog.forget(grant.id());
+        timeout = timeout.max(part.core.command_timeout);
+        Some(Unused::new(
+            &[part],
+            grant.owner().clone(),
+            grant.lease_ends(),
+        ))
+    });
+    let unused = unused.collect();
+    release_unused(unused, Needed::All, &budget.remaining(timeout));
+}
+
+impl Request<'_> {
+    /// Begins the holds of what is granted.
+    pub(super) fn keep(self) -> List<HeldPart> {
+        let mut held = List::new();
+        for unit in self.units {
+            let Some(UnitGrant {
+                owner,
+                asked,
+                replied,
+                tokens,
+            }) = unit.granted
+            else {
+                continue;
+            };
+            for part in unit.parts {
+                let granted = Granted {
+                    owner: owner.clone(),
+                    asked,
+                    replied,
+                    terms: unit.terms,
+                    tokens: tokens.clone(),
+                };
+                let core = &part.core;
+                let place = (part.id.clone(), part.key.clone(), part.protocol);
+                let hold = core.queue.begin_hold(place, granted, &core.observer);
+                core.observer.counters.acquisitions.add(1);
+                held.push(first_level(core, hold, self.budget));
+            }
+        }
+        self.claim.keep(held.iter().map(|part| &part.hold));
+        for part in &held {
+            let grant = part.hold.grant();
+            part.core.watchdog.watch(grant.id(), Arc::clone(grant) as _);
+        }
+        join(self.parts, &held);
+        held
+    }
+}
+
+/// The first level of a hold that this thread has got.
+fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
+    core.observer.counters.waited(|| budget.elapsed());
+    HeldPart {
+        core: Arc::clone(core),
+        hold,
+        level: Hold::FIRST_LEVEL,
+    }
+}
+
+/// Makes the holds of a majority end together.
+fn join(parts: &Parts, held: &[HeldPart]) {
+    if let Needed::Majority(needed) = parts.needed {
+        let holds: Vec<&Arc<Hold>> = held.iter().map(|part| &part.hold).collect();
+        Quorum::join(&holds, needed);
+    }
+}

@@ -1,0 +1,168 @@
+//! Acquires a lock: enters the local queue, requests what is missing, waits for a release, tries
+//! again.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `own` | further levels of what this thread holds already |
+//! | `begin` | begins holds: handed over, idle, or granted by Redis |
+//! | `request` | one round of requests: sends all, and evaluates the replies |
+//! | `rival` | recognizes a client that never leaves the lock to others |
+//! | `turn` | the steps of every round; leaves the lock to other clients after a release |
+//! | `all`, `majority` | the waits between rounds, if all parts or a majority are needed |
+//! | `listeners` | where a waiting thread listens for releases |
+
+mod all;
+mod begin;
+mod listeners;
+mod majority;
+mod own;
+mod request;
+mod rival;
+mod turn;
+
+use std::time::Duration;
+
+use super::held::{HeldPart, Needed};
+use super::local_wait::wait_for_claim;
+use super::parts::{Missing, Parts};
+use super::release::release_all;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::interrupt::Interrupt;
+use crate::base::list::List;
+use crate::base::owner::ThreadId;
+use crate::core::Core;
+use crate::error::Result;
+use crate::lease::Lease;
+use crate::local::Claim;
+use begin::{Gone, take_without_request};
+use own::{Own, add_levels, check_own};
+use request::Request;
+
+impl Parts {
+    /// Acquires the lock, or a further level of it.
+    pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
+        let core = self.check()?;
+        let budget = core.budget_to_lock();
+        loop {
+            if let Some(held) = acquire(self, core, lease, &budget)? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
+    pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
+        let core = self.check()?;
+        let budget = CallBudget::with_wait(wait, core.command_timeout);
+        acquire(self, core, lease, &budget)
+    }
+
+    /// Acquires the lock, or a further level of it; fails if it is interrupted.
+    pub(crate) fn lock_interruptibly(
+        &self,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<List<HeldPart>> {
+        let core = self.check()?;
+        let budget = CallBudget::until_interrupted(interrupt);
+        loop {
+            if let Some(held) = acquire(self, core, lease, &budget)? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if it is
+    /// interrupted.
+    pub(crate) fn try_lock_interruptibly(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Option<List<HeldPart>>> {
+        let core = self.check()?;
+        let budget = CallBudget::with_wait(wait, core.command_timeout);
+        acquire(self, core, lease, &budget.with_interrupt(interrupt))
+    }
+}
+
+/// Acquires a lock, or a further level of it; `None` if the budget ends first.
+fn acquire(
+    parts: &Parts,
+    core: &Core,
+    lease: Lease,
+    budget: &CallBudget,
+) -> Result<Option<List<HeldPart>>> {
+    budget.check_interrupt(parts.name())?;
+    if parts.list.len() > 1 {
+        budget.share_grace();
+    }
+    let locks = parts.list.iter().map(|part| &part.id);
+    let entered = core
+        .queue
+        .enter(locks, ThreadId::current(), budget.started());
+    let mut own: List<Own<'_>> = List::new();
+    let mut missing: List<Missing<'_>> = List::new();
+    for (part, hold) in parts.list.iter().zip(entered.own) {
+        let terms = lease.terms(part.core.watchdog_lease)?;
+        match hold {
+            Some(hold) => own.push((part, terms, hold)),
+            None => missing.push((part, terms)),
+        }
+    }
+    if own.is_empty() {
+        return acquire_missing(parts, core, &missing, entered.claim, budget);
+    }
+    check_own(parts, &mut own)?;
+    let mut held = List::new();
+    // A hold on a majority does not acquire further servers.
+    if !missing.is_empty() && parts.needed == Needed::All {
+        match acquire_missing(parts, core, &missing, entered.claim, budget)? {
+            Some(acquired) => held = acquired,
+            None => return Ok(None),
+        }
+    }
+    if let Err(error) = add_levels(parts, &own, budget, &mut held) {
+        let rest = || budget.remaining(core.command_timeout);
+        let _ = release_all(&held, Needed::Majority(held.len()), rest);
+        return Err(error);
+    }
+    Ok(Some(held))
+}
+
+/// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
+/// to the next waiting threads of this process.
+fn acquire_missing(
+    parts: &Parts,
+    core: &Core,
+    missing: &[Missing<'_>],
+    mut claim: Option<Claim>,
+    budget: &CallBudget,
+) -> Result<Option<List<HeldPart>>> {
+    loop {
+        let mut claim = match claim.take() {
+            Some(claim) => claim,
+            None => match wait_for_claim(parts, core, missing, budget, Moment::now())? {
+                Some(claim) => claim,
+                None => return Ok(None),
+            },
+        };
+        match take_without_request(parts, missing, &mut claim, budget) {
+            Ok(None) => {}
+            Ok(held) => return Ok(held),
+            // The next round waits in the local queue.
+            Err(Gone) => continue,
+        }
+        let mut request = Request::new(parts, missing, claim, budget);
+        let is_granted = match parts.needed {
+            Needed::All => request.acquire_all(),
+            Needed::Majority(_) => request.acquire_majority(),
+        };
+        if let Ok(true) = is_granted {
+            return Ok(Some(request.keep()));
+        }
+        request.undo();
+        return is_granted.map(|_| None);
+    }
+}

@@ -1,0 +1,129 @@
+//! Requests about grants: those of one client whose keys are in one slot share a request.
+
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::held::Needed;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::Result;
+use crate::protocol::{Verdict, verdicts};
+use crate::request::{Request, lost_copies};
+use crate::script::Call;
+
+/// A call about one grant.
+pub(super) struct GrantRequest<'a> {
+    pub(super) core: &'a Arc<Core>,
+    pub(super) key: &'a LockKey,
+    pub(super) call: Call,
+}
+
+/// The reply to a call about one grant.
+pub(super) struct GrantReply {
+    pub(super) verdict: Verdict,
+    /// A moment before the request was sent.
+    pub(super) asked: Moment,
+    /// Earlier copies of the request may have been executed.
+    pub(super) is_ambiguous: bool,
+    /// An earlier copy was sent to another server.
+    pub(super) reached_another_server: bool,
+}
+
+/// The indices of the parts of each group, in the order of the first part of each. Two parts with
+/// these indices are in one group only if `may_share` is true for them.
+pub(super) fn group<'a>(
+    parts: impl ExactSizeIterator<Item = (&'a Arc<Core>, &'a LockKey)>,
+    may_share: impl Fn(usize, usize) -> bool,
+) -> List<List<usize>> {
+    let mut groups: List<List<usize>> = List::new();
+    if parts.len() == 1 {
+        groups.push(List::from([0]));
+        return groups;
+    }
+    let places: Vec<(&Arc<Core>, u16)> = parts
+        .map(|(core, key)| (core, core.redis.batch(key)))
+        .collect();
+    for (at, (core, number)) in places.iter().enumerate() {
+        let is_same = |group: &&mut List<usize>| {
+            let (first, of_first) = &places[group[0]];
+            Arc::ptr_eq(first, core) && of_first == number && may_share(group[0], at)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push(at),
+            None => groups.push(List::from([at])),
+        }
+    }
+    groups
+}
+
+/// Sends these calls, and returns the reply or the error of each. If one request for several locks
+/// fails, the first lock of its group has the cause.
+pub(super) fn request_each(
+    requests: &[GrantRequest<'_>],
+    needed: Needed,
+    budget: &CallBudget,
+) -> List<Result<GrantReply>> {
+    if requests.is_empty() {
+        return List::new();
+    }
+    let places = requests.iter().map(|request| (request.core, request.key));
+    let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
+    let groups = group(places, is_like);
+    let joined = |group: &List<usize>| {
+        let first = &requests[group[0]];
+        let calls = group[1..].iter().map(|&at| &requests[at].call);
+        Request {
+            others: group[1..].iter().map(|&at| requests[at].key).collect(),
+            ..Request::new(
+                &first.core.redis,
+                first.key,
+                calls.fold(first.call.clone(), Call::join),
+            )
+        }
+    };
+    let joined: List<Request<'_>> = groups.iter().map(joined).collect();
+    let replies = needed.request(&joined, is_done, |_| None, budget);
+    let mut by_place: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
+    for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
+        let copies = lost_copies(&reply);
+        let (is_ambiguous, reached_another_server) =
+            (copies.is_ambiguous(), copies.reached_another_server());
+        let verdicts = reply.map_err(|no_reply| no_reply.error).and_then(|reply| {
+            let verdicts = verdicts(&reply.reply, group.len());
+            let verdicts = verdicts.map_err(|error| request.refusal(error))?;
+            Ok((verdicts, reply.asked))
+        });
+        match verdicts {
+            Ok((verdicts, asked)) => {
+                for (&at, verdict) in group.iter().zip(verdicts) {
+                    by_place[at] = Some(Ok(GrantReply {
+                        verdict,
+                        asked,
+                        is_ambiguous,
+                        reached_another_server,
+                    }));
+                }
+            }
+            Err(error) => by_place[group[0]] = Some(Err(error)),
+        }
+    }
+    let result = |(GrantRequest { core, key, .. }, result): (&_, Option<_>)| {
+        result.unwrap_or_else(|| {
+            let cause = "no clear reply to a request for several locks";
+            Err(core.redis.unavailable(key, budget, cause.into()))
+        })
+    };
+    requests.iter().zip(by_place).map(result).collect()
+}
+
+/// True if Redis had all grants, and executed the request.
+fn is_done(reply: &Value) -> bool {
+    match reply {
+        Value::Array(replies) => replies.iter().all(is_done),
+        reply => matches!(reply, Value::Int(1..)),
+    }
+}

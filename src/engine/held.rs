@@ -1,0 +1,167 @@
+//! An acquired lock: one level of a hold for each part, and the results of several parts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::local::{Grant, Hold, LevelId};
+use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
+use crate::script::Call;
+
+/// One part of an acquired lock: a level of a hold. Dropping it releases nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldPart {
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) level: LevelId,
+}
+
+impl HeldPart {
+    /// Fails unless the lock is held.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_process()?;
+        self.hold.check()
+    }
+
+    /// Fails in a process that was forked from the client's. Called first, because in such a
+    /// process a mutex may stay locked indefinitely.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.core.is_same_process() {
+            return Ok(());
+        }
+        Err(self.hold.not_held())
+    }
+
+    /// What is left of the lease by the local clock. Ends no hold.
+    pub(crate) fn left(&self) -> Result<Duration> {
+        self.check_process()?;
+        self.hold.left()
+    }
+}
+
+/// False in a process that was forked from that of one of these clients. Asks once for all parts of
+/// one client.
+pub(crate) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+    let mut last = None;
+    let mut others = cores.filter(|core| {
+        let core = Arc::as_ptr(core);
+        last.replace(core) != Some(core)
+    });
+    others.all(|core| core.is_same_process())
+}
+
+/// Makes the watchdog write the hold count to Redis if the levels last.
+pub(super) fn note_count(core: &Core, hold: &Hold) {
+    let grant = hold.grant();
+    if grant.begin_note() {
+        core.watchdog.note(grant.id());
+    }
+}
+
+/// Makes the watchdog read the schedule of a grant that is due earlier than the watchdog knows.
+pub(super) fn reschedule_if_earlier(core: &Core, grant: &Grant) {
+    if grant.is_due_earlier() {
+        core.watchdog.reschedule(grant.id());
+    }
+}
+
+/// How many parts of a lock are needed, which decides how requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// All parts. Each request is retried until there is a reply.
+    All,
+    /// This many of the servers. Each gets one request, and the call ends when enough have replied.
+    Majority(usize),
+}
+
+impl Needed {
+    /// The number of needed parts, of `parts` in all.
+    pub(crate) fn of(self, parts: usize) -> usize {
+        match self {
+            Self::All => parts,
+            Self::Majority(needed) => needed,
+        }
+    }
+
+    /// Sends all requests.
+    pub(super) fn request(
+        self,
+        requests: &[Request<'_>],
+        is_good: fn(&Value) -> bool,
+        next_call: impl FnMut(usize) -> Option<Call>,
+        budget: &CallBudget,
+    ) -> List<Result<Reply, NoReply>> {
+        match self {
+            Self::All => request_batch(requests, next_call, budget.reply_deadline(), budget),
+            Self::Majority(needed) => {
+                broadcast(requests, Enough { needed, is_good }, next_call, budget)
+            }
+        }
+    }
+}
+
+/// Combines the results of all parts. `Ok` if at least `needed` are. Otherwise the first error: a
+/// loss if the losses alone leave too few parts, else another error before a loss.
+pub(crate) fn combine(
+    results: impl ExactSizeIterator<Item = Result<()>>,
+    needed: usize,
+) -> Result<()> {
+    let failures_allowed = results.len().saturating_sub(needed);
+    let errors: Vec<Error> = results.filter_map(Result::err).collect();
+    if errors.len() <= failures_allowed {
+        return Ok(());
+    }
+    let (losses, others): (Vec<Error>, Vec<Error>) = errors
+        .into_iter()
+        .partition(|error| matches!(error, Error::Lost { .. }));
+    let is_lost = losses.len() > failures_allowed;
+    let (first, second) = if is_lost {
+        (losses, others)
+    } else {
+        (others, losses)
+    };
+    match first.into_iter().chain(second).next() {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// The client with the longest command timeout. It sets the deadlines of a call to several clients.
+pub(crate) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<&'a Arc<Core>> {
+    cores.max_by_key(|core| core.command_timeout)
+}
+
+/// One error for all `failures`: the first refusal, or else an error that names all servers without
+/// a reply.
+pub(super) fn joined(
+    (name, parts): (&str, usize),
+    mut failures: Vec<Error>,
+    budget: &CallBudget,
+) -> Error {
+    if failures.len() == 1 && parts == 1 {
+        return failures.remove(0);
+    }
+    let (mut nodes, mut last) = (Vec::new(), None);
+    for failure in failures {
+        match failure {
+            Error::Unavailable { node, cause, .. } => {
+                if !nodes.contains(&node) {
+                    nodes.push(node);
+                }
+                last = Some(cause);
+            }
+            refusal => return refusal,
+        }
+    }
+    Error::Unavailable {
+        lock: name.into(),
+        node: nodes.join(", "),
+        waited: budget.elapsed(),
+        cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
+    }
+}

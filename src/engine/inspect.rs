@@ -1,0 +1,86 @@
+//! Reads the state of a lock in Redis, and frees it, whichever owner holds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::held::{Needed, joined};
+use super::parts::Parts;
+use super::renew::renew;
+use crate::base::call_budget::CallBudget;
+use crate::base::key::LockKey;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::local::LockId;
+use crate::protocol::{Inspected, forced, inspected};
+use crate::request::Request;
+use crate::script::{self, Call};
+
+impl Parts {
+    pub(crate) fn is_locked(&self) -> Result<bool> {
+        Ok(self.remaining_lease()?.is_some())
+    }
+
+    /// For how long enough parts are locked: of a majority, the longest time for which that many
+    /// servers have the lock; of several names, the longest lease of any.
+    pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
+        let budget = self.check()?.budget_for_a_reply();
+        let requests: List<Request<'_>> = self
+            .list
+            .iter()
+            .map(|part| Request::new(&part.core.redis, &part.key, script::inspect(&part.key)))
+            .collect();
+        let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
+        let (mut lefts, mut failures) = (Vec::new(), Vec::new());
+        for (request, reply) in requests.iter().zip(replies) {
+            let status = reply
+                .map_err(|no_reply| no_reply.error)
+                .and_then(|reply| inspected(reply.reply).map_err(|error| request.refusal(error)));
+            match status {
+                Ok(status) => lefts.push(status.as_ref().map(Inspected::left)),
+                Err(error) => failures.push(error),
+            }
+        }
+        let needed = self.needed.of(self.list.len());
+        if lefts.len() < needed {
+            return Err(joined(self.label(), failures, &budget));
+        }
+        lefts.sort_unstable();
+        let longest = match self.needed {
+            Needed::All => lefts.len().checked_sub(1),
+            Needed::Majority(needed) => lefts.len().checked_sub(needed),
+        };
+        Ok(longest.and_then(|at| lefts.get(at).copied().flatten()))
+    }
+}
+
+/// Asks Redis which owner holds a lock.
+pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
+    let reply = request_once(core, key, script::inspect(key), &core.budget_for_a_reply())?;
+    inspected(reply).map_err(|error| core.redis.refusal(key, error))
+}
+
+/// Frees a lock, whichever owner holds it. Returns false if no owner held it.
+pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
+    let budget = core.budget_for_a_reply();
+    let reply = request_once(core, key, script::force_unlock(key), &budget)?;
+    let is_forced = forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
+    let id = LockId::new(core.number, Arc::clone(key.key()));
+    if let (true, Some(grant)) = (is_forced, core.queue.current_grant(&id)) {
+        // Redis may have had another owner's hold, so this grant is confirmed now. If there is no
+        // reply, the watchdog confirms it later.
+        let _ = renew(&[(core, &grant, 0)], Needed::All, &budget);
+    }
+    Ok(is_forced)
+}
+
+fn request_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
+    core.check_process(key.name())?;
+    key.check()?;
+    match core.redis.request(key, request, budget) {
+        Ok(reply) => Ok(reply.reply),
+        Err(no_reply) => Err::<_, Error>(no_reply.error),
+    }
+}

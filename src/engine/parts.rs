@@ -1,0 +1,213 @@
+//! A lock: its parts, and how many of them are needed.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::held::{Needed, are_of_this_process, slowest};
+use crate::base::key::LockKey;
+use crate::base::owner::ThreadId;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::lease::Terms;
+use crate::local::{Hold, LockId};
+use crate::protocol::Protocol;
+
+/// A name at one client: a whole lock, or the share of one name or one server in a lock of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) core: Arc<Core>,
+    pub(crate) key: LockKey,
+    pub(crate) protocol: &'static dyn Protocol,
+    pub(crate) id: LockId,
+}
+
+impl Part {
+    pub(crate) fn new(core: Arc<Core>, name: &str, protocol: &'static dyn Protocol) -> Self {
+        let key = LockKey::new(&core.namespace, name);
+        let id = LockId::new(core.number, Arc::clone(key.key()));
+        Self {
+            core,
+            key,
+            protocol,
+            id,
+        }
+    }
+
+    /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked
+    /// the process.
+    pub(super) fn hold(&self) -> Option<Arc<Hold>> {
+        self.core.queue.hold_of(&self.id, ThreadId::current())
+    }
+
+    /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
+    pub(crate) fn node(&self) -> Arc<str> {
+        let redis = &self.core.redis;
+        if self.core.is_same_process() {
+            redis.name(&self.key)
+        } else {
+            // In a forked process, a mutex that another thread had locked stays locked.
+            redis.deployment()
+        }
+    }
+}
+
+/// A part that this thread does not hold, and the terms of its first level.
+pub(super) type Missing<'a> = (&'a Part, Terms);
+
+/// A lock of one part, of several names, or of one name at several servers.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(super) name: Arc<str>,
+    pub(super) list: Arc<[Part]>,
+    pub(super) needed: Needed,
+}
+
+impl Parts {
+    /// A lock of one name.
+    pub(crate) fn one(part: Part) -> Self {
+        Self {
+            name: part.key.shared_name(),
+            list: [part].into(),
+            needed: Needed::All,
+        }
+    }
+
+    /// A lock of several names: all are needed.
+    pub(crate) fn all(mut list: Vec<Part>) -> Self {
+        list.sort_by(|one, other| {
+            let place = |part: &Part| (Arc::clone(&part.id.key), part.core.id);
+            place(one).cmp(&place(other))
+        });
+        let names: Vec<&str> = list.iter().map(|part| part.key.name()).collect();
+        Self {
+            name: names.join(", ").into(),
+            list: list.into(),
+            needed: Needed::All,
+        }
+    }
+
+    /// A lock of one name at several servers: more than half of them are needed.
+    pub(crate) fn majority(name: &str, mut list: Vec<Part>) -> Self {
+        list.sort_by_key(|part| part.core.id);
+        Self {
+            name: name.into(),
+            needed: Needed::Majority(list.len() / 2 + 1),
+            list: list.into(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    /// Its name and the number of its parts, for messages.
+    pub(super) fn label(&self) -> (&str, usize) {
+        (&self.name, self.list.len())
+    }
+
+    pub(crate) fn list(&self) -> &[Part] {
+        &self.list
+    }
+
+    pub(crate) fn needed(&self) -> Needed {
+        self.needed
+    }
+
+    /// The kind of lock. It is the same for all parts.
+    pub(super) fn kind(&self) -> &'static str {
+        self.list.first().map_or("", |part| part.protocol.kind())
+    }
+
+    /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, or in a
+    /// forked process.
+    pub(super) fn check(&self) -> Result<&Arc<Core>> {
+        if !are_of_this_process(self.list.iter().map(|part| &part.core)) {
+            let lock = self.name().into();
+            return Err(Error::Forked { lock });
+        }
+        self.list.iter().try_for_each(|part| part.key.check())?;
+        match (self.needed, &*self.list) {
+            (Needed::All, [part]) => return Ok(&part.core),
+            (Needed::All, _) => self.check_names()?,
+            (Needed::Majority(_), _) => self.check_servers()?,
+        }
+        let cores = self.list.iter().map(|part| &part.core);
+        slowest(cores).ok_or_else(|| {
+            let rule = "at least one name is required";
+            refused("names", "an empty list".into(), rule)
+        })
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let mut seen = HashSet::new();
+        for part in self.list.iter() {
+            if !seen.insert(&part.id) {
+                let value = format!("{:?}, more than once", part.key.name());
+                return Err(refused("names", value, "each name may occur only once"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_servers(&self) -> Result<()> {
+        let servers = self.list.len();
+        if servers < 3 || servers.is_multiple_of(2) {
+            let rule = "a majority needs an odd number of servers, at least three";
+            return Err(refused("clients", format!("{servers} servers"), rule));
+        }
+        let names = self.list.iter().map(|part| part.core.redis.name(&part.key));
+        let names: Vec<Arc<str>> = names.collect();
+        let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
+        duplicate.map_or(Ok(()), |at| {
+            let value = format!("{}, more than once", names[at]);
+            Err(refused("clients", value, "each server may occur only once"))
+        })
+    }
+
+    /// The `count` of this thread's holds: the smallest one that is enough.
+    pub(crate) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
+        if !are_of_this_process(self.list.iter().map(|part| &part.core)) {
+            return 0;
+        }
+        let holds = self.list.iter().map(Part::hold);
+        let mut counts: Vec<u32> = holds
+            .map(|hold| hold.map_or(0, |hold| count(&hold)))
+            .collect();
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        let last_needed = self.needed.of(counts.len()).checked_sub(1);
+        last_needed
+            .and_then(|at| counts.get(at).copied())
+            .unwrap_or(0)
+    }
+
+    pub(super) fn not_held(&self) -> Error {
+        Error::NotHeld {
+            lock: self.name().into(),
+        }
+    }
+
+    /// The error if the thread holds the name of a majority as another kind of lock.
+    pub(super) fn held_otherwise(&self) -> Error {
+        let rule = "this thread holds it as a lock of one server; use one kind of lock per name";
+        refused("name", format!("{:?}", self.name), rule)
+    }
+}
+
+fn refused(field: &'static str, value: String, rule: &str) -> Error {
+    Error::Config {
+        field,
+        value,
+        rule: rule.into(),
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Parts").field(&self.name).finish()
+    }
+}

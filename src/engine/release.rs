@@ -1,0 +1,251 @@
+//! Unlocks one level of each part. After the last level of a part, the local queue decides whether
+//! its grant is handed over, stays idle, or is released in Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::group::{GrantReply, GrantRequest, request_each};
+use super::held::{
+    HeldPart, Needed, are_of_this_process, combine, note_count, reschedule_if_earlier,
+};
+use super::parts::Parts;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::{Error, LostReason, Result};
+use crate::local::{Hold, LevelId, Released, Unlocked};
+use crate::observe::{LockEvent, tell};
+use crate::protocol::Verdict;
+use crate::script::Call;
+
+/// A level to unlock: the one with this id, or the newest one without a guard.
+type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Option<LevelId>);
+
+impl Parts {
+    /// Unlocks the newest level of this thread that has no guard.
+    pub(crate) fn unlock(&self) -> Result<()> {
+        let core = match self.check() {
+            Ok(core) => core,
+            // The child of a fork holds none of its parent's locks.
+            Err(Error::Forked { .. }) => return Err(self.not_held()),
+            Err(error) => return Err(error),
+        };
+        // The holds that have a level without a guard, lost or not.
+        let holds = self.list.iter().filter_map(|part| {
+            let hold = part.hold()?;
+            let unguarded = hold.unguarded();
+            (unguarded > 0).then_some((&part.core, hold, unguarded))
+        });
+        let holds: List<(&Arc<Core>, Arc<Hold>, usize)> = holds.collect();
+        // If one of the needed parts has no level to unlock, none is unlocked.
+        if holds.len() < self.needed.of(self.list.len()) {
+            return Err(self.not_held());
+        }
+        // All parts of a level are added and removed together. A lost part lacks the levels that
+        // were acquired after its loss. So it has fewer levels without a guard than the other parts
+        // until these levels are unlocked.
+        let newest = holds.iter().map(|(.., unguarded)| *unguarded).max();
+        let levels: List<Level<'_>> = holds
+            .iter()
+            .filter(|(.., unguarded)| self.needed == Needed::All || Some(*unguarded) == newest)
+            .map(|(core, hold, _)| (*core, hold, None))
+            .collect();
+        if levels.len() < self.needed.of(levels.len()) {
+            return Err(self.held_otherwise());
+        }
+        release_levels(&levels, self.needed, || core.budget_to_unlock())
+    }
+}
+
+/// Releases these parts.
+pub(crate) fn release_all(
+    held: &[HeldPart],
+    needed: Needed,
+    budget: impl FnOnce() -> CallBudget,
+) -> Result<()> {
+    if let Some(first) = held.first()
+        && !are_of_this_process(held.iter().map(|part| &part.core))
+    {
+        return Err(first.hold.not_held());
+    }
+    let levels = held
+        .iter()
+        .map(|part| (&part.core, &part.hold, Some(part.level)));
+    release_levels(&levels.collect::<List<_>>(), needed, budget)
+}
+
+/// Unlocks a level of each of these holds. A release without a reply goes on in the background.
+/// `budget` is made only if Redis is asked.
+fn release_levels(
+    levels: &[Level<'_>],
+    needed: Needed,
+    budget: impl FnOnce() -> CallBudget,
+) -> Result<()> {
+    let Some((first, ..)) = levels.first() else {
+        return Ok(());
+    };
+    let requested = levels
+        .iter()
+        .map(|&(core, hold, level)| (hold, level, core.linger));
+    let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
+    // Which of them Redis is asked about.
+    let mut are_released: List<bool> = List::new();
+    let mut releases: List<GrantRequest<'_>> = List::new();
+    for (&(core, hold, _), &unlocked) in levels.iter().zip(&unlocked) {
+        let grant = hold.grant();
+        match unlocked {
+            Unlocked::NotHeld | Unlocked::Lost { .. } => {}
+            Unlocked::Inner => note_count(core, hold),
+            Unlocked::HandedOver | Unlocked::Idle => {
+                core.observer.counters.held(|| hold.held_for());
+                reschedule_if_earlier(core, grant);
+            }
+            // First, so that no renewal follows the release.
+            Unlocked::Last => core.watchdog.forget(grant.id()),
+        }
+        let is_released = must_release(hold, unlocked);
+        are_released.push(is_released);
+        if is_released {
+            releases.push(GrantRequest {
+                core,
+                key: hold.key(),
+                call: release_call(hold),
+            });
+        }
+    }
+    let budget = (!releases.is_empty()).then(budget);
+    let request = |budget| request_each(&releases, needed, budget);
+    let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
+    let results = levels.iter().zip(unlocked).zip(are_released).map(
+        |((&(core, hold, _), unlocked), is_released)| {
+            let reply = is_released.then(|| replies.next()).flatten();
+            finish(core, hold, unlocked, reply.zip(budget.as_ref()))
+        },
+    );
+    let results: List<Result<()>> = results.collect();
+    let needed = needed.of(results.len());
+    combine(results.into_iter(), needed)
+}
+
+/// True if Redis has to release the lock.
+fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
+    match unlocked {
+        Unlocked::Last => true,
+        // Redis may still have the lock: otherwise other clients would wait.
+        Unlocked::Lost { reason, last: true } => {
+            hold.has_ended_with_majority()
+                || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)
+        }
+        _ => false,
+    }
+}
+
+fn release_call(hold: &Hold) -> Call {
+    let grant = hold.grant();
+    match grant.kept_in_redis() {
+        Some((millis, name)) => {
+            let protocol = grant.protocol();
+            protocol.leave(grant.key(), grant.owner(), millis, &name)
+        }
+        None => grant.release_call(),
+    }
+}
+
+/// Ends the unlock of one part. `reply` is set if Redis was asked.
+fn finish(
+    core: &Core,
+    hold: &Arc<Hold>,
+    unlocked: Unlocked,
+    reply: Option<(Result<GrantReply>, &CallBudget)>,
+) -> Result<()> {
+    match (unlocked, reply) {
+        (Unlocked::NotHeld, _) => Err(hold.not_held()),
+        (Unlocked::Last, Some((reply, budget))) => {
+            let result = released(core, hold, reply, budget);
+            core.queue
+                .close(hold, result.as_ref().ok().copied().flatten());
+            core.observer.counters.held(|| hold.held_for());
+            result?;
+            core.observer.counters.releases.add(1);
+            Ok(())
+        }
+        (Unlocked::Lost { reason, last }, reply) => {
+            // After a request without a reply, the lock ends with its lease.
+            if matches!(reply, Some((Ok(reply), _)) if reply.verdict.is_done()) {
+                report_late_release(core, hold);
+            }
+            if last {
+                core.queue.close(hold, None);
+            }
+            Err(hold.lost_error(reason))
+        }
+        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Idle, _) => Ok(()),
+        // Each release has a reply or an error.
+        (Unlocked::Last, None) => {
+            core.queue.close(hold, None);
+            Ok(())
+        }
+    }
+}
+
+/// Evaluates the reply to the release of the last level. Returns who else listened, if that is
+/// known.
+fn released(
+    core: &Core,
+    hold: &Arc<Hold>,
+    reply: Result<GrantReply>,
+    budget: &CallBudget,
+) -> Result<Option<Released>> {
+    let reply = reply.inspect_err(|_| release_later(core, hold))?;
+    match reply.verdict {
+        Verdict::Done { listeners } => {
+            let own = u32::from(core.subscriber.is_live(hold.key()));
+            Ok(Some(Released {
+                asked: reply.asked,
+                listeners: listeners.saturating_sub(own),
+            }))
+        }
+        // Either an earlier copy has released the lock, or the lock was lost before.
+        Verdict::Lost(_) if reply.reached_another_server => {
+            release_later(core, hold);
+            let cause = "a failover during the release: the new server does not have the lock";
+            Err(core.redis.unavailable(hold.key(), budget, cause.into()))
+        }
+        // An earlier copy of this request has released the lock.
+        Verdict::Lost(_) if reply.is_ambiguous => Ok(None),
+        Verdict::Lost(reason) => {
+            hold.lose_on_release(reason);
+            Err(hold.loss_error(reason))
+        }
+    }
+}
+
+/// Hands a release without a clear reply to the watchdog.
+fn release_later(core: &Core, hold: &Hold) {
+    let grant = hold.grant();
+    // A lock that must stay in Redis for a while ends with the rest of its lease.
+    if grant.kept_in_redis().is_none() {
+        let (key, call) = (grant.key().clone(), grant.release_call());
+        core.watchdog.release_orphan(key, call, grant.lease_ends());
+    }
+}
+
+/// Reports a lost hold whose lock was still in Redis and had to be released.
+fn report_late_release(core: &Core, hold: &Hold) {
+    let late_by = Moment::now().since(hold.grant().expires());
+    if late_by > Duration::ZERO {
+        core.observer.emit(&LockEvent::ReleasedLate {
+            lock: hold.key().shared_name(),
+            late_by,
+        });
+        let lock = hold.key().shared_name();
+        tell(move || {
+            tracing::info!(
+                lock = &*lock,
+                ?late_by,
+                "a lock was released after the end of its lease"
+            );
+        });
+    }
+}

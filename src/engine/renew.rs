@@ -1,0 +1,96 @@
+//! Extends the lease of each part, or confirms that Redis has the part.
+
+use std::sync::Arc;
+
+use super::group::{GrantReply, GrantRequest, request_each};
+use super::held::{HeldPart, Needed, combine};
+use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::error::Result;
+use crate::local::Grant;
+use crate::protocol::Verdict;
+use crate::watchdog::{Renew, Renewal};
+
+/// Prolongs the lease of each part to at least its milliseconds. A part that Redis does not have
+/// any more ends as lost.
+pub(crate) fn extend_all(
+    parts: &[(&HeldPart, u64)],
+    needed: Needed,
+    budget: &CallBudget,
+) -> Result<()> {
+    let checks: List<Result<()>> = parts.iter().map(|(part, _)| part.check()).collect();
+    let live: List<(&Arc<Core>, &Arc<Grant>, u64)> = parts
+        .iter()
+        .zip(&checks)
+        .filter(|(_, check)| check.is_ok())
+        .map(|(&(part, millis), _)| (&part.core, part.hold.grant(), millis))
+        .collect();
+    let mut renewed = renew(&live, needed, budget).into_iter();
+    let results: List<Result<()>> = parts
+        .iter()
+        .zip(checks)
+        .map(|((part, _), check)| {
+            check?;
+            renewed.next().unwrap_or(Ok(()))?;
+            part.hold.check()
+        })
+        .collect();
+    let needed = needed.of(results.len());
+    combine(results.into_iter(), needed)
+}
+
+/// Asks Redis whether it has these parts. A part that it does not have any more ends as lost.
+pub(crate) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudget) -> Result<()> {
+    let parts: List<_> = parts.iter().map(|part| (part, 0)).collect();
+    extend_all(&parts, needed, budget)
+}
+
+/// Renews these grants, those of one client and slot by one request.
+pub(super) fn renew(
+    grants: &[(&Arc<Core>, &Arc<Grant>, u64)],
+    needed: Needed,
+    budget: &CallBudget,
+) -> List<Result<()>> {
+    let renewals: List<Renewal> = grants
+        .iter()
+        .map(|(_, grant, millis)| grant.renewal(*millis, None))
+        .collect();
+    let requests: List<GrantRequest<'_>> = grants
+        .iter()
+        .zip(&renewals)
+        .map(|(&(core, grant, _), renewal)| GrantRequest {
+            core,
+            key: grant.key(),
+            call: renewal.call.clone(),
+        })
+        .collect();
+    let replies = request_each(&requests, needed, budget);
+    let results = grants.iter().zip(&renewals).zip(replies);
+    results
+        .map(|((&(core, grant, _), renewal), reply)| apply(core, grant, renewal, reply))
+        .collect()
+}
+
+/// Applies the reply to a renewal.
+fn apply(
+    core: &Core,
+    grant: &Arc<Grant>,
+    renewal: &Renewal,
+    reply: Result<GrantReply>,
+) -> Result<()> {
+    match &reply {
+        Ok(GrantReply {
+            verdict: Verdict::Lost(reason),
+            ..
+        }) => {
+            core.watchdog.forget(grant.id());
+            grant.lose(*reason);
+            return Ok(());
+        }
+        Ok(GrantReply { asked, .. }) => grant.renewed(*asked, renewal),
+        Err(_) => grant.lost_reply(renewal),
+    }
+    core.watchdog.reschedule(grant.id());
+    reply.map(drop)
+}

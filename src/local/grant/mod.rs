@@ -1,0 +1,232 @@
+//! A grant: what Redis gave to this client for one lock. It has an owner id, a lease by the local
+//! clock, and fencing tokens, and knows which hold uses it.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `usage` | which hold uses the grant, and its levels; hand-over; idle grants |
+//! | `renewal` | what the watchdog does for the grant |
+//! | `loss` | ends the grant as lost |
+
+mod loss;
+mod renewal;
+mod usage;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::LockId;
+use super::lease_state::LeaseState;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::OwnerId;
+use crate::error::LostReason;
+use crate::lease::{Renewals, Terms};
+use crate::observe::Observer;
+use crate::protocol::Protocol;
+use crate::watchdog::TargetId;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A lock that Redis granted to this client. Threads have holds on it, one after another. The
+/// owner id in Redis is that of the grant, whichever thread has the hold.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    id: TargetId,
+    lock: LockId,
+    key: LockKey,
+    protocol: &'static dyn Protocol,
+    owner: OwnerId,
+    /// When the reply arrived. The slice counts from here, so that it does not depend on the round
+    /// trip.
+    since: Moment,
+    /// Its lease is renewed, so another hold may follow the first.
+    is_renewed: bool,
+    /// Other threads of this process wait for the lock. Set under the queue's mutex.
+    has_waiters: AtomicBool,
+    /// The watchdog has a note that the hold count has changed, and has not read the new schedule.
+    is_count_noted: AtomicBool,
+    state: Mutex<GrantState>,
+    keeper: Weak<dyn Keeper>,
+    observer: Arc<Observer>,
+}
+
+/// Knows which thread may use a grant. The local queue implements it.
+pub(super) trait Keeper: Send + Sync + std::fmt::Debug {
+    /// Called after the loss of a grant that a thread held.
+    fn lost(&self, grant: &Grant);
+    /// Ends an idle grant, if no thread has taken it meanwhile.
+    fn end_idle(&self, grant: &Grant) -> bool;
+}
+
+/// The hold of a thread on a grant.
+pub(super) trait Holder: Send + Sync + std::fmt::Debug {
+    /// Records the loss. Called under the mutex of the grant.
+    fn end_as_lost(&self, reason: LostReason);
+    /// Notifies the thread and those that observe the hold.
+    fn notify_loss(&self, reason: LostReason);
+    fn held_for(&self) -> Duration;
+}
+
+/// The part of a grant that changes.
+///
+/// Invariants that its mutex protects:
+///
+/// * A grant ends once, and is never used again after that.
+/// * At most one hold uses it. The levels are those of that hold.
+/// * Each token is given to one hold.
+#[derive(Debug)]
+struct GrantState {
+    lease: LeaseState,
+    usage: Usage,
+    /// The number of holds so far.
+    holds: u64,
+    /// The tokens that no hold has.
+    tokens: Range<u64>,
+    /// The hold count that Redis has, according to the last reply.
+    written: u32,
+    /// Since when the hold count differs from `written`.
+    count_changed: Option<Moment>,
+    /// When the watchdog handles the grant next, by the schedule that it has read last.
+    watched_until: Moment,
+    /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
+    kept_in_redis: Option<Box<(u64, OwnerId)>>,
+}
+
+#[derive(Clone, Debug)]
+enum Usage {
+    /// By the hold with this number.
+    Held(u64, Weak<dyn Holder>),
+    /// The last hold has ended. The queue decides under its mutex what follows.
+    Free,
+    /// No thread holds the lock. The watchdog releases the grant at this moment.
+    Idle(Moment),
+    /// Released or lost.
+    Ended,
+}
+
+/// The reply of Redis that granted a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    pub(crate) owner: OwnerId,
+    /// A moment before the request was sent. The lease counts from here.
+    pub(crate) asked: Moment,
+    /// When the reply arrived.
+    pub(crate) replied: Moment,
+    pub(crate) terms: Terms,
+    /// The fencing tokens, if the kind of lock has tokens.
+    pub(crate) tokens: Range<u64>,
+}
+
+impl Grant {
+    /// A grant that no thread uses yet.
+    pub(super) fn new(
+        (lock, key, protocol): (LockId, LockKey, &'static dyn Protocol),
+        granted: Granted,
+        keeper: Weak<dyn Keeper>,
+        observer: Arc<Observer>,
+    ) -> Arc<Self> {
+        let Granted {
+            owner,
+            asked,
+            replied,
+            terms,
+            tokens,
+        } = granted;
+        Arc::new(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            lock,
+            key,
+            protocol,
+            owner,
+            since: replied,
+            is_renewed: terms.renewals != Renewals::None,
+            has_waiters: AtomicBool::new(false),
+            is_count_noted: AtomicBool::new(false),
+            state: Mutex::new(GrantState {
+                lease: LeaseState::new(terms, asked),
+                usage: Usage::Free,
+                holds: 0,
+                tokens,
+                written: 1,
+                count_changed: None,
+                watched_until: Moment::NEVER,
+                kept_in_redis: None,
+            }),
+            keeper,
+            observer,
+        })
+    }
+
+    pub(crate) fn id(&self) -> TargetId {
+        self.id
+    }
+
+    pub(crate) fn lock(&self) -> &LockId {
+        &self.lock
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    pub(crate) fn protocol(&self) -> &'static dyn Protocol {
+        self.protocol
+    }
+
+    pub(super) fn is_renewed(&self) -> bool {
+        self.is_renewed
+    }
+
+    /// When the reply that granted it arrived.
+    pub(crate) fn since(&self) -> Moment {
+        self.since
+    }
+
+    /// Sets whether other threads of this process wait for the lock. Returns true if the first one
+    /// has just begun to wait.
+    pub(super) fn set_waiters(&self, has_waiters: bool) -> bool {
+        self.has_waiters.swap(has_waiters, Ordering::Relaxed) != has_waiters && has_waiters
+    }
+
+    /// True if other threads of this process wait for the lock.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.has_waiters.load(Ordering::Relaxed)
+    }
+
+    /// When it ends in this process unless it is renewed.
+    pub(crate) fn expires(&self) -> Moment {
+        self.state.lock().lease.expires()
+    }
+
+    /// Until when Redis may keep the lock, even if the grant has ended.
+    pub(crate) fn lease_ends(&self) -> Moment {
+        self.state.lock().lease.lease_ends()
+    }
+
+    /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
+    /// quarter of its lease.
+    pub(super) fn slice(&self, longest: Duration) -> Duration {
+        let lease = self.state.lock().lease.lease_ends().since(self.since);
+        longest.min(lease / 4)
+    }
+
+    /// Makes the release leave the lock in Redis for `millis`, under another owner id.
+    pub(crate) fn keep_in_redis(&self, millis: u64) {
+        let (name, _) = self.owner.with_fresh_name().split();
+        self.state.lock().kept_in_redis = Some(Box::new((millis, name)));
+    }
+
+    /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;
+    /// `None` if the release frees the lock.
+    pub(crate) fn kept_in_redis(&self) -> Option<(u64, OwnerId)> {
+        self.state.lock().kept_in_redis.as_deref().cloned()
+    }
+}

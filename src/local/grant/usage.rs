@@ -1,0 +1,171 @@
+//! Who uses a grant: the hold of a thread and its levels, the hold of the next thread, or none.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::{Grant, GrantState, Holder, Usage};
+use crate::base::clock::Moment;
+use crate::lease::Terms;
+use crate::local::levels::LevelId;
+
+/// No hold has this count.
+const UNKNOWN_COUNT: u32 = 0;
+
+impl GrantState {
+    pub(super) fn is_held_by(&self, hold: u64) -> bool {
+        matches!(self.usage, Usage::Held(number, _) if number == hold)
+    }
+
+    pub(super) fn has_new_count(&self) -> bool {
+        self.lease.count() != self.written
+    }
+
+    /// Records since when the hold count differs from what Redis has, as far as the watchdog knows.
+    pub(super) fn note_count(&mut self) {
+        if self.has_new_count() {
+            self.count_changed.get_or_insert_with(Moment::now);
+        } else {
+            self.count_changed = None;
+        }
+    }
+
+    /// Records the hold count that Redis has.
+    pub(super) fn wrote_count(&mut self, count: u32) {
+        self.written = count;
+        self.count_changed = None;
+    }
+
+    /// Records that a request with this count got no reply. If it would have changed the count, it
+    /// is unknown which one Redis has.
+    pub(super) fn lost_count(&mut self, count: u32) {
+        if count != self.written {
+            self.wrote_count(UNKNOWN_COUNT);
+        }
+    }
+
+    fn is_transferable(&self, grant: &Grant, terms: Terms, now: Moment) -> bool {
+        let is_free = matches!(self.usage, Usage::Free | Usage::Idle(_));
+        let has_token = !grant.protocol.has_tokens() || !self.tokens.is_empty();
+        is_free && has_token && self.kept_in_redis.is_none() && self.lease.suits(terms, now)
+    }
+
+    /// Begins a hold, which `make` makes from its number and its token.
+    fn begin<H: Holder + 'static>(
+        &mut self,
+        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
+    ) -> Arc<H> {
+        self.holds += 1;
+        let hold = make(self.holds, self.tokens.next());
+        let holder: Weak<H> = Arc::downgrade(&hold);
+        self.usage = Usage::Held(self.holds, holder);
+        hold
+    }
+}
+
+impl Grant {
+    /// Begins the first hold.
+    pub(in crate::local) fn begin<H: Holder + 'static>(
+        &self,
+        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
+    ) -> Arc<H> {
+        self.state.lock().begin(make)
+    }
+
+    /// Gives a [transferable](Self::is_transferable) grant to another thread with these terms: a
+    /// new hold with a token of its own. `None` if the grant was lost meanwhile.
+    pub(in crate::local) fn hand_over<H: Holder + 'static>(
+        &self,
+        terms: Terms,
+        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
+    ) -> Option<Arc<H>> {
+        let mut state = self.state.lock();
+        // The rest was checked under the queue's mutex, and matters no more: a renewal may have
+        // changed the lease since.
+        if !matches!(state.usage, Usage::Free | Usage::Idle(_)) {
+            return None;
+        }
+        let hold = state.begin(make);
+        state.lease.restart(terms);
+        Some(hold)
+    }
+
+    /// True if another thread can have the grant with these terms without a request.
+    pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
+        self.state.lock().is_transferable(self, terms, now)
+    }
+
+    /// Makes the grant idle until `until`: no thread holds the lock, but Redis keeps it. False if
+    /// the grant was lost meanwhile, or has to be released at once.
+    pub(in crate::local) fn make_idle(&self, until: Moment) -> bool {
+        let mut state = self.state.lock();
+        let is_free = matches!(state.usage, Usage::Free) && state.kept_in_redis.is_none();
+        if is_free {
+            state.usage = Usage::Idle(until);
+        }
+        is_free
+    }
+
+    /// Ends the grant, which is then released in Redis. False if a thread holds it, or if it has
+    /// ended.
+    pub(in crate::local) fn end(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_free = matches!(state.usage, Usage::Free | Usage::Idle(_));
+        if is_free {
+            state.usage = Usage::Ended;
+        }
+        is_free
+    }
+
+    /// True if the watchdog has to read the schedule of the grant again, because the grant is due
+    /// earlier than by the schedule that the watchdog has. Does not consider the hold count.
+    pub(crate) fn is_due_earlier(&self) -> bool {
+        let state = self.state.lock();
+        state.schedule_without_count().due < state.watched_until
+    }
+
+    /// The number of levels. After a loss, those that are not unlocked yet.
+    pub(in crate::local) fn levels(&self) -> u32 {
+        self.state.lock().lease.count()
+    }
+
+    /// The number of levels without a guard. After a loss, those that are not unlocked yet.
+    pub(in crate::local) fn unguarded(&self) -> usize {
+        self.state.lock().lease.unguarded()
+    }
+
+    /// Marks a level as one that only its guard removes.
+    pub(in crate::local) fn guard(&self, level: LevelId) {
+        self.state.lock().lease.guard(level);
+    }
+
+    /// True if a further level with these terms needs no request to Redis.
+    pub(crate) fn covers(&self, terms: Terms) -> bool {
+        self.state.lock().lease.covers(terms, Moment::now)
+    }
+
+    /// Adds a level of this hold; `None` if the hold has ended.
+    pub(in crate::local) fn push(&self, hold: u64, terms: Terms) -> Option<LevelId> {
+        let mut state = self.state.lock();
+        if !state.is_held_by(hold) {
+            return None;
+        }
+        Some(state.lease.push(terms))
+    }
+
+    /// Removes `level`, or the newest level without a guard. Returns the number of levels that are
+    /// left; `None` if there is no such level. Without a level left, the grant is free.
+    pub(in crate::local) fn pop(&self, level: Option<LevelId>) -> Option<u32> {
+        let mut state = self.state.lock();
+        let left = state.lease.pop(level)?;
+        if left == 0 && matches!(state.usage, Usage::Held(..)) {
+            state.usage = Usage::Free;
+        }
+        Some(left)
+    }
+
+    /// True if the hold count differs from what Redis has, and the watchdog has no note of that.
+    pub(crate) fn begin_note(&self) -> bool {
+        let differs = self.state.lock().has_new_count();
+        differs && !self.is_count_noted.swap(true, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,213 @@
+use super::*;
+use proptest::prelude::*;
+
+const LEASE: u64 = 3000;
+const HOUR: u64 = 3_600_000;
+
+fn at(millis: u64) -> Moment {
+    Moment::ZERO.after(Duration::from_millis(1_000_000 + millis))
+}
+
+fn terms(millis: u64, renewals: Renewals) -> Terms {
+    Terms { millis, renewals }
+}
+
+/// The end of a hold that was granted `millis` at `asked`.
+fn end(asked: u64, millis: u64) -> Moment {
+    at(asked + millis).before(drift(Duration::from_millis(millis)))
+}
+
+fn taken(renewals: Renewals) -> LeaseState {
+    LeaseState::new(terms(LEASE, renewals), at(0))
+}
+
+#[test]
+fn a_renewed_hold_is_due_a_little_before_its_last_third() {
+    let state = taken(Renewals::Unlimited);
+    let due = state.schedule().due;
+    assert!(due <= at(LEASE * 2 / 3) && due >= at(LEASE * 2 / 3 - LEASE / 16));
+    assert_eq!(state.action_at(at(0)), Action::Wait);
+    assert_eq!(state.action_at(due), Action::Renew(LEASE));
+}
+
+#[test]
+fn a_renewal_counts_from_before_it_was_sent() {
+    let mut state = taken(Renewals::Unlimited);
+    state.renewed(at(2000), LEASE, true);
+    assert_eq!(state.expires(), end(2000, LEASE));
+    assert!(state.schedule().due > at(2000));
+}
+
+#[test]
+fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
+    let mut state = taken(Renewals::None);
+    let due = state.schedule().due;
+    assert!(due <= at(LEASE * 2 / 3));
+    assert_eq!(state.action_at(due), Action::Renew(0));
+    state.renewed(due, 0, true);
+    assert_eq!(state.expires(), end(0, LEASE));
+    assert_eq!(state.schedule().due, end(0, LEASE));
+    assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
+}
+
+#[test]
+fn an_awaited_hold_is_confirmed_every_second_until_no_thread_waits() {
+    for renewals in [Renewals::Unlimited, Renewals::None] {
+        let mut state = LeaseState::new(terms(HOUR, renewals), at(0));
+        state.set_awaited(true);
+        for second in 1..10 {
+            let due = state.schedule().due;
+            assert_eq!(due, at(second * 1000));
+            assert_eq!(state.action_at(at(second * 1000 - 900)), Action::Wait);
+            assert_eq!(state.action_at(due), Action::Renew(0));
+            state.renewed(due, 0, true);
+        }
+        state.set_awaited(false);
+        assert!(state.schedule().due > at(HOUR / 2));
+        assert_eq!(state.action_at(at(10_000)), Action::Wait);
+        assert_eq!(state.expires(), end(0, HOUR));
+    }
+}
+
+#[test]
+fn an_awaited_hold_is_renewed_and_ends_like_any_other() {
+    let mut state = taken(Renewals::Unlimited);
+    let due = state.schedule().due;
+    state.set_awaited(true);
+    state.renewed(at(1000), 0, true);
+    assert_eq!(state.action_at(due), Action::Renew(LEASE));
+    let mut fixed = taken(Renewals::None);
+    fixed.set_awaited(true);
+    fixed.renewed(at(LEASE - 500), 0, true);
+    assert_eq!(fixed.schedule().due, end(0, LEASE));
+    let mut short = LeaseState::new(terms(300, Renewals::Unlimited), at(0));
+    let schedule = short.schedule();
+    short.set_awaited(true);
+    assert_eq!(
+        short.schedule(),
+        schedule,
+        "it is renewed more often anyway"
+    );
+}
+
+#[test]
+fn used_up_renewals_are_reported_before_the_lease_ends() {
+    let mut state = taken(Renewals::Left(1));
+    let first = state.schedule().due;
+    assert_eq!(state.action_at(first), Action::Renew(LEASE));
+    state.renewed(first, LEASE, true);
+    let second = state.schedule().due;
+    assert_eq!(state.action_at(second), Action::LimitReached);
+    assert!(second < state.expires());
+}
+
+#[test]
+fn a_failed_renewal_is_retried_before_the_lease_ends() {
+    let state = taken(Renewals::Unlimited);
+    let schedule = state.schedule();
+    let again = |failed: Moment| schedule.not_before(failed.after(schedule.retry)).due;
+    assert!(again(at(2000)) > at(2000) && again(at(2000)) < state.expires());
+    assert_eq!(again(end(0, LEASE)), state.expires());
+}
+
+#[test]
+fn an_extended_lease_is_confirmed_as_often_as_before() {
+    let mut state = taken(Renewals::Unlimited);
+    state.granted(at(0), HOUR);
+    state.push(terms(HOUR, Renewals::None));
+    assert!(state.schedule().due <= at(LEASE * 2 / 3));
+    assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
+}
+
+#[test]
+fn a_limit_is_reported_shortly_before_the_lease_ends() {
+    // In both orders of the longer and the limited lease.
+    for (outer, inner) in [
+        (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
+        (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
+    ] {
+        let mut state = LeaseState::new(outer, at(0));
+        state.granted(at(0), inner.millis);
+        state.push(inner);
+        assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
+        state.renewed(at(LEASE * 2 / 3), 0, true);
+        assert_eq!(
+            state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+            Action::LimitReached
+        );
+    }
+}
+
+#[test]
+fn a_confirmation_uses_up_no_renewal() {
+    let mut state = taken(Renewals::Left(1));
+    state.granted(at(0), HOUR);
+    for round in 1..10 {
+        let now = at(round * LEASE * 2 / 3);
+        assert_eq!(state.action_at(now), Action::Renew(0));
+        state.renewed(now, 0, true);
+    }
+    assert_eq!(
+        state.action_at(end(0, HOUR).before(Duration::from_millis(LEASE / 3))),
+        Action::Renew(LEASE)
+    );
+}
+
+#[test]
+fn a_short_inner_level_does_not_shorten_a_renewed_one() {
+    let mut state = taken(Renewals::Unlimited);
+    let before = state.schedule();
+    state.granted(at(0), 10);
+    state.push(terms(10, Renewals::None));
+    state.pop(None);
+    assert_eq!(state.schedule(), before);
+    assert_eq!(state.expires(), end(0, LEASE));
+}
+
+/// The allowance for drift makes neither the renewal nor the end of the lease earlier.
+#[test]
+fn a_hold_ends_before_its_lease_ends_on_the_server() {
+    for millis in [1, 2, 10, LEASE, HOUR] {
+        let mut state = LeaseState::new(terms(millis, Renewals::Unlimited), at(0));
+        for asked in [0, millis / 2] {
+            state.renewed(at(asked), millis, true);
+            assert!(state.expires() < at(asked + millis));
+            assert_eq!(state.lease_ends(), at(asked + millis));
+        }
+    }
+    let due = taken(Renewals::Unlimited).schedule().due;
+    let slack = slack(Duration::from_millis(LEASE));
+    assert_eq!(due, at(LEASE * 2 / 3).before(slack));
+}
+
+proptest! {
+    /// For all levels and grants: the watchdog handles the hold before the lease ends and
+    /// within two thirds of it, and the end never moves back.
+    #[test]
+    fn the_watchdog_is_always_due_in_time(
+        steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
+    ) {
+        let mut state = taken(Renewals::Unlimited);
+        let (mut now, mut expires) = (0, state.expires());
+        for (kind, renewals, millis, later) in steps {
+            now += later;
+            let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
+            match kind {
+                0 => {
+                    state.granted(at(now), millis);
+                    state.push(terms(millis, renewals));
+                }
+                1 if state.count() > 1 => {
+                    state.pop(None);
+                }
+                _ => state.renewed(at(now), state.levels.lease_millis(), true),
+            }
+            let due = state.schedule().due;
+            prop_assert!(due <= state.expires());
+            prop_assert!(state.renew_by() < state.expires());
+            prop_assert!(due <= state.confirmed.after(state.levels.pace() / 3 * 2));
+            prop_assert!(state.expires() >= expires);
+            expires = state.expires();
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The tickets of a thread, and the grants that came with them.
+
+use std::sync::Arc;
+
+use super::{Entry, LocalQueue, LockId, Locks, TicketOwner, Unanswered, Waiter, wake};
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::{Liveness, ThreadId};
+use crate::lease::Terms;
+use crate::local::grant::Grant;
+use crate::local::hold::Hold;
+use crate::local::yields::Pause;
+
+/// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
+/// threads get the tickets that were not kept.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    queue: Arc<LocalQueue>,
+    pub(super) locks: List<LockId>,
+    thread: ThreadId,
+    /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
+    /// were handed over may be lost since, and their tickets with them.
+    has_grants: bool,
+    /// Nothing is given back when the claim is dropped.
+    is_over: bool,
+}
+
+/// What a thread gets with its tickets.
+#[derive(Debug)]
+pub(crate) enum CameWith {
+    /// Only the right to request the locks.
+    Nothing,
+    /// Holds that another thread has handed over.
+    HandedOver(List<Arc<Hold>>),
+    /// Holds on grants that were idle.
+    Idle(List<Arc<Hold>>),
+    /// Idle grants that do not suit this thread. They have ended here, and the caller releases them
+    /// in Redis.
+    Unsuited(Vec<Arc<Grant>>),
+    /// A grant that was handed over was lost before this thread took it. The thread has no tickets.
+    Loss,
+}
+
+impl Claim {
+    /// The claim of a thread that has just got these tickets. [`note`](Self::note) is called for
+    /// each.
+    pub(super) fn new(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
+        Self {
+            queue: Arc::clone(queue),
+            locks,
+            thread,
+            has_grants: false,
+            is_over: false,
+        }
+    }
+
+    /// The claim of a waiting thread to which the tickets were assigned.
+    pub(super) fn of_waiter(
+        queue: &Arc<LocalQueue>,
+        locks: &Locks,
+        waiter: &Waiter,
+    ) -> Option<Self> {
+        waiter.is_assigned().then(|| {
+            let mut claim = Self::new(queue, waiter.locks.clone(), waiter.thread);
+            for lock in &waiter.locks {
+                match locks.entries.get(lock) {
+                    Some(entry) => claim.note(entry),
+                    // A grant that was handed over is lost.
+                    None => claim.has_grants = true,
+                }
+            }
+            claim
+        })
+    }
+
+    /// Notes what came with one ticket.
+    pub(super) fn note(&mut self, entry: &Entry) {
+        self.has_grants |= entry.idle.is_some() || !entry.is_requested_by(self.thread);
+    }
+
+    /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are
+    /// needed, and `kind` is the kind of lock.
+    pub(crate) fn take(&mut self, terms: &[Terms], needed: usize, kind: &str) -> CameWith {
+        if !self.has_grants {
+            return CameWith::Nothing;
+        }
+        let mut locks = self.queue.0.lock();
+        let has_ticket = |lock| locks.has_ticket(lock, self.thread);
+        if !self.locks.iter().all(has_ticket) {
+            return CameWith::Loss;
+        }
+        let handed = self.locks.iter().filter_map(|lock| locks.handed(lock));
+        let holds: List<_> = handed.collect();
+        if (1..needed).contains(&holds.len()) {
+            // A grant was lost while it was handed over.
+            return CameWith::Loss;
+        }
+        if !holds.is_empty() {
+            self.is_over = true;
+            holds.iter().for_each(|hold| hold.take());
+            // With a majority, not all locks have a hold.
+            let woken = locks.give_back(&self.locks, self.thread);
+            drop(locks);
+            wake(&woken);
+            return CameWith::HandedOver(holds);
+        }
+        let entries = &mut locks.entries;
+        let mut idle = |lock: &LockId| entries.get_mut(lock)?.idle.take();
+        let idle: List<Option<Arc<Grant>>> = self.locks.iter().map(&mut idle).collect();
+        if idle.iter().all(Option::is_none) {
+            return CameWith::Nothing;
+        }
+        let now = Moment::now();
+        let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
+            let grant = grant.as_ref();
+            grant.is_some_and(|grant| {
+                grant.protocol().kind() == kind && grant.is_transferable(terms, now)
+            })
+        };
+        let is_whole = idle.iter().zip(terms).all(suits);
+        let grants = idle.into_iter().flatten();
+        if !is_whole {
+            return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
+        }
+        let who = || (self.thread, Liveness::of_this_thread());
+        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| Hold::next(&grant, who(), terms, now);
+        let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
+        if holds.len() < self.locks.len() {
+            // A grant was lost a moment ago.
+            let ended = holds.iter().filter(|hold| {
+                hold.pop(Some(Hold::FIRST_LEVEL));
+                hold.grant().end()
+            });
+            let grants = ended.map(|hold| Arc::clone(hold.grant()));
+            return CameWith::Unsuited(grants.collect());
+        }
+        holds.iter().for_each(|hold| hold.take());
+        let waiting = locks.keep(holds.iter());
+        self.is_over = true;
+        drop(locks);
+        wake(&waiting);
+        CameWith::Idle(holds)
+    }
+
+    pub(crate) fn locks(&self) -> &[LockId] {
+        &self.locks
+    }
+
+    /// How the thread leaves the locks to other clients before its first request; `None` if it
+    /// requests them at once.
+    pub(crate) fn take_pause(&self) -> Option<Pause> {
+        let mut locks = self.queue.0.lock();
+        let pauses = self.locks.iter().filter_map(|lock| {
+            let entry = locks.entries.get_mut(lock)?;
+            entry.yields.take_pause()
+        });
+        pauses.max_by_key(|pause| pause.until)
+    }
+
+    /// Records whether another client acquired the lock during the pause.
+    pub(crate) fn end_pause(&self, was_used: bool) {
+        let now = Moment::now();
+        let mut locks = self.queue.0.lock();
+        for lock in &self.locks {
+            if let Some(entry) = locks.entries.get_mut(lock) {
+                entry.yields.ended(now, was_used);
+            }
+        }
+    }
+
+    /// Begins a request. Returns since when this request and earlier ones have had no reply, and
+    /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
+    pub(crate) fn begin_request(&self) -> (Moment, usize) {
+        let (mut since, mut holds) = (Moment::NEVER, 1);
+        let mut locks = self.queue.0.lock();
+        for lock in &self.locks {
+            let Some(entry) = locks.entries.get_mut(lock) else {
+                continue;
+            };
+            holds = holds.max(1 + entry.waiting.len());
+            if let Some(ticket) = &mut entry.ticket {
+                let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
+                since = since.min(unanswered.since);
+            }
+        }
+        (since, holds)
+    }
+
+    /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
+    pub(crate) fn unreplicated(&self, confirmed: u32) {
+        self.on_reply(|ticket| {
+            if let Some(unanswered) = &mut ticket.unanswered {
+                unanswered.confirmed_replicas = Some(confirmed);
+            }
+        });
+    }
+
+    /// Records a reply.
+    pub(crate) fn replied(&self) {
+        self.on_reply(|ticket| ticket.unanswered = None);
+    }
+
+    /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
+    /// back.
+    pub(crate) fn keep<'a>(mut self, holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>) {
+        self.is_over = true;
+        let is_whole = holds.len() == self.locks.len();
+        let mut locks = self.queue.0.lock();
+        let mut woken = locks.keep(holds);
+        if !is_whole {
+            woken.extend(locks.on_reply(&self.locks, |_| {}));
+            woken.extend(locks.give_back(&self.locks, self.thread));
+        }
+        drop(locks);
+        wake(&woken);
+    }
+
+    /// Applies `update` for a reply, and wakes the threads that wait for that reply.
+    fn on_reply(&self, update: impl FnMut(&mut TicketOwner)) {
+        let waiting = self.queue.0.lock().on_reply(&self.locks, update);
+        wake(&waiting);
+    }
+}
+
+impl Entry {
+    /// True if this thread has the ticket, and no hold yet.
+    fn is_requested_by(&self, thread: ThreadId) -> bool {
+        let ticket = self.ticket.as_ref();
+        ticket.is_some_and(|ticket| ticket.thread == thread && ticket.hold.is_none())
+    }
+}
+
+impl Locks {
+    /// Applies `update` to the owners of these tickets. Returns the threads that wait for a reply
+    /// to them.
+    fn on_reply(
+        &mut self,
+        locks: &[LockId],
+        mut update: impl FnMut(&mut TicketOwner),
+    ) -> Vec<Arc<Waiter>> {
+        let mut waiting = Vec::new();
+        for lock in locks {
+            if let Some(entry) = self.entries.get_mut(lock) {
+                entry.ticket.as_mut().map(&mut update);
+                waiting.append(&mut entry.await_reply);
+            }
+        }
+        waiting
+    }
+
+    fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
+        let ticket = self
+            .entries
+            .get(lock)
+            .and_then(|entry| entry.ticket.as_ref());
+        ticket.is_some_and(|ticket| ticket.thread == thread)
+    }
+
+    /// The hold that was handed over to the thread with the ticket.
+    fn handed(&self, lock: &LockId) -> Option<Arc<Hold>> {
+        self.entries.get(lock)?.hold().cloned()
+    }
+
+    /// The threads of new holds keep the tickets. Returns the threads that wait for a reply.
+    fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Vec<Arc<Waiter>> {
+        let mut waiting = Vec::new();
+        for hold in holds {
+            let Some(entry) = self.entries.get_mut(hold.lock()) else {
+                continue;
+            };
+            entry.ticket = Some(TicketOwner {
+                thread: hold.thread(),
+                hold: Some(Arc::clone(hold)),
+                unanswered: None,
+            });
+            entry.note_waiters();
+            waiting.append(&mut entry.await_reply);
+        }
+        waiting
+    }
+
+    /// Passes on the tickets of this thread that have no hold. The next threads inherit the time
+    /// since which there has been no reply.
+    fn give_back(&mut self, locks: &[LockId], thread: ThreadId) -> Vec<Arc<Waiter>> {
+        let mut inherited = None;
+        for lock in locks {
+            if let Some(entry) = self.entries.get_mut(lock)
+                && entry.is_requested_by(thread)
+            {
+                let ticket = entry.ticket.take();
+                inherited = inherited.or(ticket.and_then(|ticket| ticket.unanswered));
+            }
+        }
+        self.pass_on(locks, inherited)
+    }
+}
+
+impl Claim {
+    /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
+    pub(crate) fn give_up(mut self) -> Vec<Arc<Grant>> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Vec<Arc<Grant>> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Vec::new();
+        }
+        // Holds that were handed over to this thread, which does not use them.
+        let handed: List<_> = {
+            let locks = self.queue.0.lock();
+            let handed = self.locks.iter().filter_map(|lock| locks.handed(lock));
+            handed.filter(|hold| hold.thread() == self.thread).collect()
+        };
+        let idle = self.queue.pass_on_or_make_idle(&handed);
+        let woken = self.queue.0.lock().give_back(&self.locks, self.thread);
+        wake(&woken);
+        idle
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The watchdog finds what is idle within a second.
+        drop(self.give_back());
+    }
+}

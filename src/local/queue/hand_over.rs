@@ -1,0 +1,248 @@
+//! What follows the last level of a hold: the grant goes to the next thread, stays idle in Redis,
+//! or is released.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{LocalQueue, LockId, Locks, TicketOwner, Waiter, wake};
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::error::LostReason;
+use crate::lease::Terms;
+use crate::local::grant::Grant;
+use crate::local::hold::{Hold, Popped};
+use crate::local::levels::LevelId;
+
+/// What became of a level that a thread unlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocked {
+    /// There is no such level.
+    NotHeld,
+    /// Levels are left.
+    Inner,
+    /// It was the last level, and the next thread of this client has the grant.
+    HandedOver,
+    /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
+    Idle,
+    /// It was the last level. The caller releases the grant in Redis, and then calls
+    /// [`LocalQueue::close`].
+    Last,
+    /// The hold was lost before.
+    Lost {
+        reason: LostReason,
+        /// No level is left. The caller calls [`LocalQueue::close`].
+        last: bool,
+    },
+}
+
+/// How long a grant may be idle: for how long the client lingers.
+pub(crate) type Linger = Duration;
+
+/// A release that Redis confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Released {
+    /// A moment before the request was sent.
+    pub(crate) asked: Moment,
+    /// The number of other clients that received the message.
+    pub(crate) listeners: u32,
+}
+
+impl LocalQueue {
+    /// Removes a level of each of these holds, by its id, or the newest one without a guard.
+    pub(crate) fn unlock(
+        &self,
+        levels: &[(&Arc<Hold>, Option<LevelId>, Linger)],
+    ) -> List<Unlocked> {
+        let now = Moment::now();
+        for (hold, ..) in levels {
+            // Ends a hold whose lease has run out, even if Redis still has the lock.
+            let _ = hold.check_at(now);
+        }
+        let mut results: List<Unlocked> = List::new();
+        let mut last: List<&Arc<Hold>> = List::new();
+        let mut locks = self.0.lock();
+        for &(hold, level, _) in levels {
+            results.push(match hold.pop(level) {
+                Popped::Nothing => Unlocked::NotHeld,
+                Popped::Inner => Unlocked::Inner,
+                Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
+                Popped::Last => {
+                    last.push(hold);
+                    Unlocked::Last
+                }
+            });
+        }
+        let woken = locks.hand_over(&last);
+        for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+            if *result != Unlocked::Last {
+                continue;
+            }
+            if !locks.is_current(hold) {
+                *result = Unlocked::HandedOver;
+            } else if !linger.is_zero() && locks.linger(hold, linger, now) {
+                *result = Unlocked::Idle;
+            } else {
+                hold.grant().end();
+            }
+        }
+        drop(locks);
+        wake(&woken);
+        results
+    }
+
+    /// Removes a hold that its thread has unlocked, and passes its ticket on. `released` is set if
+    /// Redis released the lock, and the number of listeners is known.
+    pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        let mut ended = None;
+        match locks.entries.get_mut(hold.lock()) {
+            Some(entry) if entry.has(hold) => {
+                ended = entry.ticket.take().and_then(|ticket| ticket.hold);
+                if let Some(Released { asked, listeners }) = released {
+                    let now = Moment::now();
+                    entry.yields.released(now, now.since(asked), listeners);
+                    locks.sweep();
+                }
+            }
+            _ => ended = ended.or_else(|| locks.lost.remove(hold)),
+        }
+        let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
+        drop(guard);
+        drop(ended);
+        wake(&woken);
+    }
+
+    /// Passes on holds that were handed over to a thread that does not use them. Without a thread
+    /// that waits, the watchdog releases their grants, which are returned.
+    pub(super) fn pass_on_or_make_idle(&self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
+        let mut locks = self.0.lock();
+        let mut last = List::new();
+        for hold in holds {
+            if hold.pop(Some(Hold::FIRST_LEVEL)) == Popped::Last {
+                last.push(hold);
+            }
+        }
+        let woken = locks.hand_over(&last);
+        let mut idle = Vec::new();
+        for hold in holds {
+            if !locks.is_current(hold) {
+                continue;
+            }
+            if locks.make_idle(hold, Moment::ZERO) {
+                idle.push(Arc::clone(hold.grant()));
+            } else {
+                // The grant was lost a moment ago.
+                locks.drop_ticket(hold);
+            }
+        }
+        drop(locks);
+        wake(&woken);
+        idle
+    }
+}
+
+impl Locks {
+    /// True if this hold has the ticket of its lock.
+    fn is_current(&self, hold: &Arc<Hold>) -> bool {
+        let entry = self.entries.get(hold.lock());
+        entry.is_some_and(|entry| entry.has(hold))
+    }
+
+    /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
+    /// that waits for several locks gets all of them or none. Returns the threads to wake.
+    fn hand_over(&mut self, ended: &[&Arc<Hold>]) -> Vec<Arc<Waiter>> {
+        let mut woken = Vec::new();
+        for hold in ended {
+            let Some((waiter, now)) = self.receiver_of(hold, ended) else {
+                continue;
+            };
+            for (lock, &terms) in waiter.locks.iter().zip(&waiter.terms) {
+                self.give(lock, &waiter, terms, now);
+            }
+            self.dequeue(&waiter);
+            waiter.assign();
+            woken.push(waiter);
+        }
+        woken
+    }
+
+    /// The thread that can have this hold's grant now: the first one that waits for its lock, if
+    /// enough of the locks that it waits for have grants among these that suit it, and the others
+    /// are free.
+    fn receiver_of(&self, hold: &Arc<Hold>, ended: &[&Arc<Hold>]) -> Option<(Arc<Waiter>, Moment)> {
+        let entry = self.entries.get(hold.lock())?;
+        let waiter = entry.waiting.front().filter(|_| entry.has(hold))?;
+        // Now, because a thread may have had to wait for the mutex.
+        let now = Moment::now();
+        let mut grants = 0;
+        for (lock, &terms) in waiter.locks.iter().zip(&waiter.terms) {
+            let entry = self
+                .entries
+                .get(lock)
+                .filter(|entry| entry.is_next(waiter))?;
+            let Some(current) = entry.hold() else {
+                if entry.ticket.is_some() || entry.idle.is_some() {
+                    return None;
+                }
+                continue;
+            };
+            let is_ended = ended.iter().any(|ended| Arc::ptr_eq(ended, current));
+            let grant = current.grant();
+            let is_over = now >= grant.since().after(grant.slice(entry.yields.slice()));
+            let suits = grant.protocol().kind() == waiter.kind && grant.is_transferable(terms, now);
+            if !is_ended || is_over || !suits {
+                return None;
+            }
+            grants += 1;
+        }
+        (grants >= waiter.needed).then(|| (Arc::clone(waiter), now))
+    }
+
+    /// Gives the ticket of a lock to a waiting thread, with the grant if there is one.
+    fn give(&mut self, lock: &LockId, waiter: &Waiter, terms: Terms, now: Moment) {
+        let Some(entry) = self.entries.get_mut(lock) else {
+            return;
+        };
+        let who = (waiter.thread, waiter.liveness.clone());
+        let grant = entry.hold().map(|hold| hold.grant());
+        let hold = grant.and_then(|grant| Hold::next(grant, who, terms, now));
+        entry.ticket = Some(TicketOwner {
+            thread: waiter.thread,
+            hold,
+            unanswered: None,
+        });
+    }
+
+    /// Makes the grant of this ended hold idle, if no thread waits for its lock.
+    fn linger(&mut self, hold: &Arc<Hold>, linger: Linger, now: Moment) -> bool {
+        let Some(entry) = self.entries.get(hold.lock()) else {
+            return false;
+        };
+        let grant = hold.grant();
+        let longest = grant.slice(entry.yields.slice()) + linger;
+        let until = now.after(linger).min(grant.since().after(longest));
+        // A fixed lease is never taken again.
+        let is_of_use = entry.waiting.is_empty() && grant.is_renewed() && until > now;
+        is_of_use && self.make_idle(hold, until)
+    }
+
+    fn drop_ticket(&mut self, hold: &Hold) {
+        if let Some(entry) = self.entries.get_mut(hold.lock()) {
+            entry.ticket = None;
+        }
+    }
+
+    fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
+        let grant = Arc::clone(hold.grant());
+        let Some(entry) = self.entries.get_mut(hold.lock()) else {
+            return false;
+        };
+        if !grant.make_idle(until) {
+            return false;
+        }
+        entry.ticket = None;
+        entry.idle = Some(grant);
+        true
+    }
+}

@@ -1,0 +1,391 @@
+//! The local queue: decides which thread of this process may use a lock.
+//!
+//! The thread with the ticket of a lock sends the requests, and keeps the ticket while it holds the
+//! lock. The other threads wait in the queue, first come first served, without I/O. A thread that
+//! unlocks can hand its grant over to the next one. All clients of the process share one queue, so
+//! that a thread can take the tickets of locks of several clients under one mutex.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `waiter` | a thread that waits for tickets |
+//! | `claim` | the tickets of a thread, and what came with them |
+//! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
+//! | `waiting` | how threads wait for tickets |
+//! | `shared` | the queue of one process |
+
+mod claim;
+mod hand_over;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod waiter;
+mod waiting;
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry::Occupied;
+use std::sync::{Arc, Weak};
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+
+pub(crate) use claim::{CameWith, Claim};
+pub(crate) use hand_over::{Released, Unlocked};
+pub(crate) use waiter::{Waiter, Wanted};
+
+use super::LockId;
+use super::grant::{Grant, Granted, Keeper};
+use super::hold::Hold;
+use super::lost::LostHolds;
+use super::yields::Yields;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::list::List;
+use crate::base::owner::ThreadId;
+use crate::observe::Observer;
+use crate::protocol::Protocol;
+
+/// All locks that threads of this process hold or wait for.
+///
+/// Invariants that its mutex protects:
+///
+/// * A lock has at most one ticket.
+/// * A thread that wants several locks gets their tickets together, when all are free and it is the
+///   first that waits for each. So no two threads wait for each other here.
+/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
+/// * A grant knows whether threads wait for its lock.
+/// * A reply wakes the threads that wait for that reply.
+///
+/// It is locked before the mutex of a grant, never after it.
+#[derive(Debug, Default)]
+pub(crate) struct LocalQueue(Mutex<Locks>);
+
+#[derive(Debug, Default)]
+struct Locks {
+    entries: HashMap<LockId, Entry>,
+    /// No thread waits for these.
+    lost: LostHolds,
+    /// The number of entries at which the next sweep runs.
+    sweep_at: usize,
+}
+
+/// There is no sweep before there are this many entries.
+const FEW: usize = 256;
+
+/// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is
+/// idle, and while other clients compete for it.
+#[derive(Debug, Default)]
+struct Entry {
+    ticket: Option<TicketOwner>,
+    /// The threads that wait for the ticket, in their order.
+    waiting: VecDeque<Arc<Waiter>>,
+    /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
+    /// has the ticket.
+    await_reply: Vec<Arc<Waiter>>,
+    /// The grant that no thread uses.
+    idle: Option<Arc<Grant>>,
+    yields: Yields,
+}
+
+#[derive(Debug)]
+struct TicketOwner {
+    thread: ThreadId,
+    /// `None` while the thread requests the lock.
+    hold: Option<Arc<Hold>>,
+    /// Set while there is no reply to the requests of this thread, and of the threads that had the
+    /// ticket before it.
+    unanswered: Option<Unanswered>,
+}
+
+/// Requests for a lock without a reply that settles them.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    /// When the first of them was sent.
+    since: Moment,
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
+    confirmed_replicas: Option<u32>,
+}
+
+impl Unanswered {
+    fn since(since: Moment) -> Self {
+        Self {
+            since,
+            confirmed_replicas: None,
+        }
+    }
+
+    fn from_now() -> Self {
+        Self::since(Moment::now())
+    }
+}
+
+/// The state of some locks in this process, as a thread finds it that wants them.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// For each lock: the hold of this thread that it has not unlocked yet, lost or not.
+    pub(crate) own: List<Option<Arc<Hold>>>,
+    /// The tickets of the other locks; `None` if another thread has one of them, or if there are no
+    /// others.
+    pub(crate) claim: Option<Claim>,
+}
+
+impl LocalQueue {
+    /// Takes the tickets of the locks that this thread does not hold, if all are free and no thread
+    /// waits for them.
+    pub(crate) fn enter<'a>(
+        self: &Arc<Self>,
+        locks: impl Iterator<Item = &'a LockId>,
+        thread: ThreadId,
+        now: Moment,
+    ) -> Entered {
+        let mut guard = self.0.lock();
+        let mut own = List::new();
+        let mut wanted: List<LockId> = List::new();
+        let mut are_free = true;
+        for lock in locks {
+            let entry = guard.entries.get(lock);
+            let hold = guard.hold_of(lock, entry, thread);
+            if hold.is_none() {
+                are_free &= entry.is_none_or(Entry::is_free);
+                wanted.push(lock.clone());
+            }
+            own.push(hold.cloned());
+        }
+        let claim = (are_free && !wanted.is_empty()).then(|| {
+            let mut claim = Claim::new(self, wanted, thread);
+            for at in 0..claim.locks.len() {
+                let entry = guard.take(&claim.locks[at], thread, Unanswered::since(now));
+                claim.note(entry);
+            }
+            claim
+        });
+        Entered { own, claim }
+    }
+
+    /// Begins the first hold on a new grant, for the calling thread.
+    pub(crate) fn begin_hold(
+        self: &Arc<Self>,
+        lock: (LockId, LockKey, &'static dyn Protocol),
+        granted: Granted,
+        observer: &Arc<Observer>,
+    ) -> Arc<Hold> {
+        self.begin_hold_of(lock, granted, observer, ThreadId::current())
+    }
+
+    /// Begins the first hold on a new grant, for a thread with this id.
+    pub(crate) fn begin_hold_of(
+        self: &Arc<Self>,
+        lock: (LockId, LockKey, &'static dyn Protocol),
+        granted: Granted,
+        observer: &Arc<Observer>,
+        thread: ThreadId,
+    ) -> Arc<Hold> {
+        let keeper: Weak<Self> = Arc::downgrade(self);
+        let grant = Grant::new(lock, granted, keeper, Arc::clone(observer));
+        Hold::first_of(&grant, thread)
+    }
+
+    /// The hold of this thread that it has not unlocked yet, lost or not.
+    pub(crate) fn hold_of(&self, lock: &LockId, thread: ThreadId) -> Option<Arc<Hold>> {
+        let locks = self.0.lock();
+        locks
+            .hold_of(lock, locks.entries.get(lock), thread)
+            .cloned()
+    }
+
+    /// The grant of the thread with the ticket, or the idle one.
+    pub(crate) fn current_grant(&self, lock: &LockId) -> Option<Arc<Grant>> {
+        let locks = self.0.lock();
+        let entry = locks.entries.get(lock)?;
+        let held = entry.hold().map(|hold| hold.grant());
+        held.or(entry.idle.as_ref()).cloned()
+    }
+
+    /// Forgets the locks of a client whose last handle was dropped.
+    pub(crate) fn remove_client(&self, client: u64) {
+        let mut locks = self.0.lock();
+        let entries = locks.entries.extract_if(|lock, _| lock.client == client);
+        let entries: Vec<_> = entries.collect();
+        let lost = locks.lost.remove_client(client);
+        drop(locks);
+        drop((entries, lost));
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        let locks = self.0.lock();
+        locks.entries.is_empty() && locks.lost.is_empty()
+    }
+}
+
+impl Locks {
+    fn hold_of<'a>(
+        &'a self,
+        lock: &LockId,
+        entry: Option<&'a Entry>,
+        thread: ThreadId,
+    ) -> Option<&'a Arc<Hold>> {
+        let current = entry.and_then(Entry::hold);
+        let current = current.filter(|hold| hold.thread() == thread);
+        current.or_else(|| self.lost.get(lock, thread))
+    }
+
+    /// Gives a free ticket to a thread.
+    fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
+        let entry = self.entries.entry(lock.clone()).or_default();
+        entry.ticket = Some(TicketOwner {
+            thread,
+            hold: None,
+            unanswered: Some(unanswered),
+        });
+        entry
+    }
+
+    /// Gives the free tickets of these locks to the first threads that wait for them, and forgets
+    /// unused entries. Each thread inherits `unanswered`. Returns the threads to wake outside the
+    /// mutex.
+    fn pass_on(&mut self, locks: &[LockId], unanswered: Option<Unanswered>) -> Vec<Arc<Waiter>> {
+        let mut woken = Vec::new();
+        for lock in locks {
+            while let Some(waiter) = self.next_for(lock) {
+                let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
+                for lock in &waiter.locks {
+                    self.take(lock, waiter.thread, unanswered);
+                }
+                self.dequeue(&waiter);
+                waiter.assign();
+                woken.push(waiter);
+            }
+            self.forget_unused(lock);
+        }
+        woken
+    }
+
+    /// The first thread that waits for this lock, if it can have all tickets that it waits for.
+    fn next_for(&self, lock: &LockId) -> Option<Arc<Waiter>> {
+        let waiter = self.entries.get(lock)?.waiting.front()?;
+        let can_have = |lock| {
+            let entry: Option<&Entry> = self.entries.get(lock);
+            entry.is_some_and(|entry| entry.ticket.is_none() && entry.is_next(waiter))
+        };
+        waiter
+            .locks
+            .iter()
+            .all(can_have)
+            .then(|| Arc::clone(waiter))
+    }
+
+    /// Removes a waiting thread from the queues.
+    fn dequeue(&mut self, waiter: &Arc<Waiter>) {
+        for lock in &waiter.locks {
+            if let Some(entry) = self.entries.get_mut(lock) {
+                entry.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+                entry
+                    .await_reply
+                    .retain(|other| !Arc::ptr_eq(other, waiter));
+                entry.note_waiters();
+            }
+        }
+    }
+
+    /// Forgets the entries that only know of other clients. A sweep runs each time the number of
+    /// entries has doubled.
+    fn sweep(&mut self) {
+        if self.entries.len() > self.sweep_at.max(FEW) {
+            self.entries
+                .retain(|_, entry| !entry.is_free() || entry.idle.is_some());
+            self.sweep_at = self.entries.len() * 2;
+        }
+    }
+
+    fn forget_unused(&mut self, lock: &LockId) {
+        if let Occupied(entry) = self.entries.entry(lock.clone())
+            && entry.get().is_unused()
+        {
+            entry.remove();
+        }
+    }
+}
+
+impl Entry {
+    /// True if no thread has the ticket or waits for it.
+    fn is_free(&self) -> bool {
+        self.ticket.is_none() && self.waiting.is_empty()
+    }
+
+    fn is_unused(&self) -> bool {
+        self.is_free() && self.idle.is_none() && self.yields.is_fresh()
+    }
+
+    fn is_next(&self, waiter: &Arc<Waiter>) -> bool {
+        let first = self.waiting.front();
+        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+
+    fn hold(&self) -> Option<&Arc<Hold>> {
+        self.ticket.as_ref()?.hold.as_ref()
+    }
+
+    fn has(&self, hold: &Arc<Hold>) -> bool {
+        self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
+    }
+
+    /// Records in the grant whether threads wait for it. Returns true if the first one has just
+    /// begun to wait.
+    fn note_waiters(&self) -> bool {
+        let is_awaited = !self.waiting.is_empty();
+        self.hold()
+            .is_some_and(|hold| hold.grant().set_waiters(is_awaited))
+    }
+
+    fn is_of(&self, grant: &Grant) -> bool {
+        let hold = self.hold();
+        hold.is_some_and(|hold| hold.grant().id() == grant.id())
+    }
+}
+
+impl Keeper for LocalQueue {
+    /// Passes the ticket of a lost grant on. The hold is kept until its thread unlocks it.
+    fn lost(&self, grant: &Grant) {
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        let lock = grant.lock();
+        let Some(entry) = locks.entries.get_mut(lock) else {
+            return;
+        };
+        let is_idle = |idle: &mut Arc<Grant>| idle.id() == grant.id();
+        let idle = entry.idle.take_if(is_idle);
+        let mut removed = Vec::new();
+        if entry.is_of(grant)
+            && let Some(lost) = entry.ticket.take().and_then(|ticket| ticket.hold)
+        {
+            grant.set_waiters(false);
+            removed = if lost.is_taken() {
+                locks.lost.insert(lost)
+            } else {
+                // It was handed over to a thread that does not have it yet.
+                vec![lost]
+            };
+        }
+        let woken = locks.pass_on(std::slice::from_ref(lock), None);
+        drop(guard);
+        drop((removed, idle));
+        wake(&woken);
+    }
+
+    fn end_idle(&self, grant: &Grant) -> bool {
+        let mut locks = self.0.lock();
+        let lock = grant.lock();
+        let entry = locks.entries.get_mut(lock);
+        let is_idle = |idle: &mut Arc<Grant>| idle.id() == grant.id();
+        let idle = entry.and_then(|entry| entry.idle.take_if(is_idle));
+        let is_ended = idle.is_some() && grant.end();
+        locks.forget_unused(lock);
+        drop(locks);
+        drop(idle);
+        is_ended
+    }
+}
+
+fn wake(waiters: &[Arc<Waiter>]) {
+    waiters.iter().for_each(|waiter| waiter.wake());
+}

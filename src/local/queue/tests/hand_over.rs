@@ -1,0 +1,151 @@
+//! Which grants are handed over, and to which thread.
+
+use super::*;
+
+#[test]
+fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
+    assert!(second.is_woken() && !third.is_woken());
+    let next = second.holds();
+    assert!(Arc::ptr_eq(next[0].grant(), first.grant()));
+    assert!(next[0].check().is_ok() && first.check().is_err());
+    assert!(queue.hold_of(&lock("k"), thread(1)).is_none());
+    // The thread that had it before can do nothing to it.
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::NotHeld]);
+    assert!(next[0].check().is_ok());
+}
+
+#[test]
+fn the_loss_of_a_grant_that_was_handed_over_is_told_to_its_holder() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let second = wait(&queue, &["k"], 2);
+    unlock(&queue, &[&first], NO_LINGER);
+    let next = second.holds();
+    let lost = next[0].loss_receiver(true).clone();
+    first.grant().lose(LostReason::Taken);
+    assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
+    assert!(first.loss_reason().is_none());
+}
+
+#[test]
+fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    unlock(&queue, &[&first], NO_LINGER);
+    first.grant().lose(LostReason::Taken);
+    let mut claim = second.claim().unwrap();
+    assert!(matches!(
+        claim.take(&second.waiter.terms, 1, "plain"),
+        CameWith::Loss
+    ));
+    drop(claim);
+    assert!(queue.hold_of(&lock("k"), thread(2)).is_none());
+    drop(third.claim().expect("the ticket has passed on"));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_lost_grant_is_not_handed_over() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let second = wait(&queue, &["k"], 2);
+    first.grant().lose(LostReason::Deleted);
+    let mut claim = second.claim().unwrap();
+    assert!(matches!(
+        claim.take(&second.waiter.terms, 1, "plain"),
+        CameWith::Nothing
+    ));
+    let reason = LostReason::Deleted;
+    assert_eq!(
+        unlock(&queue, &[&first], NO_LINGER),
+        [Unlocked::Lost { reason, last: true }]
+    );
+}
+
+#[test]
+fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
+    let other_lease = terms(LEASE * 2, Renewals::Unlimited);
+    let short = terms(LEASE / 2, Renewals::Unlimited);
+    let fixed = terms(LEASE, Renewals::None);
+    for (age, wanted, expected) in [
+        (0, renewed(), Unlocked::HandedOver),
+        (1000, renewed(), Unlocked::Last),
+        (0, other_lease, Unlocked::Last),
+        (0, short, Unlocked::Last),
+        (0, fixed, Unlocked::Last),
+        (0, terms(LEASE, Renewals::Left(3)), Unlocked::HandedOver),
+    ] {
+        let queue = queue();
+        let first = held(&queue, "k", 1, age, 0);
+        let second = wait_with(&queue, &["k"], 2, wanted);
+        let unlocked = unlock(&queue, &[&first], NO_LINGER);
+        assert_eq!(unlocked, [expected], "{age} ms, {wanted:?}");
+        if expected == Unlocked::Last {
+            assert!(!second.is_woken(), "the release in Redis comes first");
+            queue.close(&first, None);
+        }
+        assert!(second.is_woken());
+    }
+}
+
+#[test]
+fn each_hold_has_its_own_token_and_none_is_given_twice() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 2);
+    let wait = |number| wait_for(&queue, &["k"], number, renewed(), "fenced");
+    let (second, third) = (wait(2), wait(3));
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
+    let next = second.holds();
+    assert_eq!((first.token(), next[0].token()), (Some(7), Some(8)));
+    let unlocked = unlock(&queue, &[&next[0]], NO_LINGER);
+    assert_eq!(unlocked, [Unlocked::Last], "no token is left");
+    assert!(!third.is_woken());
+}
+
+#[test]
+fn several_grants_are_handed_over_whole_or_not_at_all() {
+    let queue = queue();
+    let (a, b) = (held(&queue, "a", 1, 0, 0), held(&queue, "b", 1, 0, 0));
+    let both = wait(&queue, &["a", "b"], 2);
+    for (hold, rest) in [(&a, "b is held"), (&b, "a has no grant")] {
+        assert!(!both.is_woken());
+        assert_eq!(
+            unlock(&queue, &[hold], NO_LINGER),
+            [Unlocked::Last],
+            "{rest}"
+        );
+        queue.close(hold, None);
+    }
+    assert!(both.is_woken());
+    drop(both.claim());
+
+    let (a, b) = (held(&queue, "a", 1, 0, 0), held(&queue, "b", 1, 0, 0));
+    let both = wait(&queue, &["a", "b"], 2);
+    let unlocked = unlock(&queue, &[&a, &b], NO_LINGER);
+    assert_eq!(unlocked, [Unlocked::HandedOver; 2]);
+    assert_eq!(both.holds().len(), 2);
+}
+
+#[test]
+fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    unlock(&queue, &[&first], NO_LINGER);
+    drop(queue.leave(&second.waiter).expect("it has the grant"));
+    assert!(third.is_woken());
+    let holds = third.holds();
+    assert!(Arc::ptr_eq(holds[0].grant(), first.grant()));
+
+    let fourth = wait(&queue, &["k"], 4);
+    unlock(&queue, &[&holds[0]], NO_LINGER);
+    drop(queue.leave(&fourth.waiter).expect("it has the grant"));
+    let step = first.grant().next_step(Moment::now());
+    assert!(matches!(step, Step::Release(_)), "{step:?}");
+    assert!(queue.is_empty());
+}

@@ -1,0 +1,94 @@
+//! How threads wait in the local queue.
+
+use std::sync::Arc;
+
+use super::{Claim, LocalQueue, LockId, Locks, Unanswered, Waiter, wake};
+use crate::base::clock::Moment;
+
+impl LocalQueue {
+    /// Waits behind the other threads. The queue wakes the thread when it has the tickets. Returns
+    /// the tickets if all are free, or else the indices of the locks whose grants are awaited from
+    /// now on.
+    pub(crate) fn enqueue(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Result<Claim, Vec<usize>> {
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        let mut awaited = Vec::new();
+        for (at, lock) in waiter.locks.iter().enumerate() {
+            let entry = locks.entries.entry(lock.clone()).or_default();
+            entry.waiting.push_back(Arc::clone(waiter));
+            if entry.note_waiters() {
+                awaited.push(at);
+            }
+        }
+        // Another thread may be the first one: the tickets may have become free a moment ago.
+        let mut woken = locks.pass_on(&waiter.locks, None);
+        drop(guard);
+        // The calling thread does not sleep.
+        woken.retain(|woken| !Arc::ptr_eq(woken, waiter));
+        wake(&woken);
+        self.claim_of(waiter).ok_or(awaited)
+    }
+
+    /// Also wakes a waiting thread when a thread with one of the tickets gets a reply.
+    pub(crate) fn await_reply(&self, waiter: &Arc<Waiter>) {
+        let mut locks = self.0.lock();
+        for lock in &waiter.locks {
+            if let Some(entry) = locks.entries.get_mut(lock) {
+                entry.await_reply.push(Arc::clone(waiter));
+            }
+        }
+    }
+
+    /// The tickets, if they were passed on to this waiting thread.
+    pub(crate) fn claim_of(self: &Arc<Self>, waiter: &Waiter) -> Option<Claim> {
+        Claim::of_waiter(self, &self.0.lock(), waiter)
+    }
+
+    /// Removes a waiting thread. Returns the tickets if they were passed on to it before that.
+    pub(crate) fn leave(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Option<Claim> {
+        let mut locks = self.0.lock();
+        if let Some(claim) = Claim::of_waiter(self, &locks, waiter) {
+            return Some(claim);
+        }
+        locks.dequeue(waiter);
+        // A thread behind it may be the first one now.
+        let woken = locks.pass_on(&waiter.locks, None);
+        drop(locks);
+        wake(&woken);
+        None
+    }
+
+    /// Since when requests for these locks have had no reply; `None` if the last ones had a reply.
+    pub(crate) fn unanswered_since(&self, locks: &[LockId]) -> Option<Moment> {
+        let guard = self.0.lock();
+        let unanswered = locks.iter().filter_map(|lock| guard.unanswered(lock));
+        unanswered.map(|unanswered| unanswered.since).min()
+    }
+
+    /// True if no thread of this process has confirmed that another client holds one of these
+    /// locks: no thread requests them, or the requests have had no reply since `heard` or earlier.
+    pub(crate) fn may_be_free(&self, locks: &[LockId], heard: Moment) -> bool {
+        let guard = self.0.lock();
+        locks.iter().all(|lock| {
+            let entry = guard.entries.get(lock);
+            let ticket = entry.and_then(|entry| entry.ticket.as_ref());
+            ticket.is_none_or(|ticket| {
+                let unanswered = ticket.unanswered;
+                unanswered.is_some_and(|unanswered| unanswered.since <= heard)
+            })
+        })
+    }
+
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
+    pub(crate) fn confirmed_replicas(&self, locks: &[LockId]) -> Option<u32> {
+        let guard = self.0.lock();
+        let mut unanswered = locks.iter().filter_map(|lock| guard.unanswered(lock));
+        unanswered.find_map(|unanswered| unanswered.confirmed_replicas)
+    }
+}
+
+impl Locks {
+    fn unanswered(&self, lock: &LockId) -> Option<Unanswered> {
+        self.entries.get(lock)?.ticket.as_ref()?.unanswered
+    }
+}

@@ -1,0 +1,59 @@
+//! Grants and holds for unit tests.
+
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::LockId;
+use super::grant::{Grant, Granted};
+use super::hold::Hold;
+use super::queue::LocalQueue;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::{OwnerId, ThreadId};
+use crate::lease::{Renewals, Terms};
+use crate::protocol::{Fenced, Plain, Protocol};
+
+pub(super) const LEASE: u64 = 3000;
+
+pub(super) fn terms(millis: u64, renewals: Renewals) -> Terms {
+    Terms { millis, renewals }
+}
+
+pub(super) fn renewed() -> Terms {
+    terms(LEASE, Renewals::Unlimited)
+}
+
+pub(super) fn lock(name: &str) -> LockId {
+    LockId::new(1, name.into())
+}
+
+pub(super) fn millis_ago(millis: u64) -> Moment {
+    Moment::now().before(Duration::from_millis(millis))
+}
+
+/// A grant of the lock with this name, which was requested at `asked`.
+pub(super) fn grant(
+    queue: &Arc<LocalQueue>,
+    name: &str,
+    terms: Terms,
+    asked: Moment,
+    tokens: Range<u64>,
+) -> Arc<Grant> {
+    let protocol: &'static dyn Protocol = if tokens.is_empty() { &Plain } else { &Fenced };
+    let granted = Granted {
+        owner: OwnerId::new("client"),
+        asked,
+        replied: asked,
+        terms,
+        tokens,
+    };
+    let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
+    let parts = (lock(name), LockKey::new("", name), protocol);
+    Grant::new(parts, granted, keeper, Arc::default())
+}
+
+/// A new hold of `thread` on the lock `k`, with a renewed lease.
+pub(super) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
+    Hold::first_of(&grant(queue, "k", renewed(), Moment::now(), 0..0), thread)
+}

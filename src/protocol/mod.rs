@@ -1,0 +1,121 @@
+//! The requests of each kind of lock, and the meaning of their replies.
+//!
+//! [`Protocol`] is what the kinds differ in. All other modules treat every kind alike. A new kind
+//! of lock is a file here, a public type in `lock/`, and its scripts in `lua/`.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `plain`, `fenced` | a kind of lock each |
+//! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
+
+mod fenced;
+mod plain;
+mod reply;
+
+use std::fmt;
+use std::ops::Range;
+
+use redis::{RedisResult, Value};
+
+pub(crate) use fenced::Fenced;
+pub(crate) use plain::Plain;
+pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
+
+use crate::base::key::LockKey;
+use crate::base::owner::OwnerId;
+use crate::script::{self, Call};
+
+/// What one kind of lock requests from Redis. Each grant has an owner id of its own.
+///
+/// The provided methods are those of a lock that is a hash of owner to hold count.
+pub(crate) trait Protocol: fmt::Debug + Send + Sync {
+    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds. `holds` is the
+    /// number of holds that the grant is wanted for: that of the caller, and those of the threads
+    /// that wait behind it.
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, holds: usize) -> Call;
+
+    /// Decodes the reply to [`acquire`](Self::acquire).
+    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
+
+    /// The name of the kind. Grants of one kind do not suit another.
+    fn kind(&self) -> &'static str;
+
+    /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
+    fn grants(&self) -> fn(&Value) -> bool;
+
+    /// True if each hold has a fencing token.
+    fn has_tokens(&self) -> bool {
+        false
+    }
+
+    /// True if one call can acquire several locks of this kind, all of them or none.
+    fn is_joinable(&self) -> bool {
+        true
+    }
+
+    /// Releases a lock, and publishes that. `owner` may have several names.
+    fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
+        Call::new(&script::RELEASE)
+            .key(key.key())
+            .arg(owner.as_str())
+            .arg(&**key.channel())
+            .publishing()
+    }
+
+    /// Releases a lock of `owner`, but leaves it held by `name` for `millis` milliseconds.
+    fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
+        Call::new(&script::LEAVE)
+            .key(key.key())
+            .arg(owner.as_str())
+            .arg(millis.to_string())
+            .arg(name.as_str())
+            .arg(&**key.channel())
+            .publishing()
+    }
+
+    /// Prolongs the lease to `millis` milliseconds if it is shorter; with 0, only confirms that
+    /// Redis has the lock. Writes the hold count.
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: u32) -> Call {
+        Call::new(&script::RENEW)
+            .key(key.key())
+            .arg(owner.as_str())
+            .arg(millis.to_string())
+            .arg(count.to_string())
+    }
+}
+
+/// The result of one attempt to acquire locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AcquireReply {
+    /// Acquired, with these fencing tokens if the kind of lock has tokens.
+    Granted(Range<u64>),
+    /// Another client or thread holds one of the locks.
+    Held {
+        /// The index of that lock in the request.
+        at: usize,
+        /// What is left of its lease, in milliseconds; `None` if the lease never ends.
+        millis: Option<u64>,
+        owner: String,
+    },
+}
+
+impl AcquireReply {
+    /// Decodes the reply that another owner holds a lock.
+    fn held(reply: &Value) -> RedisResult<Self> {
+        match reply {
+            Value::Array(parts) => match &parts[..] {
+                [
+                    Value::Int(millis),
+                    Value::Int(number @ 1..),
+                    Value::BulkString(owner),
+                ] => Ok(Self::Held {
+                    at: usize::try_from(number - 1).unwrap_or_default(),
+                    millis: u64::try_from(*millis).ok(),
+                    owner: String::from_utf8_lossy(owner).into(),
+                }),
+                _ => Err(unexpected(reply)),
+            },
+            other => Err(unexpected(other)),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The meaning of replies that all kinds of locks share.
+
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+
+use crate::base::key::LockKey;
+use crate::error::LostReason;
+
+/// Redis' reply about a grant of this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Redis had the lock for this client, and executed the request.
+    Done {
+        /// After a release: the number of clients that received the message.
+        listeners: u32,
+    },
+    Lost(LostReason),
+}
+
+impl Verdict {
+    pub(crate) fn is_done(self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
+pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
+    match reply {
+        Value::Int(0) => Ok(Verdict::Lost(LostReason::Deleted)),
+        Value::Int(-1) => Ok(Verdict::Lost(LostReason::Taken)),
+        Value::Int(done @ 1..) => Ok(Verdict::Done {
+            listeners: u32::try_from(done - 1).unwrap_or(u32::MAX),
+        }),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// The verdicts about the `count` locks of a call.
+pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
+    match reply {
+        Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
+        // A call for one lock may reply without a list.
+        reply @ Value::Int(_) if count == 1 => Ok(vec![verdict(reply)?]),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// The holder of a lock, according to Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inspected {
+    /// `None` if the lease never ends.
+    pub(crate) millis_left: Option<u64>,
+    pub(crate) owner: String,
+    pub(crate) hold_count: u32,
+}
+
+impl Inspected {
+    /// The time left of the lease; [`Duration::MAX`] if it never ends.
+    pub(crate) fn left(&self) -> Duration {
+        self.millis_left
+            .map_or(Duration::MAX, Duration::from_millis)
+    }
+}
+
+/// The reply to [`inspect`](crate::script::inspect).
+pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
+    let found: Option<(i64, String, u32)> = redis::from_redis_value(reply)?;
+    Ok(found.map(|(pttl, owner, hold_count)| Inspected {
+        millis_left: u64::try_from(pttl).ok(),
+        owner,
+        hold_count,
+    }))
+}
+
+/// True if [`force_unlock`](crate::script::force_unlock) released a lock.
+pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
+    verdict(reply).map(Verdict::is_done)
+}
+
+/// Tells from the error of a script (`WRONGTYPE lock 2: a list`) or of a command in a script which
+/// of the requested locks has a value of another type, and describes that value and its key.
+pub(crate) fn found<'k>(
+    mut locks: impl Iterator<Item = &'k LockKey> + Clone,
+    error: &RedisError,
+) -> Option<(&'k LockKey, String)> {
+    let first = locks.clone().next()?;
+    let Some((subject, what)) = error.detail().and_then(|detail| detail.split_once(": ")) else {
+        let found = format!("a value that is not a hash in the key {:?}", first.key());
+        return Some((first, found));
+    };
+    if subject == "token" {
+        let found = format!("{what} in the token key {:?}", first.last_token());
+        return Some((first, found));
+    }
+    let number = subject
+        .strip_prefix("lock ")
+        .and_then(|number| number.parse().ok());
+    let lock = locks.nth(number.unwrap_or(1).max(1) - 1).unwrap_or(first);
+    Some((lock, format!("{what} in the key {:?}", lock.key())))
+}
+
+pub(crate) fn unexpected(reply: &Value) -> RedisError {
+    RedisError::from((
+        ErrorKind::UnexpectedReturnType,
+        "unexpected reply from a lock script",
+        format!("{reply:?}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_decoded() {
+        let done = |listeners| Verdict::Done { listeners };
+        assert_eq!(verdict(&Value::Int(1)).unwrap(), done(0));
+        assert_eq!(verdict(&Value::Int(4)).unwrap(), done(3));
+        for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::Taken)] {
+            let lost = Verdict::Lost(reason);
+            assert_eq!(verdict(&Value::Int(reply)).unwrap(), lost);
+        }
+        let two = Value::Array(vec![Value::Int(1), Value::Int(0)]);
+        let lost = Verdict::Lost(LostReason::Deleted);
+        assert_eq!(verdicts(&two, 2).unwrap(), [done(0), lost]);
+        for odd in [Value::Okay, Value::Int(-2), Value::Array(vec![])] {
+            assert!(verdict(&odd).is_err(), "{odd:?}");
+            assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
+        }
+        // There are fewer verdicts than locks, so it is unknown which one is missing.
+        assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named_with_its_key() {
+        let keys = ["pay", "ship"].map(|name| LockKey::new("shop", name));
+        for (line, expected) in [
+            ("WRONGTYPE lock: a list", "a list in the key \"shop:pay\""),
+            ("WRONGTYPE lock 1: a list", "a list in the key \"shop:pay\""),
+            (
+                "WRONGTYPE lock 2: a list",
+                "a list in the key \"shop:ship\"",
+            ),
+            (
+                "WRONGTYPE token: a set",
+                "a set in the token key \"redisson_lock_token:{shop:pay}\"",
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                "a value that is not a hash in the key \"shop:pay\"",
+            ),
+        ] {
+            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            let error = value.extract_error().unwrap_err();
+            assert_eq!(found(keys.iter(), &error).unwrap().1, expected);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A request of a waiting thread that the subscriber thread sends as soon as a message announces a
+//! release.
+//!
+//! Without it, the request would leave only after the waiting thread has been woken. With it, the
+//! thread wakes while the server executes the request, and reads the reply.
+//!
+//! A thread that sends its request itself needs one request for all messages before it. Here a
+//! message can arrive after the request was sent, and before the thread has woken up. That message
+//! may announce a later release, so the request is [outdated](Prepared::is_outdated).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::client::RedisClient;
+use super::reply::{LostCopies, Unanswered};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::list::List;
+use crate::script::Call;
+use crate::topology::Topology;
+use crate::transport::exchange::{Exchange, Pending};
+
+/// The longest time for writing the request. It fits into the buffer of the socket.
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
+pub(crate) struct Prepared {
+    topology: Arc<Topology>,
+    lock: LockKey,
+    call: Call,
+    /// Locked while the request is written, which takes at most [`SEND_TIMEOUT`]: a thread that
+    /// takes the request back has to know whether it was sent. No other thread waits for this
+    /// mutex.
+    state: Mutex<State>,
+    is_outdated: AtomicBool,
+}
+
+enum State {
+    Unsent,
+    Sent(Box<Exchange>),
+    /// The waiting thread has taken it back, or it could not be sent.
+    Over,
+}
+
+impl Prepared {
+    pub(crate) fn new(client: &RedisClient, lock: &LockKey, call: Call) -> Arc<Self> {
+        Arc::new(Self {
+            topology: Arc::clone(&client.topology),
+            lock: lock.clone(),
+            call,
+            state: Mutex::new(State::Unsent),
+            is_outdated: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// After a message: sends the request if a connection of the pool is idle. Does not wait for
+    /// one.
+    pub(crate) fn send(&self) {
+        let mut state = self.state.lock();
+        match *state {
+            State::Unsent => {
+                *state = State::Over;
+                if let Some(exchange) = self.exchange() {
+                    *state = State::Sent(exchange);
+                }
+            }
+            State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),
+            State::Over => {}
+        }
+    }
+
+    /// True if a message has arrived since the request was sent, and before the thread took it
+    /// back. Called after that.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed)
+    }
+
+    /// `None` if the server that has the lock is not known, or nothing was sent.
+    fn exchange(&self) -> Option<Box<Exchange>> {
+        let server = self.topology.known(&self.lock)?;
+        let (slot, connection) = server.pool.open_slot()?;
+        let now = Moment::now();
+        let mut exchange = Exchange::new(
+            server,
+            slot,
+            (connection, true),
+            now,
+            now.after(SEND_TIMEOUT),
+            List::from([Pending {
+                place: 0,
+                asking: false,
+                by_source: false,
+                is_sent: false,
+            }]),
+        );
+        // Redis does not execute a part of a request.
+        let is_sent = exchange.send(|_| &self.call).is_ok();
+        is_sent.then(|| Box::new(exchange))
+    }
+
+    /// Takes the request back. Returns what was sent; after `None`, nothing is sent any more.
+    pub(super) fn take(&self) -> Option<Box<Exchange>> {
+        match std::mem::replace(&mut *self.state.lock(), State::Over) {
+            State::Sent(exchange) => Some(exchange),
+            _ => None,
+        }
+    }
+
+    /// Takes the request back without reading the reply.
+    pub(crate) fn abandon(&self) -> LostCopies {
+        let mut lost_copies = LostCopies::default();
+        if let Some(exchange) = self.take() {
+            let connection = Unanswered::from(exchange.connection);
+            lost_copies.lost(&exchange.server, Some(connection));
+        }
+        lost_copies
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! The Lua scripts, and calls of them in the bytes that are sent to Redis.
+
+use std::sync::LazyLock;
+
+use redis::Value;
+
+use crate::base::key::LockKey;
+
+/// A script in `lua/`. Its header documents its keys, arguments and replies.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// The first arguments of a call by the hash, in the bytes of the protocol of Redis.
+    by_hash: Vec<u8>,
+    /// The first arguments of a call by the source.
+    by_source: Vec<u8>,
+}
+
+impl Script {
+    fn new(source: &str) -> Self {
+        let packed = |arguments: [&str; 2]| {
+            let mut packed = Vec::new();
+            for argument in arguments {
+                pack(&mut packed, argument.as_bytes());
+            }
+            packed
+        };
+        let sha = sha1_smol::Sha1::from(source).digest().to_string();
+        Self {
+            by_hash: packed(["EVALSHA", &sha]),
+            by_source: packed(["EVAL", source]),
+        }
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        $(pub(crate) static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(include_str!(concat!("../../lua/", $file))));)+
+    };
+}
+
+scripts! {
+    ACQUIRE = "acquire.lua",
+    RELEASE = "release.lua",
+    LEAVE = "leave.lua",
+    RENEW = "renew.lua",
+    INSPECT = "inspect.lua",
+    FORCE_UNLOCK = "force_unlock.lua",
+}
+
+/// How a release is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Publish {
+    /// To all servers of a cluster (`PUBLISH`).
+    ToAll,
+    /// To the servers of one shard (`SPUBLISH`), if the cluster supports it.
+    ToShard,
+}
+
+impl Publish {
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::ToAll => "publish",
+            Self::ToShard => "spublish",
+        }
+    }
+}
+
+/// One call of a script.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    script: &'static Script,
+    /// A second copy of the call has no further effect.
+    repeatable: bool,
+    /// Set if the call acquires locks, which replicas may have to confirm: true for a reply after
+    /// which the caller holds them.
+    grants: Option<fn(&Value) -> bool>,
+    /// The call publishes a release. Its last argument is the command that publishes at the server
+    /// to which it is sent.
+    publishes: bool,
+    keys: Arguments,
+    args: Arguments,
+}
+
+/// Some arguments of a command, in the bytes of the protocol of Redis.
+#[derive(Clone, Debug)]
+struct Arguments {
+    count: usize,
+    packed: Vec<u8>,
+}
+
+impl Arguments {
+    fn new() -> Self {
+        Self {
+            count: 0,
+            // Enough for one lock with a name of usual length.
+            packed: Vec::with_capacity(128),
+        }
+    }
+
+    fn push(&mut self, argument: &[u8]) {
+        self.count += 1;
+        pack(&mut self.packed, argument);
+    }
+}
+
+/// Appends an argument of a command.
+fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
+    pack_number(packed, b'$', argument.len());
+    packed.extend_from_slice(argument);
+    packed.extend_from_slice(b"\r\n");
+}
+
+fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
+    packed.push(mark);
+    packed.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    packed.extend_from_slice(b"\r\n");
+}
+
+impl Call {
+    pub(crate) fn new(script: &'static Script) -> Self {
+        Self {
+            script,
+            repeatable: true,
+            grants: None,
+            publishes: false,
+            keys: Arguments::new(),
+            args: Arguments::new(),
+        }
+    }
+
+    pub(crate) fn key(mut self, key: &str) -> Self {
+        self.keys.push(key.as_bytes());
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.args.push(arg.as_ref());
+        self
+    }
+
+    /// Marks a call that acquires locks. `grants` is true for the reply that grants them.
+    pub(crate) fn acquiring(self, grants: fn(&Value) -> bool) -> Self {
+        Self {
+            grants: Some(grants),
+            ..self
+        }
+    }
+
+    /// Marks a call that publishes releases. Its last argument is the command that publishes.
+    pub(crate) fn publishing(self) -> Self {
+        Self {
+            publishes: true,
+            ..self
+        }
+    }
+
+    /// Marks a call whose second copy could do harm.
+    pub(crate) fn not_repeatable(self) -> Self {
+        Self {
+            repeatable: false,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.repeatable
+    }
+
+    /// True if the call acquired locks, according to this reply.
+    pub(crate) fn has_taken(&self, reply: &Value) -> bool {
+        self.grants.is_some_and(|grants| grants(reply))
+    }
+
+    /// True if the call released a lock, according to this reply.
+    pub(crate) fn has_released(&self, reply: &Value) -> bool {
+        let is_release = |reply: &Value| matches!(reply, Value::Int(1..));
+        self.publishes
+            && match reply {
+                Value::Array(replies) => replies.iter().any(is_release),
+                reply => is_release(reply),
+            }
+    }
+
+    /// True if this call and `other` can be one call, with the keys and arguments of both.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::ptr::eq(self.script, other.script)
+    }
+
+    /// One call with the keys and arguments of all of these, which are alike; `None` without one.
+    pub(crate) fn joined(calls: impl IntoIterator<Item = Self>) -> Option<Self> {
+        calls.into_iter().reduce(|joined, call| joined.join(&call))
+    }
+
+    /// Adds the keys and arguments of `other`.
+    pub(crate) fn join(mut self, other: &Self) -> Self {
+        for (mine, theirs) in [(&mut self.keys, &other.keys), (&mut self.args, &other.args)] {
+            mine.count += theirs.count;
+            mine.packed.extend_from_slice(&theirs.packed);
+        }
+        self
+    }
+
+    /// Appends the command that calls the script by its hash. The server must know the script.
+    pub(crate) fn pack_by_hash(&self, publish: Publish, packed: &mut Vec<u8>) {
+        self.pack(&self.script.by_hash, publish, packed);
+    }
+
+    /// Appends the command that calls the script by its source. The server then knows the script.
+    pub(crate) fn pack_by_source(&self, publish: Publish, packed: &mut Vec<u8>) {
+        self.pack(&self.script.by_source, publish, packed);
+    }
+
+    fn pack(&self, script: &[u8], publish: Publish, packed: &mut Vec<u8>) {
+        let Self { keys, args, .. } = self;
+        let count = 3 + keys.count + args.count + usize::from(self.publishes);
+        packed.reserve(keys.packed.len() + args.packed.len() + script.len() + 64);
+        pack_number(packed, b'*', count);
+        packed.extend_from_slice(script);
+        pack(packed, itoa::Buffer::new().format(keys.count).as_bytes());
+        packed.extend_from_slice(&keys.packed);
+        packed.extend_from_slice(&args.packed);
+        if self.publishes {
+            pack(packed, publish.command().as_bytes());
+        }
+    }
+}
+
+/// Reads the owner of a lock.
+pub(crate) fn inspect(key: &LockKey) -> Call {
+    Call::new(&INSPECT).key(key.key())
+}
+
+/// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next
+/// holder.
+pub(crate) fn force_unlock(key: &LockKey) -> Call {
+    Call::new(&FORCE_UNLOCK)
+        .key(key.key())
+        .arg(&**key.channel())
+        .publishing()
+        .not_repeatable()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What the watchdog renews, and what it asks of it.
+
+use std::fmt;
+
+use super::registry::Schedule;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::error::LostReason;
+use crate::script::Call;
+
+/// A target of the watchdog: something whose lease it renews.
+///
+/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`]. A panic
+/// in one call does not affect the other targets.
+///
+/// [`schedule`]: Self::schedule
+pub(crate) trait Renew: Send + Sync + fmt::Debug {
+    /// When the target is due. This method is called under the watchdog's mutex: it computes the
+    /// result from the target's state, and calls neither the watchdog nor code of the application.
+    fn schedule(&self) -> Schedule;
+    /// What the watchdog has to do at `now`.
+    fn next_step(&self, now: Moment) -> Step;
+    /// Called after Redis confirmed this renewal, which was sent after `asked`.
+    fn renewed(&self, asked: Moment, done: &Renewal);
+    /// Called after a renewal got no clear reply. The lock may or may not be held.
+    fn not_renewed(&self, asked: &Renewal, cause: &str);
+    /// Called after Redis replied to a renewal that the lock is gone.
+    fn lost(&self, reason: LostReason);
+    /// Ends the target if no thread uses it, and returns the call that releases it in Redis.
+    fn end_idle_grant(&self) -> Option<Call>;
+    /// The lock in Redis.
+    fn key(&self) -> &LockKey;
+    /// Until when Redis may keep the lock.
+    fn lease_ends(&self) -> Moment;
+}
+
+/// The renewal of one lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    pub(crate) key: LockKey,
+    /// Can be joined with the calls of other locks.
+    pub(crate) call: Call,
+    /// The new lease in milliseconds; 0 if the lock is only confirmed.
+    pub(crate) millis: u64,
+    /// The hold count that is written.
+    pub(crate) count: u32,
+    /// The hold whose limit of renewals this one counts against.
+    pub(crate) limited: Option<u64>,
+}
+
+/// What the watchdog has to do about a target that is due.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Renew(Renewal),
+    /// Remove the target, and release it by this call.
+    Release(Call),
+    /// Nothing now.
+    Wait,
+    /// Remove the target.
+    Forget,
+}

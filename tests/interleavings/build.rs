@@ -1,0 +1,5 @@
+//! Compiles what only tests of the library use.
+
+fn main() {
+    println!("cargo:rustc-cfg=interleavings");
+}

@@ -1,0 +1,89 @@
+//! The local queue under many interleavings of its threads: hand-over, threads that give up, losses,
+//! idle grants, tokens.
+//!
+//! The files of the library are compiled with the mutexes of `shuttle`, which runs the threads one
+//! at a time and decides at each mutex which one continues. A thread that is not woken is a
+//! deadlock, which `shuttle` reports together with the schedule that leads to it.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "only a part of the library's files is used"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test"
+)]
+
+#[path = "../../src/base/mod.rs"]
+mod base;
+#[path = "../../src/error/mod.rs"]
+mod error;
+#[path = "../../src/lease.rs"]
+mod lease;
+#[path = "../../src/local/mod.rs"]
+mod local;
+#[path = "../../src/observe/mod.rs"]
+mod observe;
+#[path = "../../src/protocol/mod.rs"]
+mod protocol;
+mod scenario;
+#[path = "../../src/script/mod.rs"]
+mod script;
+mod watchdog;
+
+use scenario::Scenario;
+
+const ITERATIONS: usize = 3000;
+
+fn main() {
+    let plain = Scenario::default();
+    for (name, scenario) in [
+        ("threads take turns", plain),
+        (
+            "threads give up",
+            Scenario {
+                gives_up: true,
+                ..plain
+            },
+        ),
+        (
+            "grants are lost",
+            Scenario {
+                loses: true,
+                ..plain
+            },
+        ),
+        (
+            "grants are idle",
+            Scenario {
+                lingers: true,
+                ..plain
+            },
+        ),
+        (
+            "two locks",
+            Scenario {
+                locks: 2,
+                gives_up: true,
+                ..plain
+            },
+        ),
+        (
+            "everything together",
+            Scenario {
+                locks: 2,
+                gives_up: true,
+                loses: true,
+                lingers: true,
+            },
+        ),
+    ] {
+        shuttle::check_pct(move || scenario.run(), ITERATIONS / 2, 3);
+        shuttle::check_random(move || scenario.run(), ITERATIONS);
+        println!("test {name} ... ok");
+    }
+    println!("6 passed, 0 failed");
+}

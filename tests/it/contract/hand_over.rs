@@ -1,0 +1,182 @@
+//! A thread that unlocks gives the lock to the next thread of its client, without a request.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded};
+use leasehold::{Error, Interrupt, Lease, Lock, LockGuard, LostReason};
+
+use super::{Clients, Stage};
+use crate::support::process::Task;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, throughout, within};
+
+/// A thread of this client gives the lock to another one, which runs `then`. Returns its result,
+/// and where the first thread would be notified of a loss.
+fn hand_over<T: Send>(
+    stage: &Stage,
+    client: &Clients,
+    then: impl Fn(LockGuard) -> T + Sync,
+) -> (T, Receiver<LostReason>) {
+    let (lock, other) = (stage.lock_of(client), stage.lock());
+    let handed_over = || client.counted(|stats| stats.hand_overs);
+    // A grant is handed over only soon after Redis has given it, which a busy machine may miss.
+    eventually_some("a hand-over", || {
+        let before = handed_over();
+        let ((says, tasks), (goes, go)) = (bounded(2), bounded(1));
+        let queues = || says.send(Task::current()).unwrap();
+        let give = || {
+            queues();
+            let guard = lock.acquire().unwrap();
+            let lost = guard.lost().clone();
+            guard.unlock().unwrap();
+            assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+            assert_eq!(lock.hold_count(), 0);
+            goes.send(()).unwrap();
+            lost
+        };
+        let get = || {
+            queues();
+            let guard = lock.acquire().unwrap();
+            (handed_over() > before).then(|| {
+                go.recv().unwrap();
+                then(guard)
+            })
+        };
+        let is_waiting = || {
+            let task: Task = tasks.recv().unwrap();
+            eventually("it to wait", || task.is_asleep());
+        };
+        thread::scope(|scope| {
+            let held = other.acquire().unwrap();
+            let giver = scope.spawn(give);
+            is_waiting();
+            let getter = scope.spawn(get);
+            is_waiting();
+            held.unlock().unwrap();
+            let lost = giver.join().unwrap();
+            getter.join().unwrap().map(|result| (result, lost))
+        })
+    })
+}
+
+/// The thread that gave it away cannot release it.
+pub fn a_handed_over_lock_is_held(stage: &Stage) {
+    let client = stage.client();
+    let (lock, other) = (stage.lock_of(&client), stage.lock());
+    let ((), lost) = hand_over(stage, &client, |guard| {
+        guard.check().unwrap();
+        guard.confirm().unwrap();
+        assert_eq!((lock.hold_count(), stage.count()), (1, 1));
+        assert!(!other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+        lock.lock().unwrap();
+        guard.unlock().unwrap();
+        lock.unlock().unwrap();
+        assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+    });
+    assert!(lost.recv().is_err(), "nothing was lost");
+    other.acquire().unwrap().unlock().unwrap();
+}
+
+pub fn a_handed_over_lock_is_renewed(stage: &Stage) {
+    hand_over(stage, &stage.client(), |guard| {
+        throughout(LEASE.get() * 2, "held, and renewed", || {
+            guard.check().is_ok() && stage.count() == 1
+        });
+        guard.unlock().unwrap();
+    });
+    assert_eq!(stage.count(), 0);
+}
+
+/// The thread that holds it is notified, and the one that gave it away is not.
+pub fn the_loss_of_a_handed_over_lock_is_reported(stage: &Stage) {
+    let client = stage.client();
+    let lock = stage.lock_of(&client);
+    let ((), lost) = hand_over(stage, &client, |guard| {
+        stage.delete();
+        let bound = LEASE.get() * 2 / 3 + SLIP.get();
+        let loss = within(bound, "the notification", || guard.lost().recv());
+        assert_eq!(loss, Ok(LostReason::Deleted));
+        let is_lost = |result| {
+            matches!(
+                result,
+                Err(Error::Lost {
+                    reason: LostReason::Deleted,
+                    ..
+                })
+            )
+        };
+        assert!(is_lost(guard.check()) && lock.hold_count() == 0);
+        assert!(is_lost(guard.unlock()));
+    });
+    assert!(lost.recv().is_err(), "it had no lock to lose");
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+const ROUNDS: u32 = 150;
+
+/// A deadline or an interrupt may come at the moment at which the thread gets the lock.
+pub fn waits_that_end_during_hand_overs_leave_nothing(stage: &Stage) {
+    // So long that a lock that stays behind does not end by itself.
+    let clients =
+        [(); 2].map(|()| stage.client_with(|builder| builder.watchdog_lease(SOON.get() * 6)));
+    let locks = clients.each_ref().map(|client| stage.lock_of(client));
+    let inside = AtomicU32::new(0);
+    let [held, timed_out, interrupted] = [(); 3].map(|()| AtomicU64::new(0));
+    let hold = |lock: &dyn Lock| {
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold it");
+        assert_eq!(lock.hold_count(), 1);
+        inside.fetch_sub(1, Ordering::SeqCst);
+        lock.unlock().unwrap();
+        held.fetch_add(1, Ordering::Relaxed);
+    };
+    let briefly = || Duration::from_micros(fastrand::u64(..3_000));
+    let wait = |lock: &dyn Lock| match lock.try_lock(briefly(), Lease::RENEWED).unwrap() {
+        true => hold(lock),
+        false => drop(timed_out.fetch_add(1, Ordering::Relaxed)),
+    };
+    let wait_interruptibly = |lock: &dyn Lock| {
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(briefly());
+                interrupt.interrupt();
+            });
+            match lock.lock_interruptibly(Lease::RENEWED, &interrupt) {
+                Ok(()) => hold(lock),
+                Err(Error::Interrupted { .. }) => drop(interrupted.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => panic!("{error}"),
+            }
+        });
+    };
+    thread::scope(|scope| {
+        for thread in 0..10 {
+            // One thread of the other client.
+            let lock = &*locks[usize::from(thread == 0)];
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    match thread % 3 {
+                        0 => wait(lock),
+                        1 => wait_interruptibly(lock),
+                        _ => {
+                            let taken = lock.try_lock(SOON.get(), Lease::RENEWED);
+                            assert!(taken.unwrap(), "stuck");
+                            hold(lock);
+                        }
+                    }
+                    assert_eq!(lock.hold_count(), 0);
+                }
+            });
+        }
+    });
+    for lock in locks {
+        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap(), "stuck");
+        lock.unlock().unwrap();
+    }
+    assert_eq!(stage.count(), 0);
+    let handed_over = clients[0].counted(|stats| stats.hand_overs);
+    println!(
+        "{held:?} held, {handed_over} handed over, {timed_out:?} timed out, {interrupted:?} interrupted"
+    );
+    assert!(handed_over > 0 && timed_out.into_inner() > 0 && interrupted.into_inner() > 0);
+}

@@ -1,0 +1,234 @@
+//! Locks that pass from thread to thread of one client without a request.
+
+mod idle;
+pub mod linger;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, LockClient, ReentrantLock};
+use parking_lot::Mutex;
+
+use crate::faults::proxied_server::ProxiedServer;
+use crate::support::child::{self, Process};
+use crate::support::process::Task;
+use crate::support::proxy::Fault;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::traffic;
+use crate::support::{builder, client};
+
+const THREADS: usize = 8;
+
+/// Threads of this client acquire the lock and release it while `work` runs.
+fn keep_busy_during<T>(
+    client: &LockClient,
+    threads: usize,
+    inside: Duration,
+    work: impl FnOnce() -> T,
+) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock("lock");
+                while !is_over.load(Ordering::Relaxed) {
+                    lock.lock().unwrap();
+                    thread::sleep(inside);
+                    lock.unlock().unwrap();
+                }
+            });
+        }
+        let _stop = Stop(&is_over);
+        work()
+    })
+}
+
+/// Ends the work, also after a panic.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long each of some waits for the lock takes. `held` returns when another client holds it.
+fn waits_for(lock: &ReentrantLock, times: usize, held: impl Fn()) -> Vec<Duration> {
+    let wait = |_| {
+        held();
+        let start = Instant::now();
+        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+        let waited = start.elapsed();
+        lock.unlock().unwrap();
+        waited
+    };
+    let mut waits: Vec<Duration> = (0..times).map(wait).collect();
+    waits.sort_unstable();
+    waits
+}
+
+fn await_hand_overs(client: &LockClient) {
+    let before = client.stats().hand_overs;
+    eventually("some hand-overs", || client.stats().hand_overs > before + 5);
+}
+
+/// The role: threads that hand the lock over until the process is killed.
+pub fn keep_busy(arguments: &[&str]) {
+    let client = client(arguments[0]);
+    keep_busy_during(&client, THREADS, Duration::from_micros(100), || {
+        await_hand_overs(&client);
+        child::send_line("busy");
+        child::read_line();
+    });
+}
+
+#[test]
+fn eight_threads_send_far_fewer_commands_than_they_acquire() {
+    const EACH: usize = 500;
+    let server = Server::start();
+    let client = client(&server.url());
+    traffic::reset(&server);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let lock = client.reentrant_lock("lock");
+                for _ in 0..EACH {
+                    lock.lock().unwrap();
+                    lock.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let stats = client.stats();
+    let holds = stats.acquisitions + stats.hand_overs;
+    assert_eq!(holds, (THREADS * EACH) as u64);
+    let sent = traffic::sent(&server, stats.releases);
+    assert!(sent * 5 < holds, "{sent} commands for {holds} holds");
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+/// The slice begins with the reply of Redis, so a round trip may be longer than a slice.
+#[test]
+fn threads_hand_a_lock_over_however_far_redis_is() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SOON.get()).build().unwrap();
+    let round_trip = Duration::from_millis(20);
+    proxied
+        .proxy
+        .on_request(move |_| Fault::Latency(round_trip));
+    keep_busy_during(&client, THREADS, Duration::ZERO, || {
+        await_hand_overs(&client);
+    });
+    assert_eq!(proxied.server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+#[test]
+fn waiting_threads_get_the_lock_in_their_order() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.reentrant_lock("lock");
+    let (got, (says, tasks)) = (Mutex::new(Vec::new()), crossbeam_channel::bounded(1));
+    thread::scope(|scope| {
+        let guard = lock.acquire().unwrap();
+        for place in 0..THREADS {
+            let (lock, got, says) = (&lock, &got, &says);
+            scope.spawn(move || {
+                says.send(Task::current()).unwrap();
+                let guard = lock.acquire().unwrap();
+                got.lock().push(place);
+                guard.unlock().unwrap();
+            });
+            let task = tasks.recv().unwrap();
+            eventually("it to wait", || task.is_asleep());
+        }
+        guard.unlock().unwrap();
+    });
+    assert!(got.lock().iter().copied().eq(0..THREADS), "{got:?}");
+    assert!(client.stats().hand_overs > 0);
+}
+
+/// Two clients, with threads that hand their grants over.
+#[test]
+fn every_hold_of_a_fenced_lock_has_a_greater_token() {
+    const EACH: usize = 300;
+    let server = Server::start();
+    let clients = [(); 2].map(|()| client(&server.url()));
+    let tokens = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let lock = clients[thread % 2].fenced_lock("lock");
+            let tokens = &tokens;
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    let guard = lock.acquire().unwrap();
+                    tokens.lock().push(guard.fencing_token());
+                    guard.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let tokens = tokens.into_inner();
+    assert_eq!(tokens.len(), THREADS * EACH);
+    let not_above = tokens.windows(2).find(|pair| pair[1] <= pair[0]);
+    assert_eq!(not_above, None);
+    for client in clients {
+        assert!(client.stats().hand_overs > 0);
+    }
+}
+
+/// The other client gets its turn again and again, though not before the busy threads.
+#[test]
+fn another_client_gets_a_lock_that_eight_threads_keep_busy() {
+    let server = Server::start();
+    let (busy, other) = (client(&server.url()), client(&server.url()));
+    let lock = other.reentrant_lock("lock");
+    let waits = keep_busy_during(&busy, THREADS, Duration::from_micros(500), || {
+        waits_for(&lock, 21, || await_hand_overs(&busy))
+    });
+    assert!(waits[10] < millis(50), "{waits:?}");
+    assert!(waits[20] < millis(500), "{waits:?}");
+}
+
+#[test]
+fn a_killed_process_that_hands_a_lock_over_frees_it_within_a_lease() {
+    let server = Server::start();
+    let lock = client(&server.url()).reentrant_lock("lock");
+    for _ in 0..5 {
+        let mut process = Process::start("keep_busy", &[&server.url()]);
+        assert_eq!(process.read_line(), "busy");
+        process.kill();
+        within(LEASE.get() + SLIP.get(), "the end of the lease", || {
+            lock.lock().unwrap();
+        });
+        lock.unlock().unwrap();
+    }
+}
+
+/// Long before the next renewal.
+#[test]
+fn a_nested_hold_is_in_redis_within_a_second() {
+    let server = Server::start();
+    let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);
+    let lock = client.build().unwrap().reentrant_lock("lock");
+    lock.lock().unwrap();
+    let counted = |count: u32| {
+        let bound = Duration::from_secs(1) + SLIP.get();
+        within(bound, "the count", || {
+            eventually("the count", || {
+                server.ask::<Vec<u32>>(redis::cmd("HVALS").arg("lock")) == [count]
+            });
+        });
+    };
+    for count in [2, 3] {
+        lock.lock().unwrap();
+        counted(count);
+    }
+    for count in [2, 1] {
+        lock.unlock().unwrap();
+        counted(count);
+    }
+    lock.unlock().unwrap();
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
