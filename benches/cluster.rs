@@ -5,36 +5,30 @@
 
 #[path = "support/deployments.rs"]
 mod deployments;
+#[path = "support/primaries.rs"]
+mod primaries;
 #[path = "support/mod.rs"]
 mod support;
 
-use std::{cell::RefCell, collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use criterion::Criterion;
 use deployments::ClusterDeployment;
-use leasehold::LockClient;
-use redis::Connection;
+use leasehold::{LockClient, ReentrantLock};
+use primaries::Primaries;
 use support::{
+    commands::commands,
     compare,
-    contention::empty_section,
+    contention::{Load, enter, one_window, windows},
+    empty_section::{Bounds, behind_mutex, report},
     group, is_list, is_test, pin_clients, pin_servers,
-    raw_client::RawClient,
-    renewal_cost::{RenewalCost, ServerCounts, cpu_time, lease},
-    server::CommandCounts,
+    renewal_cost::{Holding, RenewalCost},
     table::{Bound, Table, span},
     time,
+    usage::cpu_time_of,
 };
 
-/// Commands inside scripts, and commands of the replicas and of the bench itself.
-const NOT_SENT_BY_CLIENTS: [&str; 15] = [
-    "exists", "hexists", "hset", "hdel", "hlen", "hgetall", "del", "pexpire", "pttl", "get", "set",
-    "time", "spublish", "replconf", "info",
-];
-
 const PAIRS: u64 = 1_000;
-
-/// The first slot of each primary of the deployment.
-const FIRST_SLOTS: [u16; 3] = [0, 5461, 10923];
 
 const HOUR_MILLIS: u64 = 3_600_000;
 
@@ -47,12 +41,13 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let mut table = Table::new();
 
-    let renewing = client().watchdog_lease(lease()).build();
+    let holding = Holding::new(6, 30);
+    let renewing = client().watchdog_lease(holding.lease).build();
     renewals(
         &mut criterion,
         &mut table,
         &primaries,
-        &renewing.expect("valid settings"),
+        (&renewing.expect("valid settings"), holding.time),
     );
     let plain = client().build().expect("valid settings");
     pairs(&mut criterion, &mut table, &primaries, &plain);
@@ -77,38 +72,62 @@ fn pairs(criterion: &mut Criterion, table: &mut Table, primaries: &Primaries, cl
         criterion,
         "lock and unlock",
         || time(pair),
-        || {
-            time(|| {
-                assert!(raw.acquire(floor));
-                raw.release(floor);
-            })
-        },
+        || time(|| raw.pair(floor)),
     );
     table.comparison("lock and unlock", &pairs, Bound::AtMost(1.20));
     if !is_list() {
-        let before = primaries.sent();
-        (0..PAIRS).for_each(|_| pair());
-        let each = (primaries.sent() - before) as f64 / PAIRS as f64;
+        let sent = commands(&primaries.addresses(), || (0..PAIRS).for_each(|_| pair()));
+        let each = sent as f64 / PAIRS as f64;
         let sides = (format!("{each:.2}"), "2.00".into());
         let what = "commands of a pair";
         table.figure(what, sides, (each, ""), Bound::AtMost(2.0));
     }
-    let sent = || primaries.sent();
-    empty_section(criterion, table, &lock, (raw, floor), &sent);
+    if !is_list() {
+        empty_section(table, primaries, &lock, behind_mutex(raw, floor));
+    }
+}
+
+/// Eight threads on one lock. The floor is two scripts on one connection behind a mutex.
+fn empty_section(
+    table: &mut Table,
+    primaries: &Primaries,
+    lock: &ReentrantLock,
+    floor: impl Fn(&dyn Fn()) -> Duration + Sync,
+) {
+    let (load, ours) = (Load::empty(8), enter(lock));
+    let [our, floor] = windows([(&ours, load), (&floor, load)]);
+    let mut acquired = 0;
+    let sent = commands(&primaries.addresses(), || {
+        acquired = one_window(&ours, load);
+    });
+    let each = sent as f64 / acquired as f64;
+    let bounds = Bounds {
+        rate: Bound::None,
+        commands: Bound::AtMost(2.2),
+        fairness: Bound::AtLeast(0.8),
+        longest_wait: Bound::AtMost(100.0),
+    };
+    report(table, "8 threads, empty", (&our, &floor), each, &bounds);
 }
 
 fn renewals(
     criterion: &mut Criterion,
     table: &mut Table,
     primaries: &Primaries,
-    client: &LockClient,
+    (client, held_for): (&LockClient, Duration),
 ) {
     let count = if is_test() { 60 } else { 1_000 };
     let held = primaries.names("held", count);
-    // First, because this loads the scripts. Otherwise the first renewals would send them.
     let mut raw = [0, 1, 2].map(|shard| primaries.raw(shard));
-    let cost =
-        (!is_list()).then(|| RenewalCost::measure(client, &held.concat(), &|| primaries.counted()));
+    for names in &held {
+        // Loads the script for renewals at each primary. Otherwise the first renewals would do so.
+        let guard = client.reentrant_lock(&names[0]).acquire().expect("free");
+        guard.confirm().expect("held");
+        guard.unlock().expect("held");
+    }
+    let names = held.concat();
+    let measure = || RenewalCost::measure(client, &names, held_for, &|| primaries.counted());
+    let cost = (!is_list()).then(measure);
 
     for (raw, names) in raw.iter_mut().zip(&held) {
         for name in names {
@@ -120,13 +139,13 @@ fn renewals(
     let mut group = group(criterion, what, 10, Duration::from_secs(3));
     group.bench_function("floor", |bencher| {
         bencher.iter_custom(|turns| {
-            let (before, read) = (cpu_time(), primaries.counted().reads);
-            for _ in 0..turns {
+            let read = primaries.counted().reads;
+            let pass = |_| {
                 for (raw, names) in raw.iter_mut().zip(&held) {
                     raw.renew_one_by_one(names, HOUR_MILLIS);
                 }
-            }
-            let spent = cpu_time() - before;
+            };
+            let spent = cpu_time_of(|| (0..turns).for_each(pass));
             reads += primaries.counted().reads - read;
             passes += turns;
             passed += spent;
@@ -170,89 +189,4 @@ fn report_renewals(table: &mut Table, count: usize, cost: &RenewalCost, floor: (
     let figure = (ours.as_secs_f64() / floor.0.as_secs_f64().max(1e-9), " x");
     let sides = (span(ours), span(floor.0));
     table.figure("CPU of renewing one lock", sides, figure, Bound::None);
-}
-
-/// The three primaries, in the order of their slots.
-struct Primaries {
-    urls: Vec<String>,
-    connections: RefCell<Vec<Connection>>,
-}
-
-impl Primaries {
-    fn of(cluster: &ClusterDeployment) -> Self {
-        let primaries = cluster.primaries();
-        let connections = primaries.iter().map(|one| one.connection()).collect();
-        Self {
-            urls: primaries.iter().map(|one| one.url()).collect(),
-            connections: RefCell::new(connections),
-        }
-    }
-
-    fn raw(&self, shard: usize) -> RawClient {
-        let client = redis::Client::open(self.urls[shard].as_str());
-        let connection = client.expect("a valid URL").get_connection();
-        RawClient::in_cluster(connection.expect("the server is up"))
-    }
-
-    /// `count` names in different slots, by primary.
-    fn names(&self, prefix: &str, count: usize) -> Vec<Vec<String>> {
-        let connection = &mut self.connections.borrow_mut()[0];
-        let (mut names, mut slots) = (vec![Vec::new(); 3], HashSet::new());
-        for name in (0_u32..).map(|number| format!("{prefix}:{number}")) {
-            if slots.len() == count {
-                break;
-            }
-            let mut which = redis::cmd("CLUSTER");
-            let slot: u16 = which
-                .arg("KEYSLOT")
-                .arg(&name)
-                .query(connection)
-                .expect("a slot");
-            if slots.insert(slot) {
-                let shard = FIRST_SLOTS.partition_point(|first| *first <= slot) - 1;
-                names[shard].push(name);
-            }
-        }
-        names
-    }
-
-    fn sent(&self) -> u64 {
-        let mut connections = self.connections.borrow_mut();
-        let counts = connections
-            .iter_mut()
-            .map(|primary| CommandCounts::ask(primary).all_but(&NOT_SENT_BY_CLIENTS));
-        counts.sum()
-    }
-
-    fn counted(&self) -> ServerCounts {
-        let mut all = ServerCounts {
-            calls: 0,
-            reads: 0,
-            locks: 0,
-        };
-        for primary in self.connections.borrow_mut().iter_mut() {
-            let counts = CommandCounts::ask(primary);
-            all.calls += counts.of("evalsha") + counts.of("eval");
-            // Does not count the commands of replicas and of this bench, each of which is one read.
-            let others = ["replconf", "info", "dbsize"].map(|name| counts.of(name));
-            all.reads += reads(primary) - others.iter().sum::<u64>();
-            let size: u64 = redis::cmd("DBSIZE").query(primary).expect("a number");
-            all.locks += size;
-        }
-        all
-    }
-}
-
-fn reads(primary: &mut Connection) -> u64 {
-    let info: String = redis::cmd("INFO")
-        .arg("stats")
-        .query(primary)
-        .expect("INFO works");
-    let mut lines = info.lines();
-    let reads = lines.find_map(|line| line.strip_prefix("total_reads_processed:"));
-    reads
-        .expect("Redis reports it")
-        .trim()
-        .parse()
-        .expect("a number")
 }

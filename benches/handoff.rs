@@ -12,7 +12,7 @@ use std::{
     cell::RefCell,
     env,
     io::{self, Read, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout},
     thread,
     time::Duration,
 };
@@ -20,10 +20,12 @@ use std::{
 use criterion::Criterion;
 use leasehold::LockClient;
 use redis::Connection;
-use rustix::time::{ClockId, clock_gettime};
 use support::{
-    Server, compare, pin_clients,
+    Server,
+    clock::now,
+    compare, pin_clients,
     raw_client::{RawClient, channel},
+    start_again,
     table::{Bound, Table},
 };
 
@@ -45,13 +47,6 @@ const SETTLED: u64 = 1_000_000;
 const HOLD_OURS: u8 = b'o';
 const HOLD_FLOOR: u8 = b'f';
 const HELD: u8 = b'h';
-
-/// Nanoseconds of a clock that all processes of the machine share.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec))
-        .expect("not negative")
-}
 
 /// Runs the peer: on each request it acquires a lock, replies, unlocks it a little later, and
 /// replies when it did so.
@@ -97,12 +92,7 @@ struct Peer {
 
 impl Peer {
     fn start(server: &Server) -> Self {
-        let mut process = Command::new(env::current_exe().expect("this program"))
-            .env(PEER_URL, server.url())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("this program again");
+        let mut process = start_again(PEER_URL, &server.url());
         Self {
             requests: process.stdin.take().expect("piped"),
             replies: process.stdout.take().expect("piped"),
@@ -223,7 +213,7 @@ fn main() {
             })
         },
     );
-    table.comparison("unlock there to lock here", &handoff, Bound::AtMost(1.6));
+    table.comparison("unlock there to lock here", &handoff, Bound::AtMost(1.10));
 
     criterion.final_summary();
     table.print();

@@ -9,7 +9,9 @@ mod support;
 use criterion::Criterion;
 use leasehold::{Lock, LockClient, RedLock};
 use support::{
-    Server, compare, pin_clients,
+    Server, compare,
+    contention::{Load, enter, windows},
+    is_list, pin_clients,
     raw_client::{LEASE_MILLIS, RawClient},
     server::{CLIENT_CORE, SERVER_CORE},
     table::{Bound, Table},
@@ -46,7 +48,7 @@ fn main() {
         table.comparison(&what, &pair, Bound::AtMost(1.5));
     }
     let one = clients[0].reentrant_lock("pair:one");
-    for (count, bound) in [(3, Bound::None), (5, Bound::AtMost(3.5))] {
+    for (count, bound) in [(3, Bound::None), (5, Bound::AtMost(3.0))] {
         let lock = RedLock::new(&clients[..count], "pair:ours");
         let what = format!("pair on {count}, to a pair on one");
         let pairs = compare(
@@ -56,6 +58,10 @@ fn main() {
             || time(|| pair(&one)),
         );
         table.comparison(&what, &pairs, bound);
+    }
+
+    if !is_list() {
+        eight_threads(&mut table, &clients);
     }
 
     let other_clients: Vec<LockClient> = servers.iter().map(Server::client).collect();
@@ -90,6 +96,19 @@ fn main() {
 
     criterion.final_summary();
     table.print();
+}
+
+/// Eight threads of one process on one lock of five servers, to the pairs of one thread.
+fn eight_threads(table: &mut Table, clients: &[LockClient]) {
+    let [eight, one] = ["threads:8", "threads:1"].map(|name| RedLock::new(clients, name));
+    let [eight, one] = windows([
+        (&enter(&eight), Load::empty(8)),
+        (&enter(&one), Load::empty(1)),
+    ]);
+    let ratio = eight.per_second() / one.per_second().max(1e-9);
+    let sides = [eight, one].map(|side| format!("{:.0}/s", side.per_second()));
+    let what = "8 threads on 5 servers: acquisitions, to one thread's pairs";
+    table.figure(what, sides.into(), (ratio, " x"), Bound::AtLeast(10.0));
 }
 
 fn pair(lock: &dyn Lock) {

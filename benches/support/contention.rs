@@ -1,211 +1,179 @@
-//! Measures eight threads of one process on one lock.
+//! Threads of one process that lock and unlock in a loop, for windows of time.
 
-use std::{
-    sync::Barrier,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
-use criterion::Criterion;
-use leasehold::{Lock, ReentrantLock};
-use parking_lot::{Mutex, MutexGuard};
+use leasehold::Lock;
 
 use super::{
-    Samples, group, is_list, length,
-    raw_client::RawClient,
-    table::{Bound, Table},
-    time,
+    Samples,
+    clock::{after, nanos, now, sleep, sleep_until},
+    is_test, length, median, time,
 };
 
-const THREADS: usize = 8;
+/// The time between the start of the threads and the start of their window.
+pub const LEAD: Duration = Duration::from_millis(20);
 
 /// Runs the work under a lock, and returns how long it waited for the lock.
 pub type Enter<'a> = dyn Fn(&dyn Fn()) -> Duration + Sync + 'a;
 
-/// The totals of all threads in all windows of one side.
+/// What the threads do: they hold the lock, release it, pause, and start again.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub threads: usize,
+    pub hold: Duration,
+    pub pause: Duration,
+}
+
+impl Load {
+    /// No work under the lock and no pause.
+    pub const fn empty(threads: usize) -> Self {
+        Self::busy(threads, 0)
+    }
+
+    /// Some milliseconds of work under the lock, and no pause.
+    pub const fn busy(threads: usize, millis: u64) -> Self {
+        Self {
+            threads,
+            hold: Duration::from_millis(millis),
+            pause: Duration::ZERO,
+        }
+    }
+}
+
+/// What one thread did in one window.
+pub struct ThreadRun {
+    /// The holds that ended before the window did.
+    pub acquired: u64,
+    /// All waits in nanoseconds, with the one that the end of the window interrupts.
+    pub waits: Vec<u64>,
+}
+
+/// Runs the threads from `start` until `end`. At the start one of them has the lock and the others
+/// wait for it. Otherwise threads that share a core would hardly ever wait for an empty section.
+pub fn run(enter: &Enter<'_>, load: Load, start: u64, end: u64) -> Vec<ThreadRun> {
+    let work = || {
+        let (mut acquired, mut waits) = (0, Vec::new());
+        let called = now();
+        let first = enter(&|| match now() < start {
+            true => sleep_until(start),
+            false => sleep(load.hold),
+        });
+        let mut is_open = now() < end;
+        // Of the first wait, only the part after the start counts.
+        let granted = called + nanos(first);
+        if granted > start {
+            waits.push(granted - start);
+            acquired += u64::from(is_open);
+        }
+        while is_open {
+            sleep(load.pause);
+            waits.push(nanos(enter(&|| sleep(load.hold))));
+            is_open = now() < end;
+            acquired += u64::from(is_open);
+        }
+        ThreadRun { acquired, waits }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..load.threads).map(|_| scope.spawn(work)).collect();
+        let runs = threads.into_iter().map(|t| t.join().expect("no panic"));
+        runs.collect()
+    })
+}
+
+/// What all threads of one side did in all windows.
 #[derive(Default)]
 pub struct Totals {
-    pub acquired: u64,
-    elapsed: Duration,
-    waits: Samples,
-    /// The acquisitions of the slowest thread divided by those of the fastest, in the worst window.
+    pub waits: Samples,
+    rates: Vec<f64>,
+    /// The holds of the slowest thread divided by those of the fastest, in the worst window.
     worst: Option<f64>,
-    commands: u64,
 }
 
 impl Totals {
-    pub fn per_second(&self) -> f64 {
-        self.acquired as f64 / self.elapsed.as_secs_f64()
+    /// Adds one window.
+    pub fn add<'a>(&mut self, runs: impl Iterator<Item = &'a ThreadRun>, length: Duration) {
+        let mut counts = Vec::new();
+        for run in runs {
+            counts.push(run.acquired);
+            let waits = run.waits.iter().copied();
+            waits.for_each(|wait| self.waits.add(Duration::from_nanos(wait)));
+        }
+        let acquired: u64 = counts.iter().sum();
+        self.rates.push(acquired as f64 / length.as_secs_f64());
+        let slowest = counts.iter().min().copied().unwrap_or(0);
+        let fastest = counts.iter().max().copied().unwrap_or(0);
+        let share = slowest as f64 / fastest.max(1) as f64;
+        self.worst = Some(self.worst.map_or(share, |worst| worst.min(share)));
     }
 
-    fn worst_share(&self) -> f64 {
+    /// Acquisitions per second of all threads, in the median window.
+    pub fn per_second(&self) -> f64 {
+        median(&self.rates)
+    }
+
+    pub fn slowest_to_fastest(&self) -> f64 {
         self.worst.unwrap_or(0.0)
     }
 
-    fn commands_each(&self) -> f64 {
-        self.commands as f64 / self.acquired as f64
-    }
-
-    /// Runs one window, and returns the time of one acquisition.
-    fn run(
-        &mut self,
-        sent: &dyn Fn() -> u64,
-        enter: &Enter<'_>,
-        hold: Duration,
-        pause: Duration,
-    ) -> Duration {
-        let (before, stop, start) = (sent(), AtomicBool::new(false), Barrier::new(THREADS + 1));
-        let work = || {
-            let mut waits = Vec::new();
-            start.wait();
-            loop {
-                let wait = enter(&|| sleep(hold));
-                if stop.load(Ordering::Relaxed) {
-                    return waits;
-                }
-                waits.push(wait);
-                sleep(pause);
-            }
-        };
-        let (elapsed, waits) = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-            start.wait();
-            let begin = Instant::now();
-            thread::sleep(window());
-            stop.store(true, Ordering::Relaxed);
-            let elapsed = begin.elapsed();
-            let waits = threads.into_iter().map(|t| t.join().expect("no panic"));
-            (elapsed, waits.collect::<Vec<_>>())
-        });
-        self.commands += sent() - before;
-        let counts = || waits.iter().map(|waits| waits.len() as u64);
-        let acquired: u64 = counts().sum();
-        let fewest = counts().min().unwrap_or(0) as f64;
-        let share = fewest / counts().max().unwrap_or(0).max(1) as f64;
-        self.worst = Some(self.worst.map_or(share, |worst| worst.min(share)));
-        waits
-            .iter()
-            .flatten()
-            .for_each(|&wait| self.waits.add(wait));
-        self.acquired += acquired;
-        self.elapsed += elapsed;
-        elapsed / u32::try_from(acquired.max(1)).expect("fewer than that")
+    pub fn longest_wait_millis(&self) -> f64 {
+        self.waits.quantile(1.0).as_secs_f64() * 1e3
     }
 }
 
-/// Measures both sides in alternating windows, as `name/ours` and `name/floor` in criterion. `sent`
-/// returns how many commands the clients have sent to the server.
-pub fn windows(
-    criterion: &mut Criterion,
-    name: &str,
-    sent: &dyn Fn() -> u64,
-    (ours, floor): (&Enter<'_>, &Enter<'_>),
-    (hold, pause): (Duration, Duration),
-) -> (Totals, Totals) {
-    let (mut our_totals, mut floor_totals) = (Totals::default(), Totals::default());
-    if !is_list() {
-        Totals::default().run(sent, ours, hold, pause);
-        Totals::default().run(sent, floor, hold, pause);
+/// Runs all sides in turn, some windows of each. Other load of the machine then affects each side.
+pub fn windows<const N: usize>(sides: [(&Enter<'_>, Load); N]) -> [Totals; N] {
+    let mut totals = [(); N].map(|()| Totals::default());
+    let length = window();
+    alternate(10, N, |side, is_counted| {
+        let (enter, load) = sides[side];
+        let runs = run_now(enter, load, length);
+        if is_counted {
+            totals[side].add(runs.iter(), length);
+        }
+    });
+    totals
+}
+
+/// Runs one window, and returns how often the threads acquired the lock.
+pub fn one_window(enter: &Enter<'_>, load: Load) -> usize {
+    let runs = run_now(enter, load, window());
+    let waited: usize = runs.iter().map(|run| run.waits.len()).sum();
+    // One thread had the lock at the start.
+    waited + 1
+}
+
+fn run_now(enter: &Enter<'_>, load: Load, length: Duration) -> Vec<ThreadRun> {
+    let start = after(LEAD);
+    run(enter, load, start, start + nanos(length))
+}
+
+/// Calls `window` with each side in turn, `rounds` times for each side, or once in a test run. A
+/// round before them is not counted: it opens connections and loads scripts.
+pub fn alternate(rounds: usize, sides: usize, mut window: impl FnMut(usize, bool)) {
+    let rounds = if is_test() { 1 } else { rounds };
+    for round in 0..=rounds {
+        for number in 0..sides {
+            let is_forward = round % 2 == 0;
+            let side = if is_forward {
+                number
+            } else {
+                sides - 1 - number
+            };
+            window(side, round > 0);
+        }
     }
-    let mut group = group(criterion, name, 10, window() * 25);
-    for is_ours in [true, false] {
-        let id = if is_ours { "ours" } else { "floor" };
-        group.bench_function(id, |bencher| {
-            bencher.iter_custom(|turns| {
-                let ours = our_totals.run(sent, ours, hold, pause);
-                let floor = floor_totals.run(sent, floor, hold, pause);
-                let each = if is_ours { ours } else { floor };
-                each.mul_f64(turns as f64)
-            });
-        });
-    }
-    group.finish();
-    (our_totals, floor_totals)
 }
 
 fn window() -> Duration {
     length(Duration::from_millis(500), Duration::from_millis(100))
 }
 
-fn sleep(duration: Duration) {
-    if !duration.is_zero() {
-        thread::sleep(duration);
-    }
-}
-
-pub fn enter(lock: &ReentrantLock) -> impl Fn(&dyn Fn()) -> Duration + Sync {
-    |work| {
+/// Enters a section under a lock of the library.
+pub fn enter<L: Lock>(lock: &L) -> impl Fn(&dyn Fn()) -> Duration + Sync {
+    move |work| {
         let wait = time(|| lock.lock().expect("the lock"));
         work();
         lock.unlock().expect("held");
         wait
     }
-}
-
-/// Measures an empty critical section. The floor is the same two scripts on one raw connection
-/// behind a fair in-process mutex.
-pub fn empty_section(
-    criterion: &mut Criterion,
-    table: &mut Table,
-    lock: &ReentrantLock,
-    (raw, key): (RawClient, &str),
-    sent: &dyn Fn() -> u64,
-) {
-    let connection = Mutex::new(raw);
-    let raw = |work: &dyn Fn()| {
-        let start = Instant::now();
-        let mut connection = connection.lock();
-        assert!(connection.acquire(key));
-        let wait = start.elapsed();
-        work();
-        connection.release(key);
-        MutexGuard::unlock_fair(connection);
-        wait
-    };
-    let (our, floor) = windows(
-        criterion,
-        "8 threads, empty section",
-        sent,
-        (&enter(lock), &raw),
-        (Duration::ZERO, Duration::ZERO),
-    );
-    if our.acquired > 0 {
-        report_empty(table, &our, &floor);
-    }
-}
-
-fn report_empty(table: &mut Table, our: &Totals, floor: &Totals) {
-    let both = |figure: fn(&Totals) -> String| (figure(our), figure(floor));
-
-    let ratio = our.per_second() / floor.per_second();
-    let sides = both(|totals| format!("{:.0}/s", totals.per_second()));
-    table.figure("empty: acquisitions", sides, (ratio, " x"), Bound::None);
-
-    let sides = both(|totals| format!("{:.2}", totals.commands_each()));
-    let figure = (our.commands_each(), "");
-    table.figure(
-        "empty: commands per acquisition",
-        sides,
-        figure,
-        Bound::AtMost(2.2),
-    );
-
-    let sides = both(|totals| format!("{:.2}", totals.worst_share()));
-    let figure = (our.worst_share(), "");
-    table.figure(
-        "empty: slowest to fastest thread",
-        sides,
-        figure,
-        Bound::AtLeast(0.8),
-    );
-
-    let longest = (our.waits.quantile(1.0).as_secs_f64() * 1e3, " ms");
-    let waits = (&our.waits, &floor.waits);
-    table.times(
-        "empty: wait; the longest",
-        waits,
-        longest,
-        Bound::AtMost(100.0),
-    );
 }

@@ -2,14 +2,22 @@
 //! a part of it.
 #![allow(dead_code, missing_docs, unused_imports)]
 
+pub mod clock;
+pub mod commands;
 pub mod contention;
+pub mod empty_section;
 pub mod raw_client;
+pub mod raw_waiter;
 pub mod renewal_cost;
 pub mod server;
 pub mod table;
+pub mod usage;
+pub mod worker;
+pub mod worker_group;
 
 use std::{
     env,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -34,6 +42,17 @@ pub fn is_list() -> bool {
     env::args().any(|argument| argument == "--list")
 }
 
+/// Starts this program again with an environment variable that tells it its part. It gets requests
+/// on its standard input, and replies on its standard output.
+pub fn start_again(variable: &str, value: &str) -> Child {
+    Command::new(env::current_exe().expect("this program"))
+        .env(variable, value)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program again")
+}
+
 /// Returns `real` in a bench and `test` in a test run.
 pub fn length(real: Duration, test: Duration) -> Duration {
     if is_test() { test } else { real }
@@ -47,10 +66,6 @@ impl Samples {
     pub fn add(&mut self, sample: Duration) {
         self.0
             .push(u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX));
-    }
-
-    pub fn extend(&mut self, other: &Self) {
-        self.0.extend(&other.0);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -147,6 +162,13 @@ pub fn group<'a>(
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(time);
     group
+}
+
+/// The value in the middle; 0 if there is none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// How long `work` takes.

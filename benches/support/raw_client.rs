@@ -1,6 +1,11 @@
-//! The floor of the comparisons: the scripts of the library on one raw connection.
+//! The floor of the comparisons: lock scripts on one raw connection, without a library. The scripts
+//! execute the same commands on the same keys and channels as those of the library, and check
+//! nothing else. They are files of the benches, so that a change of the library does not move its
+//! floor.
 
-use redis::{Cmd, Connection, Value, cmd};
+use std::time::Duration;
+
+use redis::{Cmd, Connection, cmd};
 
 use super::Server;
 
@@ -19,7 +24,6 @@ pub struct RawClient {
     /// The command that publishes releases.
     publish: &'static str,
     acquire: String,
-    recount: String,
     release: String,
     renew: String,
 }
@@ -44,10 +48,9 @@ impl RawClient {
             load.query(&mut connection).expect("the script compiles")
         };
         Self {
-            acquire: load(include_str!("../../lua/acquire.lua")),
-            recount: load(include_str!("../../lua/recount.lua")),
-            release: load(include_str!("../../lua/release.lua")),
-            renew: load(include_str!("../../lua/renew.lua")),
+            acquire: load(include_str!("scripts/acquire.lua")),
+            release: load(include_str!("scripts/release.lua")),
+            renew: load(include_str!("scripts/renew.lua")),
             owner: owner.into(),
             publish: "publish",
             connection,
@@ -60,24 +63,32 @@ impl RawClient {
     }
 
     pub fn acquire_for(&mut self, key: &str, millis: u64) -> bool {
-        let mut call = call(&self.acquire, &[key]);
-        let reply: Value = call
-            .arg(&self.owner)
-            .arg(millis)
-            .query(&mut self.connection)
-            .expect("a reply");
-        reply == Value::Nil
+        self.lease_of_another(key, millis).is_none()
     }
 
-    pub fn recount(&mut self, key: &str, count: u32, millis: u64) {
-        let mut call = call(&self.recount, &[key]);
-        call.arg(&self.owner).arg(count).arg(millis);
-        self.expect_success(&call);
+    /// Acquires the lock, or returns what is left of the lease of the owner that has it.
+    pub fn lease_of_another(&mut self, key: &str, millis: u64) -> Option<Duration> {
+        let call = self.acquire_call(key, millis);
+        let left: Option<i64> = call.query(&mut self.connection).expect("a reply");
+        left.map(|millis| Duration::from_millis(millis.max(1).unsigned_abs()))
     }
 
     pub fn release(&mut self, key: &str) {
         let call = self.release_call(key);
-        self.expect_success(&call);
+        let released: bool = call.query(&mut self.connection).expect("a reply");
+        assert!(released, "the owner holds the lock");
+    }
+
+    /// One `lock` and `unlock` of a free lock.
+    pub fn pair(&mut self, key: &str) {
+        assert!(self.acquire(key), "the lock is free");
+        self.release(key);
+    }
+
+    fn acquire_call(&self, key: &str, millis: u64) -> Cmd {
+        let mut call = call(&self.acquire, &[key]);
+        call.arg(&self.owner).arg(millis);
+        call
     }
 
     fn release_call(&self, key: &str) -> Cmd {
@@ -88,8 +99,7 @@ impl RawClient {
 
     /// Sends an acquire. [`end`](Self::end) reads the reply.
     pub fn begin_acquire(&mut self, key: &str, millis: u64) {
-        let mut call = call(&self.acquire, &[key]);
-        call.arg(&self.owner).arg(millis);
+        let call = self.acquire_call(key, millis);
         self.begin(&call);
     }
 
@@ -124,18 +134,11 @@ impl RawClient {
         let mut pipeline = redis::pipe();
         for batch in keys.chunks(size) {
             let mut call = call(&self.renew, batch);
-            for _ in batch {
-                call.arg(&self.owner).arg(millis);
-            }
+            call.arg(&self.owner).arg(millis);
             pipeline.add_command(call);
         }
         let replies: Vec<Vec<i64>> = pipeline.query(&mut self.connection).expect("replies");
         assert!(replies.iter().flatten().all(|&reply| reply == 1));
-    }
-
-    fn expect_success(&mut self, call: &Cmd) {
-        let reply: i64 = call.query(&mut self.connection).expect("a reply");
-        assert_eq!(reply, 1, "the owner holds the lock");
     }
 }
 

@@ -2,21 +2,38 @@
 
 use std::{env, thread, time::Duration};
 
-use leasehold::{Lock, LockClient};
-use rustix::time::{ClockId, clock_gettime};
+use leasehold::LockClient;
 
-use super::length;
+use super::{
+    is_test,
+    usage::{cpu_time, resident_memory},
+};
 
-/// The environment variable for the time to measure, in seconds; default 30.
+/// The environment variable for the time to measure, in seconds.
 const SECONDS: &str = "LEASEHOLD_BENCH_SECONDS";
 
-pub fn lease() -> Duration {
-    length(Duration::from_secs(6), Duration::from_millis(600))
+/// The lease of held locks, and for how long they are held.
+#[derive(Clone, Copy)]
+pub struct Holding {
+    pub lease: Duration,
+    pub time: Duration,
 }
 
-fn measured_time() -> Duration {
-    let seconds = env::var(SECONDS).ok().and_then(|set| set.parse().ok());
-    length(Duration::from_secs(seconds.unwrap_or(30)), lease())
+impl Holding {
+    pub fn new(lease: u64, time: u64) -> Self {
+        let set = env::var(SECONDS).ok().and_then(|set| set.parse().ok());
+        if is_test() {
+            let short = Duration::from_millis(600);
+            return Self {
+                lease: short,
+                time: short,
+            };
+        }
+        Self {
+            lease: Duration::from_secs(lease),
+            time: Duration::from_secs(set.unwrap_or(time)),
+        }
+    }
 }
 
 /// Counts of the servers since they started.
@@ -33,6 +50,8 @@ pub struct ServerCounts {
 pub struct RenewalCost {
     pub seconds: f64,
     pub cpu: Duration,
+    /// The resident memory of each lock and its handle, in bytes.
+    pub memory_each: Option<f64>,
     pub calls: u64,
     pub reads: u64,
     pub renewals: u64,
@@ -45,23 +64,29 @@ impl RenewalCost {
     pub fn measure(
         client: &LockClient,
         names: &[String],
+        time: Duration,
         count: &dyn Fn() -> ServerCounts,
     ) -> Self {
+        let memory = resident_memory();
         let locks: Vec<_> = names
             .iter()
             .map(|name| client.reentrant_lock(name))
             .collect();
         locks.iter().for_each(|lock| lock.lock().expect("free"));
 
+        let memory = memory.zip(resident_memory());
+        let memory = memory.map(|(before, after)| after.saturating_sub(before));
+
         let (cpu, stats, counted) = (cpu_time(), client.stats(), count());
-        thread::sleep(measured_time());
+        thread::sleep(time);
         let (cpu, now, counted_now) = (cpu_time() - cpu, client.stats(), count());
 
         locks.iter().for_each(|lock| lock.unlock().expect("held"));
         let missing = (locks.len() as u64).saturating_sub(counted_now.locks);
         Self {
-            seconds: measured_time().as_secs_f64(),
+            seconds: time.as_secs_f64(),
             cpu,
+            memory_each: memory.map(|bytes| bytes as f64 / locks.len().max(1) as f64),
             calls: counted_now.calls - counted.calls,
             reads: counted_now.reads - counted.reads,
             renewals: now.renewals - stats.renewals,
@@ -75,13 +100,4 @@ impl RenewalCost {
     pub fn cpu_of_a_renewal(&self) -> Duration {
         self.cpu.div_f64(self.renewals.max(1) as f64)
     }
-}
-
-/// The CPU time of all threads of this process.
-pub fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        time.tv_sec.unsigned_abs(),
-        time.tv_nsec.unsigned_abs() as u32,
-    )
 }

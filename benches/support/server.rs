@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -114,6 +114,10 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        address_of(&self.url())
+    }
+
     pub fn client(&self) -> LockClient {
         LockClient::connect(&self.url()).expect("a valid URL")
     }
@@ -127,6 +131,12 @@ impl Server {
     pub fn command_counts(&self) -> CommandCounts {
         CommandCounts::ask(&mut self.connection())
     }
+}
+
+/// The address in a URL of a private server.
+pub fn address_of(url: &str) -> SocketAddr {
+    let address = url.strip_prefix("redis://").unwrap_or(url);
+    address.parse().expect("an address and a port")
 }
 
 fn free_port() -> Option<u16> {
@@ -149,34 +159,10 @@ impl CommandCounts {
         Self(info.expect("INFO works"))
     }
 
-    /// The calls of all commands except these.
-    pub fn all_but(&self, names: &[&str]) -> u64 {
-        let counts = self.0.lines().filter_map(|line| {
-            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            let count = rest.split(',').next()?;
-            (!names.contains(&name)).then(|| count.parse::<u64>().expect("a number"))
-        });
-        counts.sum()
-    }
-
     pub fn of(&self, command: &str) -> u64 {
         let line = format!("cmdstat_{command}:calls=");
         let count = self.0.lines().find_map(|l| l.strip_prefix(&line));
         let count = count.and_then(|rest| rest.split(',').next());
         count.map_or(0, |count| count.parse().expect("a number"))
-    }
-
-    /// Commands sent by clients. Each release script publishes once and deletes once, so the
-    /// deletions are subtracted.
-    pub fn sent(&self) -> u64 {
-        const SENT: [&str; 6] = [
-            "evalsha",
-            "eval",
-            "subscribe",
-            "unsubscribe",
-            "publish",
-            "ping",
-        ];
-        SENT.iter().map(|command| self.of(command)).sum::<u64>() - self.of("del")
     }
 }

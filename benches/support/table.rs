@@ -11,6 +11,7 @@ use super::{Comparison, Samples, is_list, is_test};
 #[derive(Clone, Copy)]
 pub enum Bound {
     AtMost(f64),
+    Below(f64),
     AtLeast(f64),
     /// For information only.
     None,
@@ -20,6 +21,7 @@ impl Bound {
     fn verdict(self, value: f64) -> &'static str {
         let met = match self {
             Self::AtMost(bound) => value <= bound,
+            Self::Below(bound) => value < bound,
             Self::AtLeast(bound) => value >= bound,
             Self::None => return "",
         };
@@ -35,21 +37,30 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost(bound) => write!(f, "<= {bound}"),
+            Self::Below(bound) => write!(f, "< {bound}"),
             Self::AtLeast(bound) => write!(f, ">= {bound}"),
             Self::None => Ok(()),
         }
     }
 }
 
-/// A row for each measurement: its name, the library (`ours`), the floor, and the bounded figure.
+/// A line for each measurement: its name, the library, the floor, and the bounded figure.
 pub struct Table(Grid);
 
 impl Table {
     pub fn new() -> Self {
         let mut grid = Grid::new();
         grid.load_preset(ASCII_MARKDOWN).set_header([
-            "what", "ours", "p99.9", "longest", "floor", "p99.9", "longest", "figure", "bound",
-            "met",
+            "what",
+            "leasehold",
+            "p99.9",
+            "longest",
+            "floor",
+            "p99.9",
+            "longest",
+            "figure",
+            "bound",
+            "reached",
         ]);
         Self(grid)
     }
@@ -69,7 +80,7 @@ impl Table {
         );
     }
 
-    /// Adds the median, p99.9 and longest time of both sides, and a bounded figure.
+    /// Adds the median, p99.9 and longest time of each side with samples, and a bounded figure.
     pub fn times(
         &mut self,
         what: &str,
@@ -77,7 +88,10 @@ impl Table {
         figure: (f64, &str),
         bound: Bound,
     ) {
-        let spans = |of: &Samples| [0.5, 0.999, 1.0].map(|share| span(of.quantile(share)));
+        let spans = |of: &Samples| match of.is_empty() {
+            true => [const { String::new() }; 3],
+            false => [0.5, 0.999, 1.0].map(|share| span(of.quantile(share))),
+        };
         let [ours, floor] = [spans(ours), spans(floor)];
         self.row(what, ours, floor, figure, bound);
     }
@@ -106,7 +120,8 @@ impl Table {
         let mut row = vec![what.to_owned()];
         row.extend(ours);
         row.extend(floor);
-        row.extend([format!("{figure:.2}{unit}"), bound.to_string(), verdict]);
+        let figure = format!("{}{unit}", number(figure));
+        row.extend([figure, bound.to_string(), verdict]);
         self.0.add_row(row);
     }
 
@@ -119,6 +134,14 @@ impl Table {
             println!("(a test run: too short for meaningful numbers)");
         }
         println!();
+    }
+}
+
+/// Two digits after the point, and four if the number is so small that they matter.
+fn number(value: f64) -> String {
+    match value.abs() {
+        small if small > 0.0 && small < 0.1 => format!("{value:.4}"),
+        _ => format!("{value:.2}"),
     }
 }
 
