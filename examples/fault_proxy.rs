@@ -45,7 +45,7 @@ struct Faults {
     /// The fault to inject
     #[arg(long, value_enum, default_value_t = Kind::SwallowReply)]
     fault: Kind,
-    /// Only in requests that run this script of leasehold: acquire, recount, release, renew, ...
+    /// Only in requests that run this script of leasehold: acquire, release, renew, ...
     #[arg(long)]
     script: Option<String>,
     /// Only in requests with this command, such as SET

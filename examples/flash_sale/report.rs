@@ -7,7 +7,12 @@ use std::{
 
 use comfy_table::{Cell, CellAlignment, Color, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::{Args, strategy::Strategy, support::Result};
+use crate::{
+    Args,
+    strategy::{POLL_INTERVAL, Strategy},
+    support::Result,
+    worker::OTHER_WORK,
+};
 
 const COLUMNS: [&str; 8] = [
     "strategy",
@@ -65,10 +70,14 @@ pub fn print_introduction(args: &Args) -> Result<()> {
     Ok(writeln!(
         io::stdout(),
         "{} processes with {} threads each sell the same {} articles. A sale reads the stock from \
-         Redis, checks it and writes it back. Each strategy protects these steps in another way.",
+         Redis, checks it and writes it back. Each strategy protects these steps in another way. \
+         After a sale, a thread does other work for {} us. With set-nx, a waiting thread tries \
+         again every {} ms.",
         args.processes,
         args.threads,
         args.stock,
+        OTHER_WORK.as_micros(),
+        POLL_INTERVAL.as_millis(),
     )?)
 }
 

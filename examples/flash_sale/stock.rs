@@ -1,14 +1,9 @@
 //! The stock, a number in Redis, and the unprotected way to sell from it.
 
-use std::{thread, time::Duration};
-
 use redis::Connection;
 use uuid::Uuid;
 
 use crate::support::{self, Result};
-
-/// The pause between the read and the write of a sale.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// Deletes the stock even if this program is killed.
 const EXPIRY_SECONDS: u32 = 600;
@@ -95,7 +90,6 @@ impl Seller {
         if left <= 0 {
             return Ok(false);
         }
-        thread::sleep(PAUSE);
         redis::cmd("SET")
             .arg(&self.stock)
             .arg(left - 1)

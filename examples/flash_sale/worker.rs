@@ -10,6 +10,7 @@ use std::{
     process::{self, Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Barrier, mpsc::Sender},
     thread,
+    time::Duration,
 };
 
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
     strategy::{Protection, Strategy},
     support::{self, Result},
 };
+
+/// How long a thread does other work after a sale, without the lock.
+pub const OTHER_WORK: Duration = Duration::from_micros(500);
 
 const READY: &str = "ready";
 const SOLD: &str = "sold";
@@ -130,6 +134,7 @@ fn sell_all(protection: &Protection, sellers: Vec<Seller>) -> Result<()> {
         start.wait();
         while protection.sell_one(&mut seller)? {
             println!("{SOLD}");
+            thread::sleep(OTHER_WORK);
         }
         Ok(())
     };

@@ -31,6 +31,10 @@ pub struct Args {
     /// How long to inject faults, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
+    /// Repeat the run, each time with the next seed and with longer times without faults, until
+    /// this many locks were acquired in all processes
+    #[arg(long, conflicts_with = "check_only")]
+    pub acquisitions: Option<usize>,
     /// Seed of the faults [default: random, printed]
     #[arg(long)]
     pub seed: Option<u64>,
@@ -49,6 +53,9 @@ pub struct Args {
     /// Run as the worker process with this number
     #[arg(long, hide = true, requires = "url")]
     pub worker: Option<u32>,
+    /// The worker lingers
+    #[arg(long, hide = true)]
+    pub lingers: bool,
     /// URL of the worker's server
     #[arg(long, hide = true)]
     pub url: Option<String>,
@@ -56,6 +63,25 @@ pub struct Args {
 
 /// The longest pause between two attempts of a waiter without a subscription, as documented.
 const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// How long the next holder of a free lock takes to hear of it and to acquire it, with many others.
+const WAKE_UP: Duration = Duration::from_millis(300);
+
+/// The longest time in which threads of a process hand a grant over.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// The number of leases from the begin of a rush to the begin of the next.
+const RUSH_INTERVAL: u64 = 6;
+
+/// A time in which all threads acquire one lock again and again.
+pub struct Rush {
+    pub lock: u32,
+    /// Only the first thread of each process does so.
+    pub is_alone: bool,
+    /// This worker has left the rush, and does not use the lock until it is over. Workers that
+    /// linger leave it before the others, which then wait for the grants that the former keep.
+    pub has_left: bool,
+}
 
 impl Args {
     pub fn lease(&self) -> Duration {
@@ -65,6 +91,29 @@ impl Args {
     /// The longest lease that a worker requests.
     pub fn longest_lease(&self) -> Duration {
         self.lease() * 3 / 2
+    }
+
+    /// How long every second worker keeps a lock that none of its threads uses.
+    pub fn linger(&self) -> Duration {
+        self.lease() / 10
+    }
+
+    /// The time from one rush to the next.
+    pub fn rush_interval(&self) -> Duration {
+        Duration::from_millis(self.lease * RUSH_INTERVAL)
+    }
+
+    /// The rush at this time, if there is one. All processes see the same clock.
+    pub fn rush(&self, now: u64) -> Option<Rush> {
+        let lease = self.lease * 1_000_000;
+        let interval = lease * RUSH_INTERVAL;
+        let (number, at) = (now / interval, now % interval);
+        Some(Rush {
+            lock: u32::try_from(number % u64::from(self.locks)).ok()?,
+            is_alone: number / u64::from(self.locks) % 3 == 2,
+            has_left: self.lingers && at >= lease * 3,
+        })
+        .filter(|_| at < lease * 4)
     }
 
     pub fn command_timeout(&self) -> Duration {
@@ -85,6 +134,8 @@ impl Args {
             longest_lease: self.longest_lease(),
             // The lease of a dead holder, the pause before the next attempt, and that attempt.
             idle: self.longest_lease() + LONGEST_POLL + self.command_timeout() * 2 + slip,
+            settled: self.linger() + WAKE_UP + slip,
+            reuse: SLICE + self.linger(),
             slip,
         }
     }

@@ -42,8 +42,10 @@ impl Conductor {
             self.storm(storm.min(over.saturating_duration_since(Instant::now())))?;
             self.calm()?;
             // One calm in eight is long enough to detect a stuck lock.
+            let idle = self.args.bounds().idle;
             let calm = match self.random.u8(0..8) {
-                0 => self.args.bounds().idle * 3 / 2,
+                _ if self.args.acquisitions.is_some() => self.between(idle, idle * 4),
+                0 => idle * 3 / 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
             };
             thread::sleep(calm.min(over.saturating_duration_since(Instant::now())));
@@ -55,7 +57,8 @@ impl Conductor {
     /// Stops the workers and logs the locks that are still in Redis afterwards.
     pub fn finish(&mut self) -> Result<()> {
         let idle = self.args.bounds().idle;
-        thread::sleep(idle * 3 / 2);
+        // From `idle` on the checker requires more. That time contains the end of a rush.
+        thread::sleep(idle + self.args.rush_interval() + self.args.longest_lease());
         // The time of a last hold and of the threads that wait for that lock.
         self.workers.finish(idle * 2 + self.args.lease() * 2)?;
         let start = Instant::now();
@@ -84,6 +87,9 @@ impl Conductor {
             slot.network.storm(&mut self.random);
         }
         let mut next = Instant::now();
+        // In some storms most processes are paused; in others they work between the faults.
+        let pace = *self.random.choice(&[80, 80, 400, 1500]).expect("not empty");
+        let longest_pause = Duration::from_millis(pace);
         loop {
             let now = Instant::now();
             if now >= end {
@@ -92,8 +98,7 @@ impl Conductor {
             self.undo_until(now)?;
             if now >= next {
                 self.inject_fault()?;
-                next = Instant::now()
-                    + self.between(Duration::from_millis(5), Duration::from_millis(80));
+                next = Instant::now() + self.between(Duration::from_millis(5), longest_pause);
             }
             let due = self.undo.iter().map(|(at, _)| *at);
             let wake = due.chain([next, end]).min().unwrap_or(end);

@@ -1,6 +1,7 @@
 //! The event log of one thread.
 
-use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use leasehold::Error;
@@ -16,34 +17,48 @@ pub struct EventLog<'a> {
     log: &'a Log,
     thread: u32,
     calls: u64,
-    /// The result of [`starved`] before the current call.
+    /// What the system counts for this thread; none on systems without `schedstat`.
+    schedule: Option<File>,
+    /// The result of [`EventLog::starved`] before the current call.
     starved: u64,
 }
 
 impl<'a> EventLog<'a> {
+    /// Called on the thread whose calls it logs.
     pub fn new(log: &'a Log, thread: u32) -> Self {
         Self {
             log,
             thread,
             calls: 0,
+            schedule: File::open("/proc/thread-self/schedstat").ok(),
             starved: 0,
         }
+    }
+
+    /// The number of the next call.
+    pub fn next_call(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
     }
 
     /// Logs the start of a call and returns its number. Without a budget the call may take as long
     /// as other threads hold the lock.
     pub fn asks(&mut self, lock: u32, budget: Option<Duration>, what: String) -> u64 {
-        self.calls += 1;
         let budget = budget.map_or(0, whole_millis);
-        let call = self.calls;
+        let call = self.next_call();
         self.write(Event::Asks {
             call,
             lock,
             budget,
             what,
         });
-        self.starved = starved();
+        self.starved = self.starved();
         call
+    }
+
+    /// Logs the short holds of a rush, with the times when they were acquired.
+    pub fn held(&self, holds: Vec<(u64, Event)>) {
+        self.log.write_all(self.thread, holds);
     }
 
     /// Logs a successful acquire: a first one, or a nested one inside `hold`.
@@ -91,7 +106,7 @@ impl<'a> EventLog<'a> {
 
     fn ends(&self, call: u64, event: Event) {
         let at = clock::now();
-        let nanos = starved().saturating_sub(self.starved);
+        let nanos = self.starved().saturating_sub(self.starved);
         if nanos > TOLERATED {
             let starved = Event::Starved { call, nanos };
             self.log.write(at, self.thread, starved);
@@ -102,14 +117,17 @@ impl<'a> EventLog<'a> {
     fn write(&self, event: Event) {
         self.log.write(clock::now(), self.thread, event);
     }
-}
 
-/// How long this thread has been runnable without a CPU, in nanoseconds; 0 on systems without
-/// `schedstat`.
-fn starved() -> u64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let number = text.split_whitespace().nth(1);
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    /// How long this thread has been runnable without a CPU, in nanoseconds.
+    fn starved(&self) -> u64 {
+        let number = || {
+            let mut text = [0; 64];
+            let read = self.schedule.as_ref()?.read_at(&mut text, 0).ok()?;
+            let text = str::from_utf8(&text[..read]).ok()?;
+            text.split_whitespace().nth(1)?.parse().ok()
+        };
+        number().unwrap_or(0)
+    }
 }
 
 fn whole_millis(time: Duration) -> u64 {

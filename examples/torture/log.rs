@@ -1,9 +1,9 @@
 //! The log files: one line for each event, `<nanoseconds> <process> <thread> <word> <arguments>`.
 //!
-//! Each process appends to its own file, one `write` for each line. So a line survives a kill, and
-//! no process waits for another one.
+//! Each process appends to its own file, one `write` for each line, or for the short holds of a
+//! rush. So a line survives a kill, and no process waits for another one.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -41,6 +41,16 @@ pub enum Event {
         hold: u64,
         token: Option<u64>,
     },
+    /// A short hold during a rush. The call that acquired it began at `asked` and returned at the
+    /// time of the record.
+    Held {
+        call: u64,
+        lock: u32,
+        asked: u64,
+        token: Option<u64>,
+        /// The last time for which the lock confirmed the hold; 0: none.
+        vouched: u64,
+    },
     /// After a call with any other allowed result.
     Answered { call: u64, answer: String },
     /// The holder noted this time, and a check after it confirmed the hold.
@@ -51,6 +61,8 @@ pub enum Event {
     Starved { call: u64, nanos: u64 },
     /// The stall monitor was woken this late.
     Late { nanos: u64 },
+    /// The threads of this process handed locks over for this long without a request to Redis.
+    Kept { nanos: u64 },
     /// Before a process is paused.
     Pauses { process: u32 },
     /// After a paused process was resumed.
@@ -96,11 +108,22 @@ impl fmt::Display for Record {
             Event::HasAgain { call, hold, token } => {
                 write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
             }
+            Event::Held {
+                call,
+                lock,
+                asked,
+                token,
+                vouched,
+            } => {
+                let token = token.unwrap_or(0);
+                write!(f, "held {call} {lock} {asked} {token} {vouched}")
+            }
             Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
             Event::Vouches { hold } => write!(f, "vouches {hold}"),
             Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
             Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
+            Event::Kept { nanos } => write!(f, "kept {nanos}"),
             Event::Pauses { process } => write!(f, "pauses {process}"),
             Event::Continued { process } => write!(f, "continued {process}"),
             Event::Killed { process } => write!(f, "killed {process}"),
@@ -149,6 +172,13 @@ fn event(words: &mut Words) -> Option<Event> {
             hold: words.number()?,
             token: words.token()?,
         },
+        "held" => Event::Held {
+            call: words.number()?,
+            lock: words.number()?,
+            asked: words.number()?,
+            token: words.token()?,
+            vouched: words.number()?,
+        },
         "answered" => Event::Answered {
             call: words.number()?,
             answer: words.rest(),
@@ -165,6 +195,9 @@ fn event(words: &mut Words) -> Option<Event> {
             nanos: words.number()?,
         },
         "late" => Event::Late {
+            nanos: words.number()?,
+        },
+        "kept" => Event::Kept {
             nanos: words.number()?,
         },
         "pauses" => Event::Pauses {
@@ -238,15 +271,23 @@ impl Log {
     }
 
     pub fn write(&self, at: u64, thread: u32, event: Event) {
-        let record = Record {
-            at,
-            process: self.process,
-            thread,
-            event,
-        };
-        // One system call for each line, without a buffer that a kill would lose.
+        self.write_all(thread, [(at, event)]);
+    }
+
+    /// Writes events and their times with one system call, without a buffer that a kill would lose.
+    pub fn write_all(&self, thread: u32, events: impl IntoIterator<Item = (u64, Event)>) {
+        let mut lines = String::new();
+        for (at, event) in events {
+            let record = Record {
+                at,
+                process: self.process,
+                thread,
+                event,
+            };
+            writeln!(lines, "{record}").expect("it is text");
+        }
         (&self.file)
-            .write_all(format!("{record}\n").as_bytes())
+            .write_all(lines.as_bytes())
             .expect("the log file is writable");
     }
 }

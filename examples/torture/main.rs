@@ -18,7 +18,9 @@ mod process;
 #[path = "../../tests/it/support/proxy/mod.rs"]
 mod proxy;
 mod report;
+mod rush;
 mod server;
+mod slice_monitor;
 mod stall_monitor;
 mod worker;
 mod worker_thread;
@@ -55,8 +57,42 @@ fn main() -> ExitCode {
 
 fn torture(mut args: Args) -> Result<ExitCode> {
     let mut log = LogDirectory::of(&args)?;
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))?;
+    let mut seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let mut acquired = 0;
+    loop {
+        args.seed = Some(seed);
+        let round = run(&args, &mut log)?;
+        acquired += round.acquired;
+        let Some(wanted) = args.acquisitions else {
+            return Ok(round.exit_code());
+        };
+        println!("{acquired} of {wanted} acquisitions");
+        if round.violations > 0 || acquired >= wanted {
+            return Ok(round.exit_code());
+        }
+        log.clear()?;
+        seed += 1;
+    }
+}
+
+/// Ctrl-C was pressed.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// What the checker found in one run.
+struct Round {
+    acquired: usize,
+    violations: usize,
+}
+
+impl Round {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::from(u8::from(self.violations > 0))
+    }
+}
+
+fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
     if !args.check_only {
-        let seed = *args.seed.get_or_insert_with(|| fastrand::u64(..1_000_000));
         let Args {
             processes,
             threads,
@@ -64,10 +100,11 @@ fn torture(mut args: Args) -> Result<ExitCode> {
             seconds,
             ..
         } = args;
+        let seed = args.seed.unwrap_or(0);
         println!(
             "seed {seed}: {processes} x {threads} threads, {locks} locks, {seconds} s of faults"
         );
-        conduct(&args, log.path())?;
+        conduct(args, log.path())?;
     }
     let records = log::read_all(log.path())?;
     let violations = checker::check(&records, &args.bounds());
@@ -78,16 +115,16 @@ fn torture(mut args: Args) -> Result<ExitCode> {
     if !report::has_enough_holds(&records) {
         return Err("too few holds: the run proves nothing".into());
     }
-    Ok(ExitCode::from(u8::from(!violations.is_empty())))
+    Ok(Round {
+        acquired: report::acquired(&records),
+        violations: violations.len(),
+    })
 }
 
 /// Starts the server and the workers, injects the faults, and stops everything.
 fn conduct(args: &Args, directory: &Path) -> Result<()> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || raised.store(true, Ordering::Relaxed))?;
     let log = Arc::new(Log::open(directory, CONDUCTOR)?);
-    let monitored = Arc::clone(&log);
+    let monitored = Arc::downgrade(&log);
     thread::spawn(move || stall_monitor::run(&monitored));
     let server = Server::start()?;
     let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;
@@ -100,7 +137,7 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
         undo: Vec::new(),
         server_paused: false,
     };
-    conductor.run(&interrupted)?;
+    conductor.run(&INTERRUPTED)?;
     conductor.finish()
 }
 
@@ -127,6 +164,14 @@ impl LogDirectory {
             Self::Given(path) => path,
             Self::Temporary(directory) => directory.path(),
         }
+    }
+
+    /// Deletes the logs.
+    fn clear(&self) -> Result<()> {
+        for file in std::fs::read_dir(self.path())? {
+            std::fs::remove_file(file?.path())?;
+        }
+        Ok(())
     }
 
     fn keep(&mut self) {

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::log::{Event, Log};
 use crate::proxy::{Fault, Gate, Proxy, Request};
 
-const SCRIPTS: [&str; 4] = ["acquire", "release", "recount", "renew"];
+const SCRIPTS: [&str; 3] = ["acquire", "release", "renew"];
 
 /// The longest delay, and the pause between pieces of a reply.
 const DELAY: Duration = Duration::from_millis(200);

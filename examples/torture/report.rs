@@ -17,6 +17,17 @@ const AROUND: Duration = Duration::from_millis(20);
 
 pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result<()> {
     let mut out = io::stdout().lock();
+    let first = records
+        .iter()
+        .find(|record| matches!(record.event, Event::Storm));
+    let end = records
+        .iter()
+        .find(|record| matches!(record.event, Event::Stopping));
+    if let Some((first, end)) = first.zip(end) {
+        let seconds = Duration::from_nanos(end.at - first.at).as_secs_f64();
+        let acquired = acquired(records);
+        writeln!(out, "{:.0} acquisitions/s", acquired as f64 / seconds)?;
+    }
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for record in records {
         *counts.entry(name(&record.event)).or_default() += 1;
@@ -60,6 +71,7 @@ fn name(event: &Event) -> &'static str {
         Event::Asks { .. } => "calls",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
+        Event::Held { .. } => "short holds",
         Event::Answered { answer, .. } if answer.starts_with("unavailable: ") => "unavailable",
         Event::Answered { answer, .. } if answer.starts_with("lost: ") => "lost",
         Event::Answered { .. } => "other results",
@@ -67,6 +79,7 @@ fn name(event: &Event) -> &'static str {
         Event::Wrong { .. } => "wrong results",
         Event::Starved { .. } => "starved calls",
         Event::Late { .. } => "late threads",
+        Event::Kept { .. } => "exceeded slices",
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",
@@ -78,6 +91,13 @@ fn name(event: &Event) -> &'static str {
         Event::Stopping | Event::End => "ends",
         Event::Note(_) => "notes",
     }
+}
+
+/// How often a thread acquired a lock that it did not hold.
+pub fn acquired(records: &[Record]) -> usize {
+    let is_first =
+        |record: &&Record| matches!(record.event, Event::Has { .. } | Event::Held { .. });
+    records.iter().filter(is_first).count()
 }
 
 /// False if the workers held the locks too rarely for the run to prove anything.

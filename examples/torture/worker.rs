@@ -11,28 +11,32 @@ use leasehold::LockClient;
 use crate::Result;
 use crate::args::Args;
 use crate::log::Log;
-use crate::stall_monitor;
 use crate::worker_thread::WorkerThread;
+use crate::{slice_monitor, stall_monitor};
 
 pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let url = args.url.as_deref().ok_or("a worker needs a server")?;
     let directory = args.log.as_deref().ok_or("a worker needs a log")?;
     let log = Arc::new(Log::open(directory, number)?);
-    let monitored = Arc::clone(&log);
+    let monitored = Arc::downgrade(&log);
     thread::spawn(move || stall_monitor::run(&monitored));
-    let client = LockClient::builder(url)
+    let builder = LockClient::builder(url)
         .watchdog_lease(args.lease())
         .command_timeout(args.command_timeout())
         .connect_timeout(args.connect_timeout())
-        .pool_timeout(args.pool_timeout())
-        .build()?;
+        .pool_timeout(args.pool_timeout());
+    let client = match args.lingers {
+        true => builder.linger(args.linger()).build()?,
+        false => builder.build()?,
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
+        scope.spawn(|| slice_monitor::run(&client, &log, &stop));
         for thread in 1..=args.threads {
-            let thread = WorkerThread::new(args, &client, &log, number, thread, &stop);
-            scope.spawn(move || thread.run());
+            let (client, log, stop) = (&client, &log, &stop);
+            scope.spawn(move || WorkerThread::new(args, client, log, number, thread, stop).run());
         }
     });
     Ok(ExitCode::SUCCESS)

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, FencedLock, Interrupt, Lease, LockClient};
+use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use crate::args::Args;
 use crate::clock;
 use crate::event_log::EventLog;
-use crate::hold_style::HoldStyle;
+use crate::hold_style::{HoldStyle, TestedLock};
 use crate::log::Log;
 
 /// After its deadline a waiter still waits this long for a reply that is under way, as documented.
@@ -19,11 +19,12 @@ const GRACE: Duration = Duration::from_millis(250);
 const MAX_DEPTH: u32 = 3;
 
 pub struct WorkerThread<'a> {
-    args: &'a Args,
-    locks: Vec<FencedLock>,
-    event_log: EventLog<'a>,
-    random: fastrand::Rng,
-    stop: &'a AtomicBool,
+    pub(crate) args: &'a Args,
+    pub(crate) locks: Vec<TestedLock>,
+    pub(crate) event_log: EventLog<'a>,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) thread: u32,
 }
 
 /// A hold of this thread: its lock and the number of the call that acquired it.
@@ -43,7 +44,7 @@ impl<'a> WorkerThread<'a> {
         thread: u32,
         stop: &'a AtomicBool,
     ) -> Self {
-        let locks = (0..args.locks).map(|lock| client.fenced_lock(&Args::key(lock)));
+        let locks = (0..args.locks).map(|lock| TestedLock::new(client, lock));
         let seed = args.seed.unwrap_or(0);
         let own = u64::from(process) << 32 | u64::from(thread);
         Self {
@@ -52,12 +53,21 @@ impl<'a> WorkerThread<'a> {
             event_log: EventLog::new(log, thread),
             random: fastrand::Rng::with_seed(seed.wrapping_add(own)),
             stop,
+            thread,
         }
     }
 
     pub fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
+            if let Some(lock) = self.rush_now() {
+                self.rush(lock);
+                continue;
+            }
             let lock = self.random.u32(0..self.args.locks);
+            if self.avoids(lock) {
+                self.idle(Duration::from_millis(4));
+                continue;
+            }
             if let Some((call, style)) = self.take(lock, None) {
                 let hold = Hold {
                     lock,
@@ -93,19 +103,14 @@ impl<'a> WorkerThread<'a> {
             .event_log
             .asks(at, budget, format!("lock_with {lease:?}"));
         let result = self.locks[at as usize].lock_with(lease);
-        self.log_result(call, hold, result.map(|()| Some(HoldStyle::Manual)), false)
+        self.log_result(call, hold, result.map(Some), false)
     }
 
     fn acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let budget = self.budget_to_lock(hold);
         let call = self.event_log.asks(at, budget, "acquire".into());
         let result = self.locks[at as usize].acquire();
-        self.log_result(
-            call,
-            hold,
-            result.map(|guard| Some(HoldStyle::Guard(guard))),
-            false,
-        )
+        self.log_result(call, hold, result.map(Some), false)
     }
 
     fn try_lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
@@ -115,7 +120,6 @@ impl<'a> WorkerThread<'a> {
             .event_log
             .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_lock(wait, lease);
-        let result = result.map(|taken| taken.then_some(HoldStyle::Manual));
         self.log_result(call, hold, result, false)
     }
 
@@ -126,7 +130,6 @@ impl<'a> WorkerThread<'a> {
             .event_log
             .asks(at, Some(self.budget_to_try(wait)), what);
         let result = self.locks[at as usize].try_acquire(wait, lease);
-        let result = result.map(|guard| guard.map(HoldStyle::Guard));
         self.log_result(call, hold, result, false)
     }
 
@@ -150,7 +153,7 @@ impl<'a> WorkerThread<'a> {
             });
         }
         let result = self.locks[at as usize].lock_interruptibly(lease, &interrupt);
-        self.log_result(call, None, result.map(|()| Some(HoldStyle::Manual)), comes)
+        self.log_result(call, None, result.map(Some), comes)
     }
 
     fn log_result(
@@ -212,14 +215,14 @@ impl<'a> WorkerThread<'a> {
     }
 
     fn extend(&mut self, hold: Hold, style: &HoldStyle) {
-        let HoldStyle::Guard(guard) = style else {
+        if !style.has_guard() {
             return;
-        };
+        }
         let (by, budget) = (self.args.longest_lease(), self.budget_for_a_reply());
         let call = self
             .event_log
             .asks(hold.lock, Some(budget), "extend".into());
-        match guard.extend(by) {
+        match style.extend(by) {
             Ok(()) => self.event_log.answered(call, "extended"),
             Err(error) => {
                 let lost = matches!(error, Error::Lost { .. });
@@ -230,7 +233,7 @@ impl<'a> WorkerThread<'a> {
 
     fn release(&mut self, hold: Hold, style: HoldStyle) {
         let timeout = self.args.command_timeout();
-        let drops = matches!(style, HoldStyle::Guard(_)) && self.random.u8(..) < 64;
+        let drops = style.has_guard() && self.random.u8(..) < 64;
         let (budget, what) = if drops {
             (self.budget_for_a_reply(), "drop")
         } else {
@@ -238,15 +241,11 @@ impl<'a> WorkerThread<'a> {
         };
         let call = self.event_log.asks(hold.lock, Some(budget), what.into());
         let before = clock::now();
-        let result = match style {
-            HoldStyle::Guard(guard) if drops => {
-                drop(guard);
-                return self.event_log.answered(call, "dropped");
-            }
-            HoldStyle::Guard(guard) => guard.unlock(),
-            HoldStyle::Manual => self.locks[hold.lock as usize].unlock(),
-        };
-        match result {
+        if drops {
+            drop(style);
+            return self.event_log.answered(call, "dropped");
+        }
+        match style.unlock(&self.locks[hold.lock as usize]) {
             Ok(()) => {
                 // A successful unlock confirms the hold until then.
                 self.event_log.vouches(hold.call, before);

@@ -53,13 +53,14 @@ impl Workers {
         };
         for slot in 0..args.processes {
             let network = Network::before(server, slot + 1, log);
-            let worker = workers.start_worker(&network.url())?;
+            let worker = workers.start_worker(slot as usize, &network.url())?;
             workers.slots.push(Slot { network, worker });
         }
         Ok(workers)
     }
 
-    fn start_worker(&mut self, url: &str) -> Result<Worker> {
+    /// Every second worker lingers.
+    fn start_worker(&mut self, slot: usize, url: &str) -> Result<Worker> {
         self.started += 1;
         let number = self.started;
         let args = &self.args;
@@ -72,6 +73,9 @@ impl Workers {
             ("--seed", args.seed.unwrap_or(0)),
         ] {
             command.args([name, &value.to_string()]);
+        }
+        if slot % 2 == 1 {
+            command.arg("--lingers");
         }
         command
             .args(["--url", url, "--log"])
@@ -118,7 +122,7 @@ impl Workers {
         let process = self.slots[slot].worker.number;
         self.slots[slot].worker.kill();
         self.log.write(clock::now(), 0, Event::Killed { process });
-        self.slots[slot].worker = self.start_worker(&url)?;
+        self.slots[slot].worker = self.start_worker(slot, &url)?;
         Ok(())
     }
 
@@ -130,7 +134,7 @@ impl Workers {
                 let process = worker.number;
                 self.log.write(clock::now(), 0, Event::Died { process });
                 let url = self.slots[slot].network.url();
-                self.slots[slot].worker = self.start_worker(&url)?;
+                self.slots[slot].worker = self.start_worker(slot, &url)?;
             }
         }
         Ok(())

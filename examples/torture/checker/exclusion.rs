@@ -8,12 +8,23 @@ use super::{Bounds, History, Violation};
 
 pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut by_lock: BTreeMap<u32, Vec<(Span, &Hold)>> = BTreeMap::new();
+    let mut by_process: BTreeMap<(u32, u32), Vec<(Span, &Hold)>> = BTreeMap::new();
     for hold in history.holds.values() {
         if let Some(span) = history.vouched(hold) {
             by_lock.entry(hold.lock).or_default().push((span, hold));
         }
+        // A process knows its own holds, so there even a deleted key is no excuse.
+        if let Some(span) = hold.confirmed() {
+            let process = (hold.lock, hold.id.process);
+            by_process.entry(process).or_default().push((span, hold));
+        }
     }
-    let mut violations: Vec<Violation> = by_lock.into_values().flat_map(overlaps).collect();
+    let mut violations: Vec<Violation> = by_process.into_values().flat_map(overlaps).collect();
+    let between = |found: &Violation| match found {
+        Violation::TwoHolders { first, second, .. } => first.process != second.process,
+        _ => true,
+    };
+    violations.extend(by_lock.into_values().flat_map(overlaps).filter(between));
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
     violations
@@ -50,8 +61,9 @@ fn overlaps(mut holds: Vec<(Span, &Hold)>) -> Vec<Violation> {
 fn not_notified(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
     let deletion = history.deleted(hold)?;
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
-    // A grant during the deletion may be a grant of the next key.
-    let was_deleted = hold.since < deletion.from;
+    // A grant during the deletion may be a grant of the next key, except if its token is older.
+    let is_older = hold.token.is_some() && deletion.token.is_some();
+    let was_deleted = is_older || hold.since < deletion.from;
     (was_deleted && after > bounds.longest_lease).then_some(Violation::NotNotified {
         lock: hold.lock,
         hold: hold.id,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::Bounds;
 use super::machine::Machine;
 use crate::log::{Event, Record};
 
@@ -59,6 +60,14 @@ pub struct Hold {
     pub token: Option<u64>,
 }
 
+impl Hold {
+    /// From the return of its acquire to its last confirmation, even if its key was deleted.
+    pub fn confirmed(&self) -> Option<Span> {
+        let (from, to) = (self.since, self.vouched?);
+        Some(Span { from, to })
+    }
+}
+
 /// The deletion of a key, at some time from `from` to `to`.
 #[derive(Clone, Copy, Debug)]
 pub struct Deletion {
@@ -69,10 +78,14 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// True if it may have deleted the key of this hold. A greater token proves a later grant.
-    fn may_end(self, hold: &Hold) -> bool {
-        let is_later = |(token, last)| token > last;
-        self.to >= hold.asked && !hold.token.zip(self.token).is_some_and(is_later)
+    /// True if it may have deleted the key of this hold's grant. Threads may begin holds on one
+    /// grant for `reuse`, also after its key was deleted. With tokens it is certain: those granted
+    /// before are not greater.
+    fn may_end(self, hold: &Hold, reuse: u64) -> bool {
+        match hold.token.zip(self.token) {
+            Some((token, last)) => token <= last,
+            None => self.to + reuse >= hold.asked,
+        }
     }
 }
 
@@ -103,14 +116,19 @@ pub struct History {
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
     pub machine: Machine,
+    /// How long threads may begin holds on one grant, in nanoseconds.
+    reuse: u64,
     /// By process number: when it was killed or died.
     pub gone: HashMap<u32, u64>,
     pub end: Option<u64>,
 }
 
 impl History {
-    pub fn of(records: &[Record]) -> Self {
-        let mut history = Self::default();
+    pub fn of(records: &[Record], bounds: &Bounds) -> Self {
+        let mut history = Self {
+            reuse: u64::try_from(bounds.reuse.as_nanos()).unwrap_or(u64::MAX),
+            ..Self::default()
+        };
         let mut calm_since = None;
         for record in records {
             history.add(record);
@@ -155,6 +173,24 @@ impl History {
                 self.answered(call, at);
                 self.again.push((call, hold, *token, at));
             }
+            Event::Held {
+                call,
+                lock,
+                asked,
+                token,
+                vouched,
+            } => {
+                let id = HoldId::of(record, *call);
+                let hold = Hold {
+                    id,
+                    lock: *lock,
+                    asked: *asked,
+                    since: at,
+                    vouched: Some(*vouched).filter(|vouched| *vouched > 0),
+                    token: *token,
+                };
+                self.holds.insert(id, hold);
+            }
             Event::Answered { call, .. } | Event::Wrong { call, .. } => {
                 self.answered(HoldId::of(record, *call), at);
             }
@@ -184,7 +220,7 @@ impl History {
                 self.machine.add(record);
             }
             Event::Storm | Event::Calm | Event::Stopping => {}
-            Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
+            Event::Kept { .. } | Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
         }
     }
 
@@ -217,7 +253,13 @@ impl History {
         deletions
             .iter()
             .copied()
-            .find(|deletion| deletion.may_end(hold))
+            .find(|deletion| deletion.may_end(hold, self.reuse))
+    }
+
+    /// True if the hold began on a grant that the threads of its process did not know to be deleted.
+    pub fn began_after_deletion(&self, hold: &Hold) -> bool {
+        let deletion = self.deleted(hold);
+        deletion.is_some_and(|deletion| deletion.to < hold.asked)
     }
 
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,
@@ -226,7 +268,8 @@ impl History {
         let deleted = self
             .deleted(hold)
             .map_or(u64::MAX, |deletion| deletion.from);
-        let (from, to) = (hold.since, hold.vouched?.min(deleted));
+        let Span { from, to } = hold.confirmed()?;
+        let to = to.min(deleted);
         (from <= to).then_some(Span { from, to })
     }
 }

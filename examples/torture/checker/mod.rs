@@ -21,13 +21,19 @@ pub struct Bounds {
     pub longest_lease: Duration,
     /// How long a lock may stay free in a calm while a thread waits for it.
     pub idle: Duration,
+    /// The same after a calm has lasted for `idle`: messages arrive again, and all leases of dead
+    /// holders have ended.
+    pub settled: Duration,
+    /// How long the threads of a process may begin holds on one grant: a slice, and the time to
+    /// linger.
+    pub reuse: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }
 
 /// Finds all violations in `records`, which are in the order of their times.
 pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
-    let history = History::of(records);
+    let history = History::of(records, bounds);
     let mut violations = exclusion::check(&history, bounds);
     violations.extend(tokens::check(&history));
     violations.extend(progress::check(&history, bounds));
@@ -50,6 +56,11 @@ fn single_record(record: &Record) -> Option<Violation> {
         }),
         Event::Lingers { process } => Some(Violation::Lingers {
             process: *process,
+            at: record.at,
+        }),
+        Event::Kept { nanos } => Some(Violation::Kept {
+            process: record.process,
+            time: Duration::from_nanos(*nanos),
             at: record.at,
         }),
         Event::Left { lock, what } => Some(Violation::LeftOver {

@@ -62,15 +62,22 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
         let taken = taken.get(&call.lock).map_or(&[][..], Vec::as_slice);
-        for calm in &history.calms {
-            let (from, to) = (call.asked.max(calm.from), to.min(calm.to));
+        let settled = bounds.idle.as_nanos().try_into().unwrap_or(u64::MAX);
+        let calms = history.calms.iter().flat_map(|calm| {
+            [
+                (calm.from, calm.to, bounds.idle),
+                (calm.from + settled, calm.to, bounds.settled),
+            ]
+        });
+        for (calm_from, calm_to, bound) in calms {
+            let (from, to) = (call.asked.max(calm_from), to.min(calm_to));
             // A shortcut: most waits are short.
-            if Duration::from_nanos(to.saturating_sub(from)) <= bounds.idle {
+            if Duration::from_nanos(to.saturating_sub(from)) <= bound {
                 continue;
             }
             let (at, idle) = longest_gap(Span { from, to }, taken);
             let slip = history.machine.slip(id.process, Span { from, to });
-            if idle > bounds.idle + slip {
+            if idle > bound + slip {
                 violations.push(Violation::LockStuck {
                     lock: call.lock,
                     waiter: *id,

@@ -1,4 +1,5 @@
-//! Checks that a later hold has a greater token, and a nested acquire the token of its hold.
+//! Checks that a later hold has a greater token, that no two holds share one, and that a nested
+//! acquire has the token of its hold.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,10 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for holds in by_lock.values_mut() {
         violations.extend(falls_among_confirmed(history, holds));
-        violations.extend(falls_between_calls(holds));
+        violations.extend(falls_between_calls(history, holds));
+        let new = repeats(holds).into_iter();
+        let new: Vec<_> = new.filter(|found| !violations.contains(found)).collect();
+        violations.extend(new);
     }
     violations.extend(changes(history));
     violations
@@ -34,8 +38,9 @@ fn falls_among_confirmed(history: &History, holds: &[(&Hold, u64)]) -> Vec<Viola
         .collect()
 }
 
-/// A call that began after another one had returned was granted later, confirmed or not.
-fn falls_between_calls(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
+/// A call that began after another one had returned was granted later, confirmed or not. Except if
+/// the threads of its process did not know that their grant was deleted.
+fn falls_between_calls(history: &History, holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
     let mut returned = holds.to_vec();
     returned.sort_by_key(|(hold, _)| hold.since);
     holds.sort_by_key(|(hold, _)| hold.asked);
@@ -48,9 +53,18 @@ fn falls_between_calls(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
                 greatest = Some(before);
             }
         }
-        violations.extend(greatest.and_then(|before| fall(before, (hold, token))));
+        if !history.began_after_deletion(hold) {
+            violations.extend(greatest.and_then(|before| fall(before, (hold, token))));
+        }
     }
     violations
+}
+
+/// Two holds with one token, whenever they were granted.
+fn repeats(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
+    holds.sort_by_key(|(hold, token)| (*token, hold.since));
+    let pairs = holds.windows(2).filter(|pair| pair[0].1 == pair[1].1);
+    pairs.filter_map(|pair| fall(pair[0], pair[1])).collect()
 }
 
 fn fall(first: (&Hold, u64), second: (&Hold, u64)) -> Option<Violation> {

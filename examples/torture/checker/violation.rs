@@ -38,6 +38,12 @@ pub enum Violation {
         idle: Duration,
         at: u64,
     },
+    /// The threads of a process handed locks over for this long without a request to Redis.
+    Kept {
+        process: u32,
+        time: Duration,
+        at: u64,
+    },
     /// A call exceeded its documented bound, or never returned.
     ThreadStuck {
         call: HoldId,
@@ -68,6 +74,7 @@ impl Violation {
             | Self::TokenDidNotRise { at, .. }
             | Self::TokenChanged { at, .. }
             | Self::LockStuck { at, .. }
+            | Self::Kept { at, .. }
             | Self::ThreadStuck { at, .. }
             | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
@@ -84,6 +91,7 @@ impl Violation {
             Self::TokenDidNotRise { .. } => "token fell",
             Self::TokenChanged { .. } => "token changed",
             Self::LockStuck { .. } => "lock stuck",
+            Self::Kept { .. } => "kept by hand-overs",
             Self::ThreadStuck { .. } => "thread stuck",
             Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
@@ -131,6 +139,12 @@ impl fmt::Display for Violation {
                 f,
                 "lock {lock} was free for {idle:?} while {waiter} waited for it"
             ),
+            Self::Kept { process, time, .. } => {
+                write!(
+                    f,
+                    "process {process} handed locks over for {time:?}, past the slice"
+                )
+            }
             Self::ThreadStuck {
                 call,
                 what,
