@@ -17,7 +17,7 @@ use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::traffic;
-use crate::support::{builder, client};
+use crate::support::{Stop, builder, client};
 
 const THREADS: usize = 8;
 
@@ -43,15 +43,6 @@ fn keep_busy_during<T>(
         let _stop = Stop(&is_over);
         work()
     })
-}
-
-/// Ends the work, also after a panic.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// How long each of some waits for the lock takes. `held` returns when another client holds it.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, FencedLock, Lease, LockClient, LockClientBuilder};
 use parking_lot::Mutex;
 
+use crate::support::Stop;
 use crate::support::timing::{Millis, SLIP, eventually, millis};
 
 /// Longer than a failover, so that a hold that survives it is renewed or released in time.
@@ -166,15 +167,6 @@ impl Workload {
             }
             Err(error) => panic!("{error}"),
         }
-    }
-}
-
-/// Ends the work, also if `meanwhile` panics.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -52,11 +52,12 @@ impl Holder {
         names.collect()
     }
 
-    /// Asserts that each guard, the events and each unlock report the loss before the next renewal
-    /// would be over.
+    /// Asserts that each guard, the events and each unlock report the loss and its reason while the
+    /// lease still runs. The watchdog asks after two thirds of it, so that the last third is left for
+    /// a machine that is busy with other tests. When the lease ends, the reason would be another.
     #[track_caller]
     fn assert_told(self, reason: LostReason) {
-        let end = Instant::now() + LONG.get() * 2 / 3 + SLIP.get();
+        let end = Instant::now() + LONG.get();
         let losses = u64::try_from(self.guards.len()).expect("a few");
         for guard in &self.guards {
             let loss = guard.lost().recv_deadline(end);

@@ -7,19 +7,11 @@ use std::time::Duration;
 use leasehold::{Error, Interrupt, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, scripts, take_all};
+use crate::support::Stop;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 
 const TURNS: usize = 40;
-
-/// Raised at the end of a test, also after a panic.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
 
 /// Raised at the end of a test, also after a panic.
 struct Raised<'a>(&'a Interrupt);

@@ -12,6 +12,8 @@ pub mod timing;
 pub mod traffic;
 mod unique;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use leasehold::{LockClient, LockClientBuilder};
 
 use timing::LEASE;
@@ -34,4 +36,13 @@ pub fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Sets a flag when it is dropped, so that other threads end also after a panic.
+pub struct Stop<'a>(pub &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -9,7 +9,7 @@ use leasehold::{Error, Lease, LockClient};
 use crate::support::child::Process;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{client, unique};
+use crate::support::{Stop, client, unique};
 
 const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
 
@@ -243,13 +243,4 @@ fn a_release_soon_after_another_message_is_noticed() {
             eventually("the waiter to get it", || waiter.is_finished());
         }
     });
-}
-
-/// Ends the work of other threads, also after a panic.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
