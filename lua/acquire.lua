@@ -17,37 +17,6 @@
 -- If an earlier copy of this request acquired a lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
--- Returns the owner and the hold count of an existing lock, or else an error that describes the
--- key. This function is the same in acquire.lua, force_unlock.lua and inspect.lua; a unit test
--- compares them.
-local function holder_of(key)
-    local fields = redis.pcall('hlen', key)
-    local owner, count, what
-    if type(fields) == 'table' then
-        if not string.find(fields.err, 'WRONGTYPE', 1, true) then
-            return nil, nil, fields
-        end
-        -- Without permission for TYPE, the type stays unknown.
-        local kind = redis.pcall('type', key).ok
-        what = kind and 'a ' .. kind or 'a value that is not a hash'
-    elseif fields == 1 then
-        owner, count = unpack(redis.call('hgetall', key))
-        if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then
-            what = 'a hash whose field is not an owner'
-        elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
-            what = 'a hash whose value is not a hold count'
-        end
-    elseif redis.call('hexists', key, 'mode') == 1 then
-        what = 'a read-write lock'
-    else
-        what = 'a hash of ' .. fields .. ' fields'
-    end
-    if what then
-        return nil, nil, redis.error_reply('WRONGTYPE lock: ' .. what)
-    end
-    return owner, count
-end
-
 local call, pcall = redis.call, redis.pcall
 local locks = ARGV[3] and 1 or #KEYS
 local owner = ARGV[1]

@@ -22,10 +22,38 @@ struct Names {
     slot: u16,
 }
 
+/// What a name in Redis is used for, as far as its channel depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// A lock with one holder.
+    Lock,
+    ReadWriteLock,
+    Semaphore,
+    CountDownLatch,
+}
+
+impl Family {
+    /// The channel that announces releases of a key.
+    fn channel(self, key: &str) -> String {
+        match self {
+            Self::Lock => prefixed("redisson_lock__channel", key),
+            Self::ReadWriteLock => prefixed("redisson_rwlock", key),
+            Self::Semaphore => prefixed("redisson_sc", key),
+            // Redisson adds these braces also to a key that has braces of its own.
+            Self::CountDownLatch => format!("redisson_countdownlatch__channel__{{{key}}}"),
+        }
+    }
+}
+
 impl LockKey {
+    /// The names of a lock with one holder.
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self::of(Family::Lock, namespace, name)
+    }
+
     /// Never fails, so that creating a handle never fails. [`check`](Self::check) refuses a bad
     /// name.
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+    pub(crate) fn of(family: Family, namespace: &str, name: &str) -> Self {
         let key = if namespace.is_empty() {
             name.to_owned()
         } else if namespace.ends_with(':') {
@@ -33,7 +61,7 @@ impl LockKey {
         } else {
             format!("{namespace}:{name}")
         };
-        let channel = derived("redisson_lock__channel", &key).into();
+        let channel = family.channel(&key).into();
         let slot = slot(&key);
         let key: Arc<str> = key.into();
         Self(Arc::new(Names {
@@ -97,7 +125,17 @@ impl LockKey {
 
     /// The key of the lock's last fencing token.
     pub(crate) fn last_token(&self) -> String {
-        derived("redisson_lock_token", &self.0.key)
+        self.prefixed("redisson_lock_token")
+    }
+
+    /// Another key or channel of the name, by the rule of Redisson's `prefixName`.
+    pub(crate) fn prefixed(&self, prefix: &str) -> String {
+        prefixed(prefix, &self.0.key)
+    }
+
+    /// Another key of the name, by the rule of Redisson's `suffixName`.
+    pub(crate) fn suffixed(&self, suffix: &str) -> String {
+        suffixed(&self.0.key, suffix)
     }
 
     /// The channel for messages about releases.
@@ -107,11 +145,20 @@ impl LockKey {
 }
 
 /// Redisson's `prefixName`: the key becomes the hash tag, unless it already contains a `{`.
-fn derived(prefix: &str, key: &str) -> String {
+fn prefixed(prefix: &str, key: &str) -> String {
     if key.contains('{') {
         format!("{prefix}:{key}")
     } else {
         format!("{prefix}:{{{key}}}")
+    }
+}
+
+/// Redisson's `suffixName`: the key becomes the hash tag, unless it already contains a `{`.
+fn suffixed(key: &str, suffix: &str) -> String {
+    if key.contains('{') {
+        format!("{key}:{suffix}")
+    } else {
+        format!("{{{key}}}:{suffix}")
     }
 }
 
@@ -154,6 +201,32 @@ mod tests {
             let token = channel.replace("lock__channel", "lock_token");
             assert_eq!(key.last_token(), token);
         }
+    }
+
+    #[test]
+    fn each_family_has_a_channel_of_its_own() {
+        let channel = |family, name| LockKey::of(family, "", name).channel().to_string();
+        for (family, plain, braces) in [
+            (
+                Family::ReadWriteLock,
+                "redisson_rwlock:{a}",
+                "redisson_rwlock:{a}b",
+            ),
+            (Family::Semaphore, "redisson_sc:{a}", "redisson_sc:{a}b"),
+            (
+                Family::CountDownLatch,
+                "redisson_countdownlatch__channel__{a}",
+                "redisson_countdownlatch__channel__{{a}b}",
+            ),
+        ] {
+            assert_eq!(channel(family, "a"), plain);
+            assert_eq!(channel(family, "{a}b"), braces);
+        }
+        let key = |name| LockKey::new("", name).suffixed("timeout");
+        assert_eq!(
+            (key("a"), key("{a}b")),
+            ("{a}:timeout".into(), "{a}b:timeout".into())
+        );
     }
 
     #[test]

@@ -32,20 +32,22 @@ impl Script {
     }
 }
 
+/// Each script is its file, after the files with functions that it shares with other scripts.
 macro_rules! scripts {
-    ($($name:ident = $file:literal),+ $(,)?) => {
-        $(pub(crate) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!(concat!("../../lua/", $file))));)+
+    ($($name:ident = $($file:literal)+),+ $(,)?) => {
+        $(pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
+            Script::new(concat!($(include_str!(concat!("../../lua/", $file))),+))
+        });)+
     };
 }
 
 scripts! {
-    ACQUIRE = "acquire.lua",
+    ACQUIRE = "shared/holder_of.lua" "acquire.lua",
     RELEASE = "release.lua",
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
-    INSPECT = "inspect.lua",
-    FORCE_UNLOCK = "force_unlock.lua",
+    INSPECT = "shared/holder_of.lua" "inspect.lua",
+    FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
 }
 
 /// How a release is published.

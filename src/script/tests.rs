@@ -1,19 +1,5 @@
 use super::*;
 
-#[test]
-fn all_scripts_agree_on_what_a_lock_is() {
-    fn rule(script: &Script) -> Vec<&str> {
-        let source = std::str::from_utf8(&script.by_source).unwrap();
-        let (_, rest) = source.split_once("local function holder_of").unwrap();
-        let (rule, _) = rest.split_once("\nend\n").unwrap();
-        rule.lines().map(str::trim).collect()
-    }
-    let acquire = rule(&ACQUIRE);
-    assert!(acquire.len() > 20);
-    assert_eq!(acquire, rule(&FORCE_UNLOCK));
-    assert_eq!(acquire, rule(&INSPECT));
-}
-
 /// The same bytes as the crate `redis` makes.
 #[test]
 fn a_call_is_packed_as_a_command() {
