@@ -1,7 +1,9 @@
 -- Deletes a lock, regardless of its owner, and notifies the waiting clients.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
--- ARGV[1]  the channel for releases of the lock
+-- KEYS[2]  of a fair lock, the queue: a list of places, the next one first
+-- KEYS[3]  of a fair lock, when each place ends
+-- ARGV[1]  the channel for releases of the lock; with a colon and a place, that of the place
 -- ARGV[2]  the command that publishes: publish or spublish
 -- reply    1: the lock was held and is deleted; 0: no owner held it. An error, without any change,
 --          if the key has another type or form
@@ -15,4 +17,10 @@ if failure then
 end
 redis.call('del', KEYS[1])
 redis.pcall(ARGV[2], ARGV[1], '0')
+if redis.call('exists', KEYS[2]) == 1 then
+    local head = fair_head(KEYS[2], KEYS[3])
+    if head then
+        redis.pcall(ARGV[2], ARGV[1] .. ':' .. head, '0')
+    end
+end
 return 1

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{FencedLock, MultiLock, RedLock, ReentrantLock, Short};
+use crate::lock::{FairLock, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -188,6 +188,19 @@ impl LockClient {
     #[must_use]
     pub fn fenced_lock(&self, name: &str) -> FencedLock {
         FencedLock::new(Arc::clone(&self.core), name)
+    }
+
+    /// Makes a handle of the fair lock with this name: a reentrant lock that clients acquire first
+    /// come, first served. Never fails and sends nothing: an invalid name is an error of the first
+    /// call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
+    /// kinds.
+    ///
+    /// [`FairLock`] has an example.
+    #[must_use]
+    pub fn fair_lock(&self, name: &str) -> FairLock {
+        FairLock::new(Arc::clone(&self.core), name)
     }
 
     /// Makes a handle of the reentrant locks with these names, as one lock that acquires all of

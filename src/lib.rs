@@ -74,6 +74,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
+//! | [`FairLock`] | clients acquire it in the order in which they began to wait |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
@@ -201,7 +202,9 @@ pub use lease::Lease;
 #[doc = include_str!("locked.md")]
 #[doc(inline)]
 pub use leasehold_macros::locked;
-pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock};
+pub use lock::{
+    FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock,
+};
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use locked::Call as __LockedCall;

@@ -128,6 +128,19 @@ impl LockKey {
         self.prefixed("redisson_lock_token")
     }
 
+    /// The same names with another channel.
+    pub(crate) fn with_channel(&self, channel: String) -> Self {
+        let Names {
+            name, key, slot, ..
+        } = &*self.0;
+        Self(Arc::new(Names {
+            name: Arc::clone(name),
+            key: Arc::clone(key),
+            channel: channel.into(),
+            slot: *slot,
+        }))
+    }
+
     /// Another key or channel of the name, by the rule of Redisson's `prefixName`.
     pub(crate) fn prefixed(&self, prefix: &str) -> String {
         prefixed(prefix, &self.0.key)

@@ -81,8 +81,7 @@ impl OwnerId {
 
     /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
-        let client = self.0.split(':').next().unwrap_or_default();
-        Self(format!("{client}:{} {}", next_number(), self.0).into())
+        Self(format!("{}:{} {}", self.client(), next_number(), self.0).into())
     }
 
     /// Splits off the newest name. Also returns the older names, if there are any.
@@ -97,6 +96,11 @@ impl OwnerId {
     pub(crate) fn newest(&self, names: usize) -> Self {
         let newest: Vec<&str> = self.0.split(' ').take(names).collect();
         Self(newest.join(" ").into())
+    }
+
+    /// The UUID of the client.
+    pub(crate) fn client(&self) -> &str {
+        self.0.split(':').next().unwrap_or_default()
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -25,6 +25,7 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn new(core: Arc<Core>, name: &str, protocol: &'static dyn Protocol) -> Self {
         let key = LockKey::new(&core.namespace, name);
+        let key = protocol.names(key, &core.owner_prefix);
         let id = LockId::new(core.number, Arc::clone(key.key()));
         Self {
             core,

@@ -47,6 +47,7 @@ pub(super) fn grant(
         replied: asked,
         terms,
         tokens,
+        others_wait: false,
     };
     let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
     let parts = (lock(name), LockKey::new("", name), protocol);

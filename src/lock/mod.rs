@@ -1,6 +1,7 @@
 //! The public lock types and their guards.
 
 mod debug;
+mod fair;
 mod fenced;
 mod guard;
 mod methods;
@@ -12,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use debug::Short;
+pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;

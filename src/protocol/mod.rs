@@ -5,9 +5,10 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `plain`, `fenced` | a kind of lock each |
+//! | `plain`, `fenced`, `fair` | a kind of lock each |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod fair;
 mod fenced;
 mod plain;
 mod reply;
@@ -17,6 +18,7 @@ use std::ops::Range;
 
 use redis::{RedisResult, Value};
 
+pub(crate) use fair::{Fair, PLACE};
 pub(crate) use fenced::Fenced;
 pub(crate) use plain::Plain;
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
@@ -31,17 +33,40 @@ use crate::script::{self, Call};
 pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds. `holds` is the
     /// number of holds that the grant is wanted for: that of the caller, and those of the threads
-    /// that wait behind it.
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, holds: usize) -> Call;
+    /// that wait behind it. The caller `waits` if another owner holds one of the locks.
+    fn acquire(
+        &self,
+        keys: &[&LockKey],
+        owner: &OwnerId,
+        millis: u64,
+        holds: usize,
+        waits: bool,
+    ) -> Call;
 
     /// Decodes the reply to [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
+
+    /// The names of a lock of this kind in Redis, for this client: the channel can depend on both.
+    fn names(&self, key: LockKey, _client: &str) -> LockKey {
+        key
+    }
 
     /// The name of the kind. Grants of one kind do not suit another.
     fn kind(&self) -> &'static str;
 
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
+
+    /// True if other clients wait in a queue in Redis, by a reply that grants the lock. The grant
+    /// is not handed over then.
+    fn others_wait(&self, _reply: &Value) -> bool {
+        false
+    }
+
+    /// Removes the place of this client in the queue in Redis, if the kind of lock has one.
+    fn leave_queue(&self, _key: &LockKey, _client: &str) -> Option<Call> {
+        None
+    }
 
     /// True if each hold has a fencing token.
     fn has_tokens(&self) -> bool {

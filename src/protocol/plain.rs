@@ -33,7 +33,14 @@ impl Protocol for Plain {
         |reply| *reply == Value::Nil
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _holds: usize) -> Call {
+    fn acquire(
+        &self,
+        keys: &[&LockKey],
+        owner: &OwnerId,
+        millis: u64,
+        _holds: usize,
+        _waits: bool,
+    ) -> Call {
         acquire(keys, owner, millis, self.grants())
     }
 

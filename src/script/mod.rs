@@ -46,8 +46,11 @@ scripts! {
     RELEASE = "release.lua",
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
+    FAIR_ACQUIRE = "shared/holder_of.lua" "shared/fair_head.lua" "fair_acquire.lua",
+    FAIR_RELEASE = "shared/fair_head.lua" "fair_release.lua",
+    FAIR_LEAVE = "shared/fair_head.lua" "fair_leave.lua",
     INSPECT = "shared/holder_of.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
+    FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "force_unlock.lua",
 }
 
 /// How a release is published.
@@ -238,6 +241,8 @@ pub(crate) fn inspect(key: &LockKey) -> Call {
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call::new(&FORCE_UNLOCK)
         .key(key.key())
+        .key(&key.prefixed("redisson_lock_queue"))
+        .key(&key.prefixed("redisson_lock_timeout"))
         .arg(&**key.channel())
         .publishing()
         .not_repeatable()

@@ -172,6 +172,7 @@ impl World {
                     replied: asked,
                     terms: TERMS,
                     tokens,
+                    others_wait: false,
                 };
             }
             drop(redis);

@@ -119,7 +119,8 @@ impl<'a> Request<'a> {
         let owner = OwnerId::new(&core.owner_prefix);
         // Other threads may begin to wait behind this one.
         self.wanted_holds = self.wanted_holds.max(2);
-        let call = unit.call(&owner, self.holds_of_a_grant());
+        let call = unit.call(&owner, self.holds_of_a_grant(), true);
+        self.has_waited = true;
         let request = Prepared::new(&core.redis, &part.key, call);
         self.listeners.prepare(part, &request);
         self.prepared = Some((owner, request));

@@ -85,6 +85,7 @@ impl Request<'_> {
                 asked,
                 replied,
                 tokens,
+                others_wait,
             }) = unit.granted
             else {
                 continue;
@@ -96,6 +97,7 @@ impl Request<'_> {
                     replied,
                     terms: unit.terms,
                     tokens: tokens.clone(),
+                    others_wait,
                 };
                 let core = &part.core;
                 let place = (part.id.clone(), part.key.clone(), part.protocol);

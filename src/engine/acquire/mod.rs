@@ -163,6 +163,7 @@ fn acquire_missing(
             return Ok(Some(request.keep()));
         }
         request.undo();
+        request.leave_queue();
         return is_granted.map(|_| None);
     }
 }

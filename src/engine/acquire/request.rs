@@ -22,7 +22,7 @@ use crate::engine::undo::{
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, drift};
 use crate::local::Claim;
-use crate::protocol::AcquireReply;
+use crate::protocol::{AcquireReply, PLACE};
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 use crate::script::Call;
 
@@ -54,6 +54,8 @@ pub(super) struct Request<'a> {
     pub(super) rival: Rival,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
+    /// A request has been sent after which this client may have a place in a queue in Redis.
+    pub(super) has_waited: bool,
     /// Until when granted parts are kept while this thread waits for the others.
     pub(super) kept_until: Option<Moment>,
 }
@@ -72,6 +74,8 @@ pub(super) struct UnitGrant {
     pub(super) asked: Moment,
     pub(super) replied: Moment,
     pub(super) tokens: Range<u64>,
+    /// Other clients wait in a queue in Redis.
+    pub(super) others_wait: bool,
 }
 
 impl UnitGrant {
@@ -133,6 +137,7 @@ impl<'a> Request<'a> {
             minority_grants: BTreeSet::new(),
             after_release: None,
             silent: List::new(),
+            has_waited: false,
             kept_until: None,
             wanted_holds: 1,
             prepared: None,
@@ -159,7 +164,9 @@ impl<'a> Request<'a> {
             None => requested.iter().map(owner).collect(),
         };
         let holds = self.holds_of_a_grant();
-        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, holds);
+        let waits = !self.budget.is_wait_over();
+        self.has_waited |= waits;
+        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, holds, waits);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &self.units[at];
             let first = unit.parts[0];
@@ -261,7 +268,9 @@ impl<'a> Request<'a> {
                     .push(unused.with_lost_copies(reply.lost_copies));
             }
             Ok(AcquireReply::Granted(tokens)) => {
+                let others_wait = parts[0].protocol.others_wait(&reply.reply);
                 let grant = UnitGrant {
+                    others_wait,
                     owner: owner_of_grant(parts, &owner, reply.lost_copies),
                     asked: reply.asked,
                     replied: Moment::now(),
@@ -318,6 +327,29 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Gives up the place in the queue in Redis, if there may be one. The next thread of this client
+    /// that waits for the lock keeps it.
+    pub(super) fn leave_queue(&self) {
+        if !self.has_waited || self.claim.begin_request().1 > 1 {
+            return;
+        }
+        for part in self.units.iter().flat_map(|unit| &unit.parts) {
+            let core = &part.core;
+            let Some(call) = part.protocol.leave_queue(&part.key, &core.owner_prefix) else {
+                continue;
+            };
+            let budget = self.budget.remaining(core.command_timeout);
+            if core
+                .redis
+                .request(&part.key, call.clone(), &budget)
+                .is_err()
+            {
+                let until = Moment::now().after(PLACE);
+                core.watchdog.release_orphan(part.key.clone(), call, until);
+            }
+        }
+    }
+
     pub(super) fn part(&self, held: HeldByOther) -> &'a Part {
         self.units[held.unit].parts[held.part]
     }
@@ -335,9 +367,9 @@ impl<'a> Request<'a> {
 
 impl Unit<'_> {
     /// The call that acquires the unit for `owner`.
-    pub(super) fn call(&self, owner: &OwnerId, holds: usize) -> Call {
+    pub(super) fn call(&self, owner: &OwnerId, holds: usize, waits: bool) -> Call {
         let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
         let protocol = self.parts[0].protocol;
-        protocol.acquire(&keys, owner, self.terms.millis, holds)
+        protocol.acquire(&keys, owner, self.terms.millis, holds, waits)
     }
 }

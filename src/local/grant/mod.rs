@@ -43,6 +43,8 @@ pub(crate) struct Grant {
     /// When the reply arrived. The slice counts from here, so that it does not depend on the round
     /// trip.
     since: Moment,
+    /// Other clients wait in a queue in Redis.
+    others_wait: bool,
     /// Its lease is renewed, so another hold may follow the first.
     is_renewed: bool,
     /// Other threads of this process wait for the lock. Set under the queue's mutex.
@@ -119,6 +121,8 @@ pub(crate) struct Granted {
     pub(crate) terms: Terms,
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
+    /// Other clients wait in a queue in Redis, so the grant is not handed over.
+    pub(crate) others_wait: bool,
 }
 
 impl Grant {
@@ -135,6 +139,7 @@ impl Grant {
             replied,
             terms,
             tokens,
+            others_wait,
         } = granted;
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -143,6 +148,7 @@ impl Grant {
             protocol,
             owner,
             since: replied,
+            others_wait,
             is_renewed: terms.renewals != Renewals::None,
             has_waiters: AtomicBool::new(false),
             is_count_noted: AtomicBool::new(false),
@@ -212,8 +218,11 @@ impl Grant {
     }
 
     /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
-    /// quarter of its lease.
+    /// quarter of its lease. Not at all while other clients wait in a queue in Redis.
     pub(super) fn slice(&self, longest: Duration) -> Duration {
+        if self.others_wait {
+            return Duration::ZERO;
+        }
         let lease = self.state.lock().lease.lease_ends().since(self.since);
         longest.min(lease / 4)
     }

@@ -25,6 +25,15 @@ impl LockKind for Fenced {
     }
 }
 
+/// The fair lock.
+pub struct Fair;
+
+impl LockKind for Fair {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.fair_lock(name))
+    }
+}
+
 /// A multi-lock of two names.
 pub struct Multi;
 

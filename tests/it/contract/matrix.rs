@@ -123,6 +123,8 @@ combination! { reentrant_in_one_server: whole Reentrant in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_one_server: whole Fenced in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_one_server: whole Fair in OneServer,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_one_server: whole Multi in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { red_in_five_servers: whole Red in FiveServers,
@@ -150,6 +152,12 @@ combination! { reentrant_in_cluster: transport Reentrant in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_cluster: transport Fenced in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_cluster: transport Fair in Cluster,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_sentinel: transport Fair in Sentinel,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_replicated: transport Fair in Replicated,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_cluster: transport Multi in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_replicated: transport Reentrant in Replicated,
@@ -165,6 +173,8 @@ wake_up_cost }
 combination! { fenced_in_own_server: whole Fenced in OwnServer,
 wake_up_cost }
 combination! { wrapped_in_own_server: whole Wrapped in OwnServer,
+wake_up_cost }
+combination! { fair_in_own_server: whole Fair in OwnServer,
 wake_up_cost }
 combination! { multi_in_own_server: whole Multi in OwnServer,
 wake_up_cost }
@@ -182,9 +192,9 @@ mod completeness {
         ("namespaced", &["reentrant", "fenced", "wrapped"]),
         ("unix_socket", &["reentrant", "fenced", "wrapped"]),
         ("tls", &["reentrant"]),
-        ("sentinel", &["reentrant"]),
-        ("cluster", &["reentrant", "fenced", "multi"]),
-        ("replicated", &["reentrant"]),
+        ("sentinel", &["reentrant", "fair"]),
+        ("cluster", &["reentrant", "fenced", "fair", "multi"]),
+        ("replicated", &["reentrant", "fair"]),
         ("five_servers", &["red"]),
         ("five_servers_two_dead", &["red"]),
         ("five_servers_two_paused", &["red"]),

@@ -39,7 +39,7 @@ pub use environments::{
     Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
     OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
-pub use kinds::{Fenced, Multi, Red, Reentrant, Wrapped};
+pub use kinds::{Fair, Fenced, Multi, Red, Reentrant, Wrapped};
 use redis_key::KeyView;
 
 /// A kind of lock.
