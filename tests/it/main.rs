@@ -8,6 +8,7 @@ mod bad_input;
 mod contract;
 mod deployments;
 mod documents;
+mod fair;
 mod faults;
 mod fencing;
 mod guard;

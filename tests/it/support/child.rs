@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    deployments, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
+    deployments, fair, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
     watchdog, wire,
 };
 
@@ -38,6 +38,7 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("many_receivers", limits::growth::many_receivers),
     ("many_locks", watchdog::many_locks),
+    ("wait_in_queue", fair::wait_in_queue),
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),
