@@ -5,6 +5,7 @@ mod fenced;
 mod guard;
 mod methods;
 mod multi;
+mod read_write;
 mod redlock;
 mod reentrant;
 
@@ -15,6 +16,7 @@ pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;
+pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 

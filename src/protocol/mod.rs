@@ -6,10 +6,12 @@
 //! | file | duty |
 //! |---|---|
 //! | `plain`, `fenced` | a kind of lock each |
+//! | `read_write` | the two locks of a read-write lock |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod fenced;
 mod plain;
+mod read_write;
 mod reply;
 
 use std::fmt;
@@ -19,9 +21,10 @@ use redis::{RedisResult, Value};
 
 pub(crate) use fenced::Fenced;
 pub(crate) use plain::Plain;
+pub(crate) use read_write::{Read, Write};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
 
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
 
@@ -34,11 +37,33 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// that wait behind it.
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, holds: usize) -> Call;
 
+    /// [`acquire`](Self::acquire), for kinds whose request depends on more than the number of holds.
+    fn acquire_for(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call {
+        self.acquire(keys, owner, millis, wish.holds)
+    }
+
+    /// The call after which Redis does not count a client any more among those that wait for the
+    /// lock; `None` if Redis knows of no client that waits. `owner` is one of the client's ids.
+    fn give_up(&self, _key: &LockKey, _owner: &OwnerId) -> Option<Call> {
+        None
+    }
+
     /// Decodes the reply to [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
 
     /// The name of the kind. Grants of one kind do not suit another.
     fn kind(&self) -> &'static str;
+
+    /// Which channel announces releases.
+    fn family(&self) -> Family {
+        Family::Lock
+    }
+
+    /// True if several threads of a client hold the lock at the same time, and may share a grant.
+    /// Locks of the same id whose holds are not shared exclude them.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
@@ -82,6 +107,22 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
             .arg(millis.to_string())
             .arg(count.to_string())
     }
+
+    /// Reads an owner of a lock.
+    fn inspect(&self, key: &LockKey) -> Call {
+        script::inspect(key)
+    }
+}
+
+/// What an acquire is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'a> {
+    /// The number of holds that the grant is wanted for, as in [`Protocol::acquire`].
+    pub(crate) holds: usize,
+    /// The caller waits if the locks are held.
+    pub(crate) waits: bool,
+    /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
+    pub(crate) within: Option<&'a OwnerId>,
 }
 
 /// The result of one attempt to acquire locks.

@@ -21,8 +21,8 @@ use crate::engine::undo::{
 };
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, drift};
-use crate::local::Claim;
-use crate::protocol::AcquireReply;
+use crate::local::{Claim, Hold};
+use crate::protocol::{AcquireReply, Wish};
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 use crate::script::Call;
 
@@ -56,6 +56,10 @@ pub(super) struct Request<'a> {
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
     /// Until when granted parts are kept while this thread waits for the others.
     pub(super) kept_until: Option<Moment>,
+    /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
+    pub(super) within: Option<&'a Hold>,
+    /// Redis may know that this client waits.
+    pub(super) is_known_to_wait: bool,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -137,6 +141,8 @@ impl<'a> Request<'a> {
             wanted_holds: 1,
             prepared: None,
             rival: Rival::default(),
+            within: None,
+            is_known_to_wait: false,
         }
     }
 
@@ -158,8 +164,9 @@ impl<'a> Request<'a> {
             Some(prepared) => List::from([prepared]),
             None => requested.iter().map(owner).collect(),
         };
-        let holds = self.holds_of_a_grant();
-        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, holds);
+        let wish = self.wish(!self.budget.is_wait_over());
+        self.is_known_to_wait |= wish.waits;
+        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, wish);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &self.units[at];
             let first = unit.parts[0];
@@ -203,6 +210,28 @@ impl<'a> Request<'a> {
             self.evaluate(at, owner, result, &mut replies);
         }
         replies
+    }
+
+    /// What the next request is for. The thread `waits` if the lock is held.
+    pub(super) fn wish(&self, waits: bool) -> Wish<'a> {
+        Wish {
+            holds: self.holds_of_a_grant(),
+            waits,
+            within: self.within.map(|hold| hold.grant().owner()),
+        }
+    }
+
+    /// Tells Redis in the background that this client does not wait any more.
+    pub(super) fn give_up(&self) {
+        for part in self.units.iter().flat_map(|unit| &unit.parts) {
+            let core = &part.core;
+            let owner = OwnerId::new(&core.owner_prefix);
+            let call = part.protocol.give_up(&part.key, &owner);
+            if let Some(call) = call.filter(|_| self.is_known_to_wait) {
+                let until = Moment::now().after(core.command_timeout);
+                core.watchdog.release_orphan(part.key.clone(), call, until);
+            }
+        }
     }
 
     /// The number of holds that may share the grant. A fixed lease is not handed over, and a client
@@ -335,9 +364,9 @@ impl<'a> Request<'a> {
 
 impl Unit<'_> {
     /// The call that acquires the unit for `owner`.
-    pub(super) fn call(&self, owner: &OwnerId, holds: usize) -> Call {
+    pub(super) fn call(&self, owner: &OwnerId, wish: Wish<'_>) -> Call {
         let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
         let protocol = self.parts[0].protocol;
-        protocol.acquire(&keys, owner, self.terms.millis, holds)
+        protocol.acquire_for(&keys, owner, self.terms.millis, wish)
     }
 }
