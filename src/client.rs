@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{FairLock, FencedLock, MultiLock, RedLock, ReentrantLock, Short};
+use crate::lock::{FairLock, FencedLock, MultiLock, ReadWriteLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -212,6 +212,19 @@ impl LockClient {
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         MultiLock::new(&self.core, names)
+    }
+
+    /// Makes a handle of the read-write lock with this name: a read lock that threads share, and a
+    /// write lock that excludes them. Never fails and sends nothing: an invalid name is an error of
+    /// the first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
+    /// kinds.
+    ///
+    /// [`ReadWriteLock`] has the details and examples.
+    #[must_use]
+    pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
+        ReadWriteLock::new(&self.core, name)
     }
 
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How

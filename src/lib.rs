@@ -203,7 +203,8 @@ pub use lease::Lease;
 #[doc(inline)]
 pub use leasehold_macros::locked;
 pub use lock::{
-    FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock,
+    FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, ReadLock, ReadWriteLock,
+    RedLock, ReentrantLock, WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -19,11 +19,12 @@ struct Names {
     name: Arc<str>,
     key: Arc<str>,
     channel: Arc<str>,
+    family: Family,
     slot: u16,
 }
 
 /// What a name in Redis is used for, as far as its channel depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     /// A lock with one holder.
     Lock,
@@ -71,6 +72,7 @@ impl LockKey {
             },
             key,
             channel,
+            family,
             slot,
         }))
     }
@@ -87,6 +89,10 @@ impl LockKey {
             value: format!("{} bytes long", self.0.name.len()),
             rule: rule.into(),
         })
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        self.0.family
     }
 
     /// The slot of the key in a cluster.
@@ -131,13 +137,18 @@ impl LockKey {
     /// The same names with another channel.
     pub(crate) fn with_channel(&self, channel: String) -> Self {
         let Names {
-            name, key, slot, ..
+            name,
+            key,
+            slot,
+            family,
+            ..
         } = &*self.0;
         Self(Arc::new(Names {
             name: Arc::clone(name),
             key: Arc::clone(key),
             channel: channel.into(),
             slot: *slot,
+            family: *family,
         }))
     }
 

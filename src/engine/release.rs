@@ -101,6 +101,11 @@ fn release_levels(
                 core.observer.counters.held(|| hold.held_for());
                 reschedule_if_earlier(core, grant);
             }
+            Unlocked::Shared => {
+                core.observer.counters.held(|| hold.held_for());
+                note_count(core, hold);
+                reschedule_if_earlier(core, grant);
+            }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),
         }
@@ -136,6 +141,8 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
         Unlocked::Lost { reason, last: true } => {
             hold.has_ended_with_majority()
                 || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)
+                    // Other threads may still use it.
+                    && hold.grant().has_ended()
         }
         _ => false,
     }
@@ -180,7 +187,7 @@ fn finish(
             }
             Err(hold.lost_error(reason))
         }
-        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Idle, _) => Ok(()),
+        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Shared | Unlocked::Idle, _) => Ok(()),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
             core.queue.close(hold, None);
@@ -233,7 +240,7 @@ fn release_later(core: &Core, hold: &Hold) {
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.
 fn report_late_release(core: &Core, hold: &Hold) {
-    let late_by = Moment::now().since(hold.grant().expires());
+    let late_by = Moment::now().since(hold.expires());
     if late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {
             lock: hold.key().shared_name(),

@@ -99,6 +99,18 @@ impl Hold {
         })
     }
 
+    /// A hold beside the other holds on a shared grant; `None` if the grant does not suit its terms.
+    pub(super) fn beside(
+        grant: &Arc<Grant>,
+        who: (ThreadId, Liveness),
+        terms: Terms,
+        now: Moment,
+    ) -> Option<Arc<Self>> {
+        grant.share(terms, now, |number| {
+            Arc::new(Self::new(grant, number, None, who, now))
+        })
+    }
+
     fn new(
         grant: &Arc<Grant>,
         number: u64,
@@ -119,6 +131,11 @@ impl Hold {
         }
     }
 
+    /// Its number among the holds on its grant.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
@@ -137,6 +154,11 @@ impl Hold {
 
     pub(crate) fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    /// True if it does not exclude the other shared holds on the lock.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.grant.protocol().is_shared()
     }
 
     pub(super) fn take(&self) {
@@ -183,7 +205,7 @@ impl Hold {
         if let Some(end) = self.state.lock().end {
             return Err(self.error(end));
         }
-        let left = self.grant.expires().since(now);
+        let left = self.grant.expires_for(self.number).since(now);
         if left.is_zero() {
             return Err(self.lost_error(LostReason::Expired));
         }
@@ -223,7 +245,7 @@ impl Hold {
     /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
     /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
-        self.left().map_or(0, |_| self.grant.levels())
+        self.left().map_or(0, |_| self.grant.levels(self.number))
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
@@ -231,12 +253,22 @@ impl Hold {
         if self.state.lock().end == Some(HoldEnd::Released) {
             return 0;
         }
-        self.grant.unguarded()
+        self.grant.unguarded(self.number)
     }
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.grant.guard(level);
+        self.grant.guard(self.number, level);
+    }
+
+    /// True if a further level with these terms needs no request to Redis.
+    pub(crate) fn covers(&self, terms: Terms) -> bool {
+        self.grant.covers(self.number, terms)
+    }
+
+    /// When it ends in this process unless it is renewed.
+    pub(crate) fn expires(&self) -> Moment {
+        self.grant.expires_for(self.number)
     }
 
     /// Adds a level, unless the hold has ended. The caller has checked it.
@@ -254,7 +286,7 @@ impl Hold {
         if end == Some(HoldEnd::Released) {
             return Popped::Nothing;
         }
-        let Some(left) = self.grant.pop(level) else {
+        let Some(left) = self.grant.pop(self.number, level) else {
             return Popped::Nothing;
         };
         // A loss after the first look counts: it has ended the hold.
@@ -279,7 +311,7 @@ impl Hold {
 
     /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
     pub(crate) fn lose_on_release(&self, reason: LostReason) {
-        let reason = if self.grant.expires().is_past() {
+        let reason = if self.expires().is_past() {
             LostReason::Expired
         } else {
             reason

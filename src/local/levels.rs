@@ -91,6 +91,12 @@ impl Levels {
         self.longest(|renewals| renewals != Renewals::None)
     }
 
+    /// The longest lease of any level that is renewed without a limit, in milliseconds; 0 without
+    /// one.
+    pub(super) fn longest_unlimited(&self) -> u64 {
+        self.longest(|renewals| renewals == Renewals::Unlimited)
+    }
+
     fn longest(&self, condition: impl Fn(Renewals) -> bool) -> u64 {
         let levels = self.held.iter().map(|level| level.terms);
         let levels = levels.filter(|terms| condition(terms.renewals));

@@ -32,35 +32,43 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use crate::base::key::{Family, LockKey};
+
 pub(crate) use grant::{Grant, Granted};
 pub(crate) use hold::Hold;
 pub(crate) use levels::LevelId;
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
 
-/// Identifies a lock in this process: the same key at another client is another lock.
+/// Identifies a lock in this process: the same key at another client is another lock, and so is a
+/// lock of another family. The two locks of a read-write lock have one id.
 #[derive(Clone, Debug, Eq)]
 pub(crate) struct LockId {
     /// The number of the client in this process.
     pub(crate) client: u64,
     pub(crate) key: Arc<str>,
+    family: Family,
     /// Computed once, because every call looks the lock up several times.
     hash: u64,
 }
 
 impl LockId {
-    pub(crate) fn new(client: u64, key: Arc<str>) -> Self {
+    pub(crate) fn new(client: u64, names: &LockKey) -> Self {
+        let (key, family) = (Arc::clone(names.key()), names.family());
         Self {
             client,
-            hash: FixedState::default().hash_one((client, &key)),
+            hash: FixedState::default().hash_one((client, &key, family)),
             key,
+            family,
         }
     }
 }
 
 impl PartialEq for LockId {
     fn eq(&self, other: &Self) -> bool {
-        self.client == other.client && (Arc::ptr_eq(&self.key, &other.key) || self.key == other.key)
+        self.client == other.client
+            && self.family == other.family
+            && (Arc::ptr_eq(&self.key, &other.key) || self.key == other.key)
     }
 }
 

@@ -6,6 +6,7 @@ mod fenced;
 mod guard;
 mod methods;
 mod multi;
+mod read_write;
 mod redlock;
 mod reentrant;
 
@@ -17,6 +18,7 @@ pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use multi::MultiLock;
+pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 

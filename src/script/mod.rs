@@ -51,6 +51,14 @@ scripts! {
     FAIR_LEAVE = "shared/fair_head.lua" "fair_leave.lua",
     INSPECT = "shared/holder_of.lua" "inspect.lua",
     FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "force_unlock.lua",
+    READ_ACQUIRE = "shared/read_write.lua" "read_acquire.lua",
+    READ_RELEASE = "shared/read_write.lua" "read_release.lua",
+    READ_LEAVE = "shared/read_write.lua" "read_leave.lua",
+    READ_RENEW = "shared/read_write.lua" "read_renew.lua",
+    WRITE_ACQUIRE = "shared/read_write.lua" "write_acquire.lua",
+    WRITE_RELEASE = "shared/read_write.lua" "write_release.lua",
+    WRITE_GIVE_UP = "shared/read_write.lua" "write_give_up.lua",
+    READ_WRITE_INSPECT = "shared/read_write.lua" "read_write_inspect.lua",
 }
 
 /// How a release is published.

@@ -34,9 +34,9 @@ use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::local::Claim;
+use crate::local::{Claim, Hold};
 use begin::{Gone, take_without_request};
-use own::{Own, add_levels, check_own};
+use own::{Own, add_levels, check_other, check_own};
 use request::Request;
 
 impl Parts {
@@ -99,9 +99,8 @@ fn acquire(
         budget.share_grace();
     }
     let locks = parts.list.iter().map(|part| &part.id);
-    let entered = core
-        .queue
-        .enter(locks, ThreadId::current(), budget.started());
+    let who = (ThreadId::current(), parts.is_shared());
+    let entered = core.queue.enter(locks, who, budget.started());
     let mut own: List<Own<'_>> = List::new();
     let mut missing: List<Missing<'_>> = List::new();
     for (part, hold) in parts.list.iter().zip(entered.own) {
@@ -112,13 +111,15 @@ fn acquire(
         }
     }
     if own.is_empty() {
-        return acquire_missing(parts, core, &missing, entered.claim, budget);
+        let within = entered.other.as_deref();
+        check_other(parts, within)?;
+        return acquire_missing(parts, core, &missing, (entered.claim, within), budget);
     }
     check_own(parts, &mut own)?;
     let mut held = List::new();
     // A hold on a majority does not acquire further servers.
     if !missing.is_empty() && parts.needed == Needed::All {
-        match acquire_missing(parts, core, &missing, entered.claim, budget)? {
+        match acquire_missing(parts, core, &missing, (entered.claim, None), budget)? {
             Some(acquired) => held = acquired,
             None => return Ok(None),
         }
@@ -132,12 +133,13 @@ fn acquire(
 }
 
 /// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
-/// to the next waiting threads of this process.
+/// to the next waiting threads of this process. `within` is the exclusive hold of this thread on the
+/// lock of which it acquires a shared one.
 fn acquire_missing(
     parts: &Parts,
     core: &Core,
     missing: &[Missing<'_>],
-    mut claim: Option<Claim>,
+    (mut claim, within): (Option<Claim>, Option<&Hold>),
     budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
     loop {
@@ -155,6 +157,7 @@ fn acquire_missing(
             Err(Gone) => continue,
         }
         let mut request = Request::new(parts, missing, claim, budget);
+        request.within = within;
         let is_granted = match parts.needed {
             Needed::All => request.acquire_all(),
             Needed::Majority(_) => request.acquire_majority(),
@@ -163,7 +166,7 @@ fn acquire_missing(
             return Ok(Some(request.keep()));
         }
         request.undo();
-        request.leave_queue();
+        request.give_up();
         return is_granted.map(|_| None);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Unlocked {
     Inner,
     /// It was the last level, and the next thread of this client has the grant.
     HandedOver,
+    /// It was the last level, and other threads of this client still use the grant.
+    Shared,
     /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
     Idle,
     /// It was the last level. The caller releases the grant in Redis, and then calls
@@ -72,12 +74,15 @@ impl LocalQueue {
                 }
             });
         }
-        let woken = locks.hand_over(&last);
+        let mut woken = locks.hand_over(&last);
         for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
             if *result != Unlocked::Last {
                 continue;
             }
-            if !locks.is_current(hold) {
+            if hold.is_shared() && !hold.grant().is_free() {
+                *result = Unlocked::Shared;
+                woken.extend(locks.remove_reader(hold));
+            } else if !locks.is_current(hold) {
                 *result = Unlocked::HandedOver;
             } else if !linger.is_zero() && locks.linger(hold, linger, now) {
                 *result = Unlocked::Idle;
@@ -97,8 +102,12 @@ impl LocalQueue {
         let locks = &mut *guard;
         let mut ended = None;
         match locks.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.has(hold) => {
-                ended = entry.ticket.take().and_then(|ticket| ticket.hold);
+            Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
+                ended = if entry.has(hold) {
+                    entry.ticket.take().and_then(|ticket| ticket.hold)
+                } else {
+                    entry.readers.remove(hold)
+                };
                 if let Some(Released { asked, listeners }) = released {
                     let now = Moment::now();
                     entry.yields.released(now, now.since(asked), listeners);
@@ -123,9 +132,13 @@ impl LocalQueue {
                 last.push(hold);
             }
         }
-        let woken = locks.hand_over(&last);
+        let mut woken = locks.hand_over(&last);
         let mut idle = Vec::new();
         for hold in holds {
+            if hold.is_shared() && !hold.grant().is_free() {
+                woken.extend(locks.remove_reader(hold));
+                continue;
+            }
             if !locks.is_current(hold) {
                 continue;
             }
@@ -143,10 +156,10 @@ impl LocalQueue {
 }
 
 impl Locks {
-    /// True if this hold has the ticket of its lock.
+    /// True if this hold has the ticket of its lock, or is a shared one.
     fn is_current(&self, hold: &Arc<Hold>) -> bool {
         let entry = self.entries.get(hold.lock());
-        entry.is_some_and(|entry| entry.has(hold))
+        entry.is_some_and(|entry| entry.has(hold) || entry.readers.has(hold))
     }
 
     /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
@@ -172,7 +185,11 @@ impl Locks {
     /// are free.
     fn receiver_of(&self, hold: &Arc<Hold>, ended: &[&Arc<Hold>]) -> Option<(Arc<Waiter>, Moment)> {
         let entry = self.entries.get(hold.lock())?;
-        let waiter = entry.waiting.front().filter(|_| entry.has(hold))?;
+        let waiter = entry.waiting.front()?;
+        // Not the grant of a thread that still reads.
+        if !entry.has(hold) || !entry.readers.is_empty() {
+            return None;
+        }
         // Now, because a thread may have had to wait for the mutex.
         let now = Moment::now();
         let mut grants = 0;
@@ -223,12 +240,16 @@ impl Locks {
         let longest = grant.slice(entry.yields.slice()) + linger;
         let until = now.after(linger).min(grant.since().after(longest));
         // A fixed lease is never taken again.
-        let is_of_use = entry.waiting.is_empty() && grant.is_renewed() && until > now;
+        let is_last = entry.has(hold) && entry.readers.is_empty()
+            || entry.ticket.is_none() && entry.readers.is_only(hold);
+        let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
         is_of_use && self.make_idle(hold, until)
     }
 
-    fn drop_ticket(&mut self, hold: &Hold) {
-        if let Some(entry) = self.entries.get_mut(hold.lock()) {
+    fn drop_ticket(&mut self, hold: &Arc<Hold>) {
+        if let Some(entry) = self.entries.get_mut(hold.lock())
+            && entry.readers.remove(hold).is_none()
+        {
             entry.ticket = None;
         }
     }
@@ -241,7 +262,9 @@ impl Locks {
         if !grant.make_idle(until) {
             return false;
         }
-        entry.ticket = None;
+        if entry.readers.remove(hold).is_none() {
+            entry.ticket = None;
+        }
         entry.idle = Some(grant);
         true
     }

@@ -24,7 +24,7 @@ fn queue() -> Arc<LocalQueue> {
 
 fn enter(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Entered {
     let locks: Vec<LockId> = names.iter().map(|name| lock(name)).collect();
-    queue.enter(locks.iter(), thread(number), Moment::now())
+    queue.enter(locks.iter(), (thread(number), false), Moment::now())
 }
 
 /// The tickets of these locks, which are free.
@@ -60,6 +60,7 @@ fn wait_for(
         terms: names.iter().map(|_| wanted).collect(),
         needed: names.len(),
         kind,
+        is_shared: false,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
     let awaited = queue.enqueue(&waiter).expect_err("it waits");

@@ -12,7 +12,7 @@ fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
     let next = second.holds();
     assert!(Arc::ptr_eq(next[0].grant(), first.grant()));
     assert!(next[0].check().is_ok() && first.check().is_err());
-    assert!(queue.hold_of(&lock("k"), thread(1)).is_none());
+    assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_none());
     // The thread that had it before can do nothing to it.
     assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::NotHeld]);
     assert!(next[0].check().is_ok());
@@ -44,7 +44,7 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
         CameWith::Loss
     ));
     drop(claim);
-    assert!(queue.hold_of(&lock("k"), thread(2)).is_none());
+    assert!(queue.hold_of(&lock("k"), (thread(2), false)).is_none());
     drop(third.claim().expect("the ticket has passed on"));
     assert!(queue.is_empty());
 }
