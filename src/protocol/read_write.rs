@@ -188,6 +188,6 @@ mod tests {
         let (newest, _) = both.split();
         let expected = format!("{}:write {}:write", newest.as_str(), owner.as_str());
         assert_eq!(writer(&both), expected);
-        assert_eq!(client(&both), "client");
+        assert_eq!(both.client(), "client");
     }
 }
