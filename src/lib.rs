@@ -79,6 +79,8 @@
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!
+//! [Which lock do I want?](guide::which_lock) compares all kinds.
+//!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
 //!
 //! # Leases
@@ -141,6 +143,7 @@
 //!
 //! # Further pages
 //!
+//! * [Which lock do I want?](guide::which_lock): the kinds, side by side.
 //! * [Deployments](guide::deployments): what each can lose, and how to choose time limits.
 //! * [Operations](guide::operations): settings, permissions, errors of Redis, threads, metrics.
 //! * [Redisson](guide::redisson): sharing locks with Java.
@@ -213,7 +216,7 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: deployments, operations, sharing locks with Redisson, the command, and
+/// The pages of `docs/`: which lock, deployments, operations, sharing locks with Redisson, the command, and
 /// design decisions.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
@@ -234,6 +237,7 @@ pub mod guide {
     page!(deployments, "../docs/deployments.md");
     page!(operations, "../docs/operations.md");
     page!(redisson, "../docs/redisson.md");
+    page!(which_lock, "../docs/which_lock.md");
 }
 
 /// Compiles the programs in the README as doctests.
