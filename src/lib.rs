@@ -224,6 +224,7 @@ pub mod guide {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[which_lock.md]: crate::guide::which_lock"]
             #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
             #[doc = "[promises]: crate#promises"]
             #[doc = ""]
