@@ -68,8 +68,6 @@ impl Replies {
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub result: String,
-    /// How long the command took in its process.
-    pub took: Duration,
     /// When this process received the reply.
     pub at: Instant,
 }
@@ -93,10 +91,6 @@ impl Party {
             input: Mutex::new(input),
             replies,
         })
-    }
-
-    pub fn side(&self) -> Side {
-        self.side
     }
 
     /// One of its threads. The thread starts with its first command.
@@ -126,15 +120,10 @@ fn sort(output: ChildStdout, replies: &Replies) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         let at = Instant::now();
         let mut words = line.splitn(3, ' ');
-        let mut number = || words.next()?.parse().ok();
-        if let (Some(thread), Some(micros), Some(result)) = (number(), number(), words.next()) {
-            let reply = Reply {
-                result: result.to_owned(),
-                took: Duration::from_micros(micros),
-                at,
-            };
-            let thread = u32::try_from(thread).unwrap_or(u32::MAX);
-            let _ = replies.of(thread).0.send(reply);
+        let thread = words.next().and_then(|number| number.parse().ok());
+        if let (Some(thread), Some(_), Some(result)) = (thread, words.next(), words.next()) {
+            let result = result.to_owned();
+            let _ = replies.of(thread).0.send(Reply { result, at });
         } else {
             eprintln!("not a reply: {line}");
         }
@@ -193,6 +182,10 @@ pub struct Pending<'a> {
 }
 
 impl Pending<'_> {
+    pub fn side(&self) -> Side {
+        self.actor.side()
+    }
+
     pub fn wait(self) -> Result<Reply> {
         let (_, replies) = self.actor.party.replies.of(self.actor.number);
         let reply = replies.recv_timeout(LONGEST);

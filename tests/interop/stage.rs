@@ -52,13 +52,6 @@ impl Stage {
         Ok(stage)
     }
 
-    pub fn party(&self, side: Side) -> &Party {
-        match side {
-            Side::Java => &self.java,
-            Side::Rust => &self.rust,
-        }
-    }
-
     /// Starts another process, so that it can be killed.
     pub fn start(&self, side: Side) -> Result<Party> {
         start(side, &self.classpath, &self.server)

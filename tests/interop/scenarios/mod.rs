@@ -1,5 +1,9 @@
 //! The scenarios: one file for each group.
 
+mod contention;
+mod fenced;
+mod force;
+mod multi;
 mod plain;
 
 use std::time::Duration;
@@ -9,7 +13,13 @@ use crate::checks::Check;
 
 /// In the order of the report.
 pub fn all() -> Vec<Check> {
-    let groups = [plain::checks()];
+    let groups = [
+        plain::checks(),
+        force::checks(),
+        contention::checks(),
+        fenced::checks(),
+        multi::checks(),
+    ];
     groups.into_iter().flatten().collect()
 }
 
