@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::party::Party;
+use crate::scenarios::KINDS;
 use crate::stage::Stage;
 use crate::support::unique;
 
 /// leasehold takes at most this share of Redisson's time.
 const BOUND: f64 = 0.8;
 
-const KINDS: &[&str] = &["plain", "fenced"];
 const ROUNDS: usize = 11;
 const PAIRS: u32 = 2_000;
 

@@ -20,7 +20,7 @@ pub struct Check {
 pub enum Run {
     /// With a holder in each of the processes and a waiter in the other.
     BothWays(fn(Cast<'_>) -> Outcome),
-    Once(fn(&Stage) -> Outcome),
+    Once(fn(&Stage, &'static str) -> Outcome),
 }
 
 impl Check {
@@ -30,7 +30,11 @@ impl Check {
         Self { what, kind, run }
     }
 
-    pub fn once(kind: &'static str, what: &'static str, run: fn(&Stage) -> Outcome) -> Self {
+    pub fn once(
+        kind: &'static str,
+        what: &'static str,
+        run: fn(&Stage, &'static str) -> Outcome,
+    ) -> Self {
         let run = Run::Once(run);
         Self { what, kind, run }
     }
@@ -54,7 +58,7 @@ impl Check {
     /// takes no part.
     fn run(&self, stage: &Stage, holder: Option<Side>, number: u32) -> Outcome {
         match (&self.run, holder) {
-            (Run::Once(run), _) => run(stage),
+            (Run::Once(run), _) => run(stage, self.kind),
             (Run::BothWays(run), holder) => {
                 let (holder, waiter) = match holder {
                     Some(Side::Rust) => (&stage.rust, &stage.java),

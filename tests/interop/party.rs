@@ -147,6 +147,12 @@ impl<'a> Actor<'a> {
         self.party.thread(self.number + 100)
     }
 
+    /// True if this thread of a Java process sleeps until a message arrives.
+    pub fn is_parked(self) -> Result<bool> {
+        let asking = self.party.thread(0);
+        Ok(asking.call(&format!("parked {}", self.number))?.result == "true")
+    }
+
     /// Sends a command, and does not wait for its reply.
     pub fn begin(self, command: &str) -> Result<Pending<'a>> {
         // One write for each line, because other threads write, too.

@@ -62,18 +62,24 @@ impl Stage {
         Ok(command.query(&mut *self.connection.lock())?)
     }
 
-    /// Waits until that many connections are subscribed to the channel of releases of a lock.
+    /// Waits until a thread waits for a message about this name.
     ///
-    /// A Java thread subscribes, requests the lock again, and then sleeps. Redisson keeps the
-    /// message `0` of a release for a thread that does not sleep yet, so a subscription is enough.
-    pub fn await_listeners(&self, name: &str, number: u32) -> Result<()> {
-        let channel = format!("redisson_lock__channel:{{{name}}}");
-        let mut command = cmd("PUBSUB");
-        command.arg("NUMSUB").arg(&channel);
-        self.eventually(&format!("{number} listeners of {channel}"), || {
-            let (_, listeners): (String, u32) = self.ask(&command)?;
-            Ok(listeners >= number)
-        })
+    /// A Java thread subscribes, sends its request again and then sleeps. Some messages wake only
+    /// threads that sleep, so the process itself has to say that the thread does. A Rust thread
+    /// misses no message after the subscription. While it waits for another thread of its own
+    /// process, it has none.
+    pub fn await_waiting(&self, actor: Actor<'_>, name: &str) -> Result<()> {
+        let what = format!("a thread of {} to wait for {name}", actor.side());
+        match actor.side() {
+            Side::Java => self.eventually(&what, || actor.is_parked()),
+            Side::Rust => {
+                let mut channels = cmd("PUBSUB");
+                channels.arg("CHANNELS").arg(format!("*{{{name}}}*"));
+                self.eventually(&what, || {
+                    Ok(!self.ask::<Vec<String>>(&channels)?.is_empty())
+                })
+            }
+        }
     }
 
     pub fn eventually(&self, what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {

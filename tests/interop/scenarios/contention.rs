@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::cmd;
 
-use super::ensure;
+use super::{KINDS, ensure};
 use crate::checks::{Check, Outcome};
 use crate::stage::Stage;
 use crate::support::unique;
@@ -13,17 +13,11 @@ const THREADS: u32 = 4;
 const TIME: Duration = Duration::from_secs(2);
 
 pub fn checks() -> Vec<Check> {
-    vec![
-        Check::once("plain", "4 + 4 threads count", |stage| {
-            count(stage, "plain")
-        }),
-        Check::once("fenced", "4 + 4 threads count", |stage| {
-            count(stage, "fenced")
-        }),
-    ]
+    let check = |kind| Check::once(kind, "4 + 4 threads count", count);
+    KINDS.map(check).into()
 }
 
-fn count(stage: &Stage, kind: &str) -> Outcome {
+fn count(stage: &Stage, kind: &'static str) -> Outcome {
     let lock = format!("{kind} {}", unique(kind));
     let [java, rust] = contend(stage, [&lock, &lock], THREADS, TIME)?;
     for (side, count) in [("Java", java), ("Rust", rust)] {

@@ -17,7 +17,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-fn alternating(stage: &Stage) -> Outcome {
+fn alternating(stage: &Stage, _: &str) -> Outcome {
     let (name, list) = (unique("fenced"), unique("tokens"));
     for _ in 0..HOLDS / 2 {
         for party in [&stage.java, &stage.rust] {
@@ -29,7 +29,7 @@ fn alternating(stage: &Stage) -> Outcome {
     rising(stage, &list)
 }
 
-fn competing(stage: &Stage) -> Outcome {
+fn competing(stage: &Stage, _: &str) -> Outcome {
     let (name, list) = (unique("fenced"), unique("tokens"));
     let command = format!("tokens {name} {list} {}", HOLDS / 4);
     let begun: Result<Vec<_>> = [&stage.java, &stage.rust]

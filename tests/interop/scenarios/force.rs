@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::within;
+use super::{KINDS, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::Side;
@@ -13,9 +13,8 @@ use crate::support::unique;
 const GO_ON: Duration = Duration::from_secs(1);
 
 pub fn checks() -> Vec<Check> {
-    let kinds = ["plain", "fenced"];
     let check = |kind| Check::both_ways(kind, "force-unlock by the other", force);
-    kinds.map(check).into()
+    KINDS.map(check).into()
 }
 
 /// A thread of each process waits for the lock meanwhile.
@@ -24,16 +23,18 @@ fn force(cast: Cast<'_>) -> Outcome {
     let name = unique(cast.kind);
     let lock = format!("{} {name}", cast.kind);
     holder.expect(&format!("lock {lock}"), "ok")?;
-    let waiters = [holder, waiter].map(|actor| {
-        let actor = actor.other_thread();
+    let mut waiters = Vec::new();
+    for side in [Side::Rust, Side::Java] {
+        let of_holder = side == holder.side();
+        let actor = if of_holder { holder } else { waiter }.other_thread();
         let acquired = actor.begin(&format!("lock {lock}"))?;
+        // A Rust thread that waits for a thread of its own process does not listen.
+        if side == Side::Java || !of_holder {
+            cast.stage.await_waiting(actor, &name)?;
+        }
         // It begins when the lock is acquired.
-        let released = actor.begin(&format!("unlock {lock}"))?;
-        Ok::<_, crate::Error>((acquired, released))
-    });
-    // A Rust thread that waits for a thread of its own process does not listen.
-    let listeners = if holder.side() == Side::Rust { 1 } else { 2 };
-    cast.stage.await_listeners(&name, listeners)?;
+        waiters.push((acquired, actor.begin(&format!("unlock {lock}"))?));
+    }
     // Redisson does not notify a holder.
     let lost = match holder.side() {
         Side::Rust => Some(holder.begin(&format!("lost {lock}"))?),
@@ -42,8 +43,7 @@ fn force(cast: Cast<'_>) -> Outcome {
     let start = Instant::now();
     waiter.expect(&format!("force {lock}"), "true")?;
     let mut report = Vec::new();
-    for waiting in waiters {
-        let (acquired, released) = waiting?;
+    for (acquired, released) in waiters {
         let side = acquired.side();
         let after = acquired.expect("ok")?.at - start;
         released.expect("ok")?;
@@ -62,7 +62,8 @@ fn force(cast: Cast<'_>) -> Outcome {
             holder.expect(&format!("unlock {lock}"), "error Lost")?;
         }
         None => {
-            holder.expect(&format!("unlock {lock}"), Side::Java.not_held())?;
+            let refused = unlock_of_a_free_lock(cast.kind, Side::Java);
+            holder.expect(&format!("unlock {lock}"), refused)?;
             report.push("the holder notices when it unlocks".into());
         }
     }

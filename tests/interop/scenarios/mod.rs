@@ -1,26 +1,41 @@
 //! The scenarios: one file for each group.
 
 mod contention;
+mod fair;
 mod fenced;
 mod force;
+mod locks;
 mod multi;
-mod plain;
 
 use std::time::Duration;
 
 use crate::Result;
 use crate::checks::Check;
+use crate::party::Side;
+
+/// The kinds of locks that have an owner and exclude all others.
+pub const KINDS: [&str; 3] = ["plain", "fenced", "fair"];
 
 /// In the order of the report.
 pub fn all() -> Vec<Check> {
     let groups = [
-        plain::checks(),
+        locks::checks(),
         force::checks(),
         contention::checks(),
         fenced::checks(),
+        fair::checks(),
         multi::checks(),
     ];
     groups.into_iter().flatten().collect()
+}
+
+/// The reply to the unlock of a free lock, which another process may have freed.
+fn unlock_of_a_free_lock(kind: &str, side: Side) -> &'static str {
+    match (kind, side) {
+        // The script of Redisson's fair lock reports success.
+        ("fair", Side::Java) => "ok",
+        _ => side.not_held(),
+    }
 }
 
 /// Fails if something took longer than its bound.

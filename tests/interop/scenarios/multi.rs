@@ -17,12 +17,8 @@ pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("multi", "exclusion", exclusion),
         Check::both_ways("multi", "all or none", all_or_none),
-        Check::once("multi", "names in the same order", |stage| {
-            compete(stage, |[first, second]| format!("{first},{second}"))
-        }),
-        Check::once("multi", "names in opposite orders", |stage| {
-            compete(stage, |[first, second]| format!("{second},{first}"))
-        }),
+        Check::once("multi", "names in the same order", same_order),
+        Check::once("multi", "names in opposite orders", opposite_orders),
     ]
 }
 
@@ -62,12 +58,21 @@ fn all_or_none(cast: Cast<'_>) -> Outcome {
     Ok("the free name stayed free".into())
 }
 
+fn same_order(stage: &Stage, _: &str) -> Outcome {
+    let [first, second] = [unique("first"), unique("second")];
+    let names = format!("{first},{second}");
+    compete(stage, &names, &names)
+}
+
+fn opposite_orders(stage: &Stage, _: &str) -> Outcome {
+    let [first, second] = [unique("first"), unique("second")];
+    let (java, rust) = (format!("{second},{first}"), format!("{first},{second}"));
+    compete(stage, &java, &rust)
+}
+
 /// Java acquires its names one by one, and keeps the first while it waits for the second.
-fn compete(stage: &Stage, java_order: fn([&str; 2]) -> String) -> Outcome {
-    let names = [unique("first"), unique("second")];
-    let names = names.each_ref().map(String::as_str);
-    let java = format!("multi {}", java_order(names));
-    let rust = format!("multi {}", names.join(","));
+fn compete(stage: &Stage, java: &str, rust: &str) -> Outcome {
+    let [java, rust] = [java, rust].map(|names| format!("multi {names}"));
     let [java, rust] = contend(stage, [&java, &rust], 1, TIME)?;
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let rate = (java + rust) as f64 / TIME.as_secs_f64();

@@ -28,6 +28,7 @@ fn open(client: &LockClient, words: &[&str]) -> Result<Box<dyn Lock>> {
     Ok(match kind {
         "plain" => Box::new(client.reentrant_lock(name)),
         "fenced" => Box::new(client.fenced_lock(name)),
+        "fair" => Box::new(client.fair_lock(name)),
         // NAME,NAME
         "multi" => Box::new(client.multi_lock(name.split(','))),
         _ => return Err(format!("no such kind: {kind}").into()),

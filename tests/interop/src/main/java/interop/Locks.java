@@ -46,6 +46,9 @@ final class Locks {
         return switch (words[0]) {
             case "plain" -> redisson.getLock(name);
             case "fenced" -> redisson.getFencedLock(name);
+            case "fair" -> redisson.getFairLock(name);
+            case "read" -> redisson.getReadWriteLock(name).readLock();
+            case "write" -> redisson.getReadWriteLock(name).writeLock();
             // NAME,NAME: acquired in this order.
             case "multi" -> redisson.getMultiLock(
                     Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));

@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.redisson.Redisson;
@@ -21,6 +22,10 @@ import org.redisson.config.Config;
  * same commands.
  */
 final class Main {
+    /** A thread that waits for a message, and not for a reply, is in one of these classes. */
+    private static final Set<String> WAITS =
+            Set.of("java.util.concurrent.Semaphore", "org.redisson.misc.ReclosableLatch");
+
     private static final Map<String, Command> COMMANDS = new HashMap<>();
 
     /** Arguments: the URL of Redis, and the lease that the watchdog renews, in milliseconds. */
@@ -32,16 +37,32 @@ final class Main {
         RedissonClient redisson = Redisson.create(config);
         Locks.add(COMMANDS, redisson);
         Fenced.add(COMMANDS, redisson);
+        Semaphores.add(COMMANDS, redisson);
+        LeasedSemaphores.add(COMMANDS, redisson);
+        Latches.add(COMMANDS, redisson);
+        // THREAD: whether it sleeps until a message arrives.
+        COMMANDS.put("parked", words -> isParked(words[0]));
 
         Map<String, ExecutorService> threads = new HashMap<>();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] words = line.split(" ");
-            threads.computeIfAbsent(words[0], thread -> Executors.newSingleThreadExecutor())
-                    .execute(() -> reply(words));
+            threads.computeIfAbsent(words[0], Main::start).execute(() -> reply(words));
         }
         // The parent has ended. The locks end with their leases.
         Runtime.getRuntime().halt(0);
+    }
+
+    private static ExecutorService start(String number) {
+        return Executors.newSingleThreadExecutor(work -> new Thread(work, "actor " + number));
+    }
+
+    private static boolean isParked(String number) {
+        return Thread.getAllStackTraces().entrySet().stream()
+                .filter(thread -> thread.getKey().getName().equals("actor " + number))
+                .filter(thread -> thread.getValue()[0].getMethodName().equals("park"))
+                .flatMap(thread -> Arrays.stream(thread.getValue()))
+                .anyMatch(frame -> WAITS.contains(frame.getClassName()));
     }
 
     private static void reply(String[] words) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ensure, within};
+use super::{KINDS, ensure, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
@@ -18,15 +18,15 @@ const WAKE_UPS: usize = 20;
 
 pub fn checks() -> Vec<Check> {
     let mut checks = Vec::new();
-    for kind in ["plain", "fenced"] {
+    for kind in KINDS {
         checks.extend([
             Check::both_ways(kind, "exclusion", exclusion),
             Check::both_ways(kind, "wake-up", wake_up),
             Check::both_ways(kind, "re-entry", re_entry),
             Check::both_ways(kind, "refusal to unlock another's", refusal),
+            Check::both_ways(kind, "death of the holder", death),
         ]);
     }
-    checks.push(Check::both_ways("plain", "death of the holder", death));
     checks.push(Check::both_ways("plain", "fixed lease", fixed_lease));
     checks.push(Check::once(
         "plain",
@@ -65,7 +65,7 @@ fn wake_up(cast: Cast<'_>) -> Outcome {
         let (lock, name) = new_lock(cast);
         holder.expect(&format!("lock {lock}"), "ok")?;
         let waiting = waiter.begin(&format!("lock {lock}"))?;
-        cast.stage.await_listeners(&name, 1)?;
+        cast.stage.await_waiting(cast.waiter, &name)?;
         ensure(waiting.is_waiting(), "acquired a held lock")?;
         let start = Instant::now();
         holder.expect(&format!("unlock {lock}"), "ok")?;
@@ -109,7 +109,8 @@ fn refusal(cast: Cast<'_>) -> Outcome {
         stranger.expect(&format!("trylock {lock} 0 0"), "false")?;
     }
     holder.expect(&format!("unlock {lock}"), "ok")?;
-    holder.expect(&format!("unlock {lock}"), holder.side().not_held())?;
+    let refused = unlock_of_a_free_lock(cast.kind, holder.side());
+    holder.expect(&format!("unlock {lock}"), refused)?;
     Ok("3 refused".into())
 }
 
@@ -118,7 +119,7 @@ fn death(cast: Cast<'_>) -> Outcome {
     let mortal = cast.stage.start(cast.holder.side())?;
     mortal.thread(1).expect(&format!("lock {lock}"), "ok")?;
     let waiting = cast.waiter.begin(&format!("lock {lock}"))?;
-    cast.stage.await_listeners(&name, 1)?;
+    cast.stage.await_waiting(cast.waiter, &name)?;
     mortal.kill();
     let start = Instant::now();
     let acquired = waiting.expect("ok")?;
@@ -137,7 +138,7 @@ fn fixed_lease(cast: Cast<'_>) -> Outcome {
     let millis = lease.as_millis();
     holder.expect(&format!("trylock {lock} 0 {millis}"), "true")?;
     let waiting = waiter.begin(&format!("lock {lock}"))?;
-    cast.stage.await_listeners(&name, 1)?;
+    cast.stage.await_waiting(cast.waiter, &name)?;
     let acquired = waiting.expect("ok")?;
     let after = acquired.at - start;
     ensure(
@@ -154,29 +155,34 @@ fn fixed_lease(cast: Cast<'_>) -> Outcome {
     Ok(format!("free after {after:.1?}, lease {lease:?}"))
 }
 
-/// Both watchdogs at once, each with a lock of its own.
-fn watchdog(stage: &Stage) -> Outcome {
+/// The watchdogs of both sides renew a lock of each kind at once.
+fn watchdog(stage: &Stage, _: &str) -> Outcome {
     let parties = [(&stage.java, &stage.rust), (&stage.rust, &stage.java)];
-    let pairs = parties.map(|(holder, waiter)| {
-        let lock = format!("plain {}", unique("plain"));
-        (holder.thread(1), waiter.thread(2), lock)
-    });
-    for (holder, _, lock) in &pairs {
+    let held: Vec<_> = (1..)
+        .zip(KINDS)
+        .flat_map(|(number, kind)| {
+            let lock = || format!("{kind} {}", unique(kind));
+            parties
+                .map(|(holder, waiter)| (holder.thread(number), waiter.thread(number + 10), lock()))
+        })
+        .collect();
+    for (holder, _, lock) in &held {
         holder.expect(&format!("lock {lock}"), "ok")?;
     }
     let start = Instant::now();
     let mut attempts = 0;
     while start.elapsed() < 10 * LEASE {
-        let waiting = pairs
-            .each_ref()
-            .map(|(_, waiter, lock)| waiter.begin(&format!("trylock {lock} 100 0")));
-        for waiting in waiting {
-            waiting?.expect("false")?;
+        let mut waiting = Vec::new();
+        for (_, waiter, lock) in &held {
+            waiting.push(waiter.begin(&format!("trylock {lock} 100 0"))?);
+        }
+        for attempt in waiting {
+            attempt.expect("false")?;
             attempts += 1;
         }
     }
     let time = start.elapsed();
-    for (holder, waiter, lock) in &pairs {
+    for (holder, waiter, lock) in &held {
         holder.expect(&format!("unlock {lock}"), "ok")?;
         waiter.expect(&format!("trylock {lock} 0 0"), "true")?;
         waiter.expect(&format!("unlock {lock}"), "ok")?;
