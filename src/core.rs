@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::process::Process;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::local::LocalQueue;
+use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::subscriber::Subscriber;
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) subscriber: Subscriber,
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
+    /// The threads that wait for kinds without a holder.
+    pub(crate) waiting: WaitQueues,
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
@@ -82,6 +84,7 @@ impl Core {
             subscriber,
             redis,
             queue: LocalQueue::shared(),
+            waiting: WaitQueues::default(),
             observer,
             _reporter: reporter,
         })

@@ -15,6 +15,7 @@
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
+//! | `wait` | for kinds without a holder: repeats a request until it succeeds, and listens |
 
 mod acquire;
 mod group;
@@ -25,6 +26,7 @@ mod parts;
 mod release;
 mod renew;
 mod undo;
+mod wait;
 
 pub(crate) use held::{HeldPart, Needed, are_of_this_process, combine, slowest};
 pub(crate) use inspect::{force_unlock, inspect};
