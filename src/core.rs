@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
+use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) queue: Arc<LocalQueue>,
     /// The threads that wait for kinds without a holder.
     pub(crate) waiting: WaitQueues,
+    pub(crate) lanes: Lanes,
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
@@ -85,6 +87,7 @@ impl Core {
             redis,
             queue: LocalQueue::shared(),
             waiting: WaitQueues::default(),
+            lanes: Lanes::default(),
             observer,
             _reporter: reporter,
         })
@@ -102,6 +105,16 @@ impl Core {
     /// True in the process that made the client, false in one that was forked from it.
     pub(crate) fn is_same_process(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// The server that has the key, if the client knows it, or else the deployment. No I/O.
+    pub(crate) fn node(&self, key: &LockKey) -> Arc<str> {
+        if self.is_same_process() {
+            self.redis.name(key)
+        } else {
+            // In a forked process, a mutex that another thread had locked stays locked.
+            self.redis.deployment()
+        }
     }
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.

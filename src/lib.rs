@@ -78,6 +78,13 @@
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!
+//! Two further types have no owner and no lease:
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Semaphore`] | a number of permits: any client takes some, and any client returns some |
+//! | [`CountDownLatch`] | lets threads wait until other threads have counted it down to zero |
+//!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
 //!
 //! # Leases
@@ -201,7 +208,10 @@ pub use lease::Lease;
 #[doc = include_str!("locked.md")]
 #[doc(inline)]
 pub use leasehold_macros::locked;
-pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock};
+pub use lock::{
+    CountDownLatch, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock,
+    Semaphore,
+};
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use locked::Call as __LockedCall;

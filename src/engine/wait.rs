@@ -101,6 +101,9 @@ impl<'a> Wait<'a> {
             let time = match refused.take() {
                 Some(time) => time,
                 None => {
+                    if listener.is_none() {
+                        listener = core.subscriber.listen_if_live(key, || budget.unparker());
+                    }
                     let (since, waiting) = queued.begin_request(Moment::now());
                     let step = self.request(&mut request, 0, since)?;
                     queued.replied();

@@ -3,10 +3,12 @@
 mod debug;
 mod fenced;
 mod guard;
+mod latch;
 mod methods;
 mod multi;
 mod redlock;
 mod reentrant;
+mod semaphore;
 
 use std::fmt;
 use std::time::Duration;
@@ -14,9 +16,11 @@ use std::time::Duration;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub use latch::CountDownLatch;
 pub use multi::MultiLock;
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
+pub use semaphore::Semaphore;
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;

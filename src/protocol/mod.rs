@@ -6,9 +6,11 @@
 //! | file | duty |
 //! |---|---|
 //! | `plain`, `fenced` | a kind of lock each |
+//! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod fenced;
+mod number;
 mod plain;
 mod reply;
 
@@ -18,6 +20,7 @@ use std::ops::Range;
 use redis::{RedisResult, Value};
 
 pub(crate) use fenced::Fenced;
+pub(crate) use number::{NumberKey, number, number_or_nil, records};
 pub(crate) use plain::Plain;
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
 

@@ -48,6 +48,13 @@ scripts! {
     RENEW = "renew.lua",
     INSPECT = "shared/holder_of.lua" "inspect.lua",
     FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
+    TAKE_PERMITS = "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
+    DRAIN_PERMITS = "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
+    ADD_PERMITS = "shared/number_of.lua" "shared/once.lua" "add_permits.lua",
+    GIVE_BACK_PERMITS = "shared/number_of.lua" "shared/once.lua" "give_back_permits.lua",
+    COUNT_DOWN = "shared/number_of.lua" "shared/once.lua" "count_down.lua",
+    SET_NUMBER = "shared/number_of.lua" "shared/once.lua" "set_number.lua",
+    READ_NUMBER = "shared/number_of.lua" "read_number.lua",
 }
 
 /// How a release is published.
