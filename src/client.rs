@@ -12,7 +12,10 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{FairLock, FencedLock, MultiLock, ReadWriteLock, RedLock, ReentrantLock, Short};
+use crate::lock::{
+    CountDownLatch, FairLock, FencedLock, MultiLock, ReadWriteLock, RedLock, ReentrantLock,
+    Semaphore, Short,
+};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -201,6 +204,29 @@ impl LockClient {
     #[must_use]
     pub fn fair_lock(&self, name: &str) -> FairLock {
         FairLock::new(Arc::clone(&self.core), name)
+    }
+
+    /// Makes a handle of the semaphore with this name. Never fails and sends nothing: an invalid
+    /// name is an error of the first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for different kinds.
+    ///
+    /// [`Semaphore`] has an example.
+    #[must_use]
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        Semaphore::new(Arc::clone(&self.core), name)
+    }
+
+    /// Makes a handle of the latch with this name. Never fails and sends nothing: an invalid name
+    /// is an error of the first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8; in a cluster, without braces. Do not use one
+    /// name for different kinds.
+    ///
+    /// [`CountDownLatch`] has an example.
+    #[must_use]
+    pub fn count_down_latch(&self, name: &str) -> CountDownLatch {
+        CountDownLatch::new(Arc::clone(&self.core), name)
     }
 
     /// Makes a handle of the reentrant locks with these names, as one lock that acquires all of

@@ -79,6 +79,13 @@
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!
+//! Two further types have no owner and no lease:
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Semaphore`] | a number of permits: any client takes some, and any client returns some |
+//! | [`CountDownLatch`] | lets threads wait until other threads have counted it down to zero |
+//!
 //! [Which lock do I want?](guide::which_lock) compares all kinds.
 //!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
@@ -206,8 +213,8 @@ pub use lease::Lease;
 #[doc(inline)]
 pub use leasehold_macros::locked;
 pub use lock::{
-    FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, ReadLock, ReadWriteLock,
-    RedLock, ReentrantLock, WriteLock,
+    CountDownLatch, FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, ReadLock,
+    ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]

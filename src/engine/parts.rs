@@ -43,13 +43,7 @@ impl Part {
 
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
     pub(crate) fn node(&self) -> Arc<str> {
-        let redis = &self.core.redis;
-        if self.core.is_same_process() {
-            redis.name(&self.key)
-        } else {
-            // In a forked process, a mutex that another thread had locked stays locked.
-            redis.deployment()
-        }
+        self.core.node(&self.key)
     }
 }
 

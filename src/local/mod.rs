@@ -14,6 +14,7 @@
 //! | `lost` | lost holds that their threads have not unlocked yet |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
+//! | `wait_queue` | the threads that wait for a kind without a holder |
 
 mod grant;
 mod hold;
@@ -25,6 +26,7 @@ mod queue;
 mod quorum;
 #[cfg(test)]
 mod test_support;
+mod wait_queue;
 mod yields;
 
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -39,6 +41,7 @@ pub(crate) use hold::Hold;
 pub(crate) use levels::LevelId;
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
+pub(crate) use wait_queue::{Position, Queued, WaitQueues};
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a
 /// lock of another family. The two locks of a read-write lock have one id.

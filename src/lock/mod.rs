@@ -4,11 +4,13 @@ mod debug;
 mod fair;
 mod fenced;
 mod guard;
+mod latch;
 mod methods;
 mod multi;
 mod read_write;
 mod redlock;
 mod reentrant;
+mod semaphore;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,10 +19,12 @@ pub(crate) use debug::Short;
 pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub use latch::CountDownLatch;
 pub use multi::MultiLock;
 pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
+pub use semaphore::Semaphore;
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `plain`, `fenced`, `fair` | a kind of lock each |
 //! | `read_write` | the two locks of a read-write lock |
+//! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod fair;
 mod fenced;
+mod number;
 mod plain;
 mod read_write;
 mod reply;
@@ -22,6 +24,7 @@ use redis::{RedisResult, Value};
 
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
+pub(crate) use number::{NumberKey, number, number_or_nil, records};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};

@@ -59,6 +59,13 @@ scripts! {
     WRITE_RELEASE = "shared/read_write.lua" "write_release.lua",
     WRITE_GIVE_UP = "shared/read_write.lua" "write_give_up.lua",
     READ_WRITE_INSPECT = "shared/read_write.lua" "read_write_inspect.lua",
+    TAKE_PERMITS = "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
+    DRAIN_PERMITS = "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
+    ADD_PERMITS = "shared/number_of.lua" "shared/once.lua" "add_permits.lua",
+    GIVE_BACK_PERMITS = "shared/number_of.lua" "shared/once.lua" "give_back_permits.lua",
+    COUNT_DOWN = "shared/number_of.lua" "shared/once.lua" "count_down.lua",
+    SET_NUMBER = "shared/number_of.lua" "shared/once.lua" "set_number.lua",
+    READ_NUMBER = "shared/number_of.lua" "read_number.lua",
 }
 
 /// How a release is published.

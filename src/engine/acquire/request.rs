@@ -237,7 +237,11 @@ impl<'a> Request<'a> {
                 continue;
             };
             let budget = self.budget.remaining(core.command_timeout);
-            if core.redis.request(&part.key, call.clone(), &budget).is_err() {
+            if core
+                .redis
+                .request(&part.key, call.clone(), &budget)
+                .is_err()
+            {
                 let until = Moment::now().after(core.command_timeout);
                 core.watchdog.release_orphan(part.key.clone(), call, until);
             }

@@ -1,0 +1,1 @@
+//! Latches: threads wait until a count is zero.
