@@ -16,6 +16,7 @@ mod layers;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod read_write;
 mod redlock;
 mod replicas;
 mod support;
