@@ -18,6 +18,7 @@ mod layers;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod read_write;
 mod redlock;
 mod replicas;
 mod semaphore;

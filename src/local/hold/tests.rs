@@ -19,7 +19,7 @@ fn reason(hold: &Hold) -> Option<LostReason> {
 #[test]
 fn a_lost_hold_stays_lost_after_a_late_renewal() {
     let hold = taken(1, Renewals::Unlimited);
-    let renewal = hold.grant().renewal(60_000, None);
+    let renewal = hold.grant().renewal(60_000, None, None);
     while !hold.grant().expires().is_past() {}
     assert_eq!(reason(&hold), Some(LostReason::Expired));
     hold.grant().renewed(Moment::now(), &renewal);
@@ -33,7 +33,7 @@ fn reading_an_expired_lease_does_not_end_the_hold() {
     let hold = taken(1, Renewals::Unlimited);
     while !hold.grant().expires().is_past() {}
     assert!(matches!(hold.left(), Err(Error::Lost { .. })));
-    assert_eq!((hold.count_unchanged(), hold.grant().levels()), (0, 1));
+    assert_eq!((hold.count_unchanged(), hold.grant().levels(1)), (0, 1));
     assert_eq!(hold.pop(None), Popped::Last, "it is not lost yet");
 }
 
@@ -67,7 +67,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
     hold.lose(LostReason::Taken);
     assert!(hold.push(renewed()).is_err());
     let expires = hold.grant().expires();
-    let renewal = hold.grant().renewal(60_000, None);
+    let renewal = hold.grant().renewal(60_000, None, None);
     hold.grant().renewed(Moment::now(), &renewal);
     assert_eq!(hold.grant().expires(), expires);
 }

@@ -247,7 +247,12 @@ impl Claim {
         let mut locks = self.queue.0.lock();
         let mut woken = locks.keep(holds);
         if !is_whole || self.is_shared {
-            woken.extend(locks.on_reply(&self.locks, |_| {}));
+            let is_shared = self.is_shared;
+            woken.extend(locks.on_reply(&self.locks, |ticket| {
+                if is_shared {
+                    ticket.unanswered = None;
+                }
+            }));
             woken.extend(locks.give_back(&self.locks, self.thread));
         }
         drop(locks);
