@@ -71,7 +71,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     if let (true, Some(grant)) = (is_forced, core.queue.current_grant(&id)) {
         // Redis may have had another owner's hold, so this grant is confirmed now. If there is no
         // reply, the watchdog confirms it later.
-        let _ = renew(&[(core, &grant, 0)], Needed::All, &budget);
+        let _ = renew(&[(core, grant, 0)], Needed::All, &budget);
     }
     Ok(is_forced)
 }

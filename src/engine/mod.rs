@@ -11,12 +11,14 @@
 //! | `group` | which parts share one request: those of one client, in a cluster of one slot |
 //! | `local_wait` | waits in the local queue for the tickets |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
+//! | `condition/` | waits on a condition of a lock, and notifications |
 //! | `undo` | releases what a request was granted, or may have been granted, but is not used |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
 
 mod acquire;
+mod condition;
 mod group;
 mod held;
 mod inspect;

@@ -20,7 +20,7 @@ pub(crate) fn extend_all(
     budget: &CallBudget,
 ) -> Result<()> {
     let checks: List<Result<()>> = parts.iter().map(|(part, _)| part.check()).collect();
-    let live: List<(&Arc<Core>, &Arc<Grant>, u64)> = parts
+    let live: List<(&Arc<Core>, Arc<Grant>, u64)> = parts
         .iter()
         .zip(&checks)
         .filter(|(_, check)| check.is_ok())
@@ -48,7 +48,7 @@ pub(crate) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudge
 
 /// Renews these grants, those of one client and slot by one request.
 pub(super) fn renew(
-    grants: &[(&Arc<Core>, &Arc<Grant>, u64)],
+    grants: &[(&Arc<Core>, Arc<Grant>, u64)],
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<()>> {
@@ -59,7 +59,7 @@ pub(super) fn renew(
     let requests: List<GrantRequest<'_>> = grants
         .iter()
         .zip(&renewals)
-        .map(|(&(core, grant, _), renewal)| GrantRequest {
+        .map(|((core, grant, _), renewal)| GrantRequest {
             core,
             key: grant.key(),
             call: renewal.call.clone(),
@@ -68,7 +68,7 @@ pub(super) fn renew(
     let replies = request_each(&requests, needed, budget);
     let results = grants.iter().zip(&renewals).zip(replies);
     results
-        .map(|((&(core, grant, _), renewal), reply)| apply(core, grant, renewal, reply))
+        .map(|(((core, grant, _), renewal), reply)| apply(core, grant, renewal, reply))
         .collect()
 }
 

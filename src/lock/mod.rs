@@ -1,5 +1,6 @@
 //! The public lock types and their guards.
 
+mod condition;
 mod debug;
 mod fenced;
 mod guard;
@@ -11,6 +12,7 @@ mod reentrant;
 use std::fmt;
 use std::time::Duration;
 
+pub use condition::Condition;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;

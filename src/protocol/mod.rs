@@ -6,8 +6,10 @@
 //! | file | duty |
 //! |---|---|
 //! | `plain`, `fenced` | a kind of lock each |
+//! | `condition` | the condition of a lock |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod condition;
 mod fenced;
 mod plain;
 mod reply;
@@ -17,6 +19,7 @@ use std::ops::Range;
 
 use redis::{RedisResult, Value};
 
+pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fenced::Fenced;
 pub(crate) use plain::Plain;
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};

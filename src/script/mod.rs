@@ -47,6 +47,10 @@ scripts! {
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
     INSPECT = "shared/holder_of.lua" "inspect.lua",
+    CONDITION_WAIT = "shared/waiters.lua" "condition_wait.lua",
+    CONDITION_RENEW = "shared/waiters.lua" "condition_renew.lua",
+    CONDITION_NOTIFY = "shared/waiters.lua" "condition_notify.lua",
+    CONDITION_END = "shared/waiters.lua" "condition_end.lua",
     FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
 }
 

@@ -197,7 +197,7 @@ impl LocalQueue {
         let locks = self.0.lock();
         let entry = locks.entries.get(lock)?;
         let held = entry.hold().map(|hold| hold.grant());
-        held.or(entry.idle.as_ref()).cloned()
+        held.or_else(|| entry.idle.clone())
     }
 
     /// Forgets the locks of a client whose last handle was dropped.
