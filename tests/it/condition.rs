@@ -1,6 +1,8 @@
 //! The condition of a lock: waits and notifications, between threads and between clients.
 
+mod faults;
 mod levels;
+pub mod processes;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
