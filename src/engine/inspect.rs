@@ -81,7 +81,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     };
     // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
     // there is no reply, the watchdog confirms them later.
-    let to_confirm = grants.iter().map(|grant| ToRenew {
+    let to_confirm = grants.into_iter().map(|grant| ToRenew {
         core,
         grant,
         hold: None,

@@ -14,13 +14,13 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::local::{Hold, LevelId, Released, Unlocked};
+use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
 use crate::script::Call;
 
-/// A level to unlock: the one with this id, or the newest one without a guard.
-type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Option<LevelId>);
+/// The levels to unlock of a hold.
+type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
@@ -49,7 +49,7 @@ impl Parts {
         let levels: List<Level<'_>> = holds
             .iter()
             .filter(|(.., unguarded)| self.needed == Needed::All || Some(*unguarded) == newest)
-            .map(|(core, hold, _)| (*core, hold, None))
+            .map(|(core, hold, _)| (*core, hold, Unlocks::Newest))
             .collect();
         if levels.len() < self.needed.of(levels.len()) {
             return Err(self.held_otherwise());
@@ -71,8 +71,15 @@ pub(crate) fn release_all(
     }
     let levels = held
         .iter()
-        .map(|part| (&part.core, &part.hold, Some(part.level)));
+        .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
     release_levels(&levels.collect::<List<_>>(), needed, budget)
+}
+
+/// Releases a lock whatever its level. Its hold is suspended, and can
+/// [continue](crate::local::LocalQueue::resume).
+pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
+    let levels = [(core, hold, Unlocks::Suspends)];
+    release_levels(&levels, Needed::All, || core.budget_to_unlock())
 }
 
 /// Unlocks a level of each of these holds. A release without a reply goes on in the background.
@@ -99,12 +106,12 @@ fn release_levels(
             Unlocked::Inner => note_count(core, hold),
             Unlocked::HandedOver | Unlocked::Idle => {
                 core.observer.counters.held(|| hold.held_for());
-                reschedule_if_earlier(core, grant);
+                reschedule_if_earlier(core, &grant);
             }
             Unlocked::Shared => {
                 core.observer.counters.held(|| hold.held_for());
                 note_count(core, hold);
-                reschedule_if_earlier(core, grant);
+                reschedule_if_earlier(core, &grant);
             }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),

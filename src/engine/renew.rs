@@ -54,7 +54,7 @@ pub(crate) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudge
 /// A grant to renew.
 pub(super) struct ToRenew<'a> {
     pub(super) core: &'a Arc<Core>,
-    pub(super) grant: &'a Arc<Grant>,
+    pub(super) grant: Arc<Grant>,
     /// The hold that gets the longer lease.
     pub(super) hold: Option<u64>,
     /// With 0, Redis only confirms that it has the grant.
@@ -83,7 +83,7 @@ pub(super) fn renew(
     let replies = request_each(&requests, needed, budget);
     let results = grants.iter().zip(&renewals).zip(replies);
     results
-        .map(|((one, renewal), reply)| apply(one.core, one.grant, renewal, reply))
+        .map(|((one, renewal), reply)| apply(one.core, &one.grant, renewal, reply))
         .collect()
 }
 

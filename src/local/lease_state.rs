@@ -83,6 +83,16 @@ impl LeaseState {
         self.levels = Levels::new(terms);
     }
 
+    /// Removes all levels.
+    pub(super) fn take_levels(&mut self) -> Levels {
+        std::mem::take(&mut self.levels)
+    }
+
+    /// Replaces all levels. The lease stays what it is.
+    pub(super) fn restore(&mut self, levels: Levels) {
+        self.levels = levels;
+    }
+
     /// True if a further level with these terms needs no longer lease: the rest is long enough, or
     /// renewals keep it as long as the level needs.
     pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {

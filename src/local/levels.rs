@@ -9,7 +9,7 @@ use crate::lease::{Renewals, Terms};
 pub(crate) type LevelId = u32;
 
 /// The levels that are not unlocked yet, oldest first, with the lease that each acquire asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Levels {
     held: List<Level>,
     next: LevelId,

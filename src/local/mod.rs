@@ -12,6 +12,7 @@
 //! | `hold` | a hold: its thread, its token, and its end |
 //! | `quorum`, `loss_notifier` | several holds that count as one; the channels of `lost()` |
 //! | `lost` | lost holds that their threads have not unlocked yet |
+//! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
 //! | `wait_queue` | the threads that wait for a kind without a holder |
@@ -22,6 +23,7 @@ mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
+mod place;
 mod queue;
 mod quorum;
 #[cfg(test)]
@@ -37,8 +39,9 @@ use foldhash::fast::FixedState;
 use crate::base::key::{Family, LockKey};
 
 pub(crate) use grant::{Grant, Granted};
-pub(crate) use hold::Hold;
+pub(crate) use hold::{Hold, Unlocks};
 pub(crate) use levels::LevelId;
+pub(crate) use place::Place;
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
 pub(crate) use wait_queue::{Position, Queued, WaitQueues};

@@ -1,5 +1,6 @@
 //! The public lock types and their guards.
 
+mod condition;
 mod debug;
 mod fair;
 mod fenced;
@@ -15,6 +16,7 @@ mod semaphore;
 use std::fmt;
 use std::time::Duration;
 
+pub use condition::Condition;
 pub(crate) use debug::Short;
 pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};

@@ -51,7 +51,7 @@ impl Protocol for Fair {
         |reply| matches!(reply, Value::Int(0..))
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         // The call has one key, because this kind is not joinable.
         let call = call(&script::FAIR_ACQUIRE, keys[0]).acquiring(self.grants());
         let life = if wish.waits { PLACE.as_millis() } else { 0 };

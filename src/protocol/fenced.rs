@@ -32,7 +32,7 @@ impl Protocol for Fenced {
         |reply| matches!(reply, Value::Array(parts) if parts.len() == 2)
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = plain::acquire(keys, owner, millis, self.grants());
         // The call has one key, because this kind is not joinable.
         let tokens = keys.first().map(|key| key.last_token());

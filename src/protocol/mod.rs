@@ -7,9 +7,11 @@
 //! |---|---|
 //! | `plain`, `fenced`, `fair` | a kind of lock each |
 //! | `read_write` | the two locks of a read-write lock |
+//! | `condition` | the condition of a lock |
 //! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod condition;
 mod fair;
 mod fenced;
 mod number;
@@ -22,6 +24,7 @@ use std::ops::Range;
 
 use redis::{RedisResult, Value};
 
+pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
 pub(crate) use number::{NumberKey, number, number_or_nil, records};
@@ -38,7 +41,7 @@ use crate::script::{self, Call};
 /// The provided methods are those of a lock that is a hash of owner to hold count.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call;
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
 
     /// The call after which Redis does not count a client any more among those that wait for the
     /// lock; `None` if Redis knows of no client that waits. `owner` is one of the client's ids.
@@ -119,15 +122,15 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
 }
 
 /// What an acquire is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
     /// The number of holds that the grant is wanted for: that of the caller, and those of the
     /// threads that wait behind it.
     pub(crate) holds: usize,
     /// The caller waits if the locks are held.
     pub(crate) waits: bool,
     /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
-    pub(crate) within: Option<&'a OwnerId>,
+    pub(crate) within: Option<OwnerId>,
 }
 
 /// The result of one attempt to acquire locks.

@@ -33,7 +33,7 @@ impl Protocol for Plain {
         |reply| *reply == Value::Nil
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: Wish<'_>) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: &Wish) -> Call {
         acquire(keys, owner, millis, self.grants())
     }
 

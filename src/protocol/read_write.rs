@@ -62,7 +62,7 @@ impl Protocol for Read {
         Plain.grants()
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = Call::new(&script::READ_ACQUIRE).acquiring(self.grants());
         keys.iter()
             .fold(call, |call, key| call.key(key.key()))
@@ -70,7 +70,7 @@ impl Protocol for Read {
             .arg(millis.to_string())
             .arg(owner.client())
             .arg(if wish.waits { "1" } else { "0" })
-            .arg(wish.within.map(writer).unwrap_or_default())
+            .arg(wish.within.as_ref().map(writer).unwrap_or_default())
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
@@ -125,7 +125,7 @@ impl Protocol for Write {
         Plain.grants()
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: Wish<'_>) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = Call::new(&script::WRITE_ACQUIRE).acquiring(self.grants());
         let wish = if wish.waits { WISH } else { Duration::ZERO };
         keys.iter()

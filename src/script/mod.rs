@@ -66,6 +66,10 @@ scripts! {
     COUNT_DOWN = "shared/number_of.lua" "shared/once.lua" "count_down.lua",
     SET_NUMBER = "shared/number_of.lua" "shared/once.lua" "set_number.lua",
     READ_NUMBER = "shared/number_of.lua" "read_number.lua",
+    CONDITION_WAIT = "shared/waiters.lua" "condition_wait.lua",
+    CONDITION_RENEW = "shared/waiters.lua" "condition_renew.lua",
+    CONDITION_NOTIFY = "shared/waiters.lua" "condition_notify.lua",
+    CONDITION_END = "shared/waiters.lua" "condition_end.lua",
 }
 
 /// How a release is published.

@@ -5,6 +5,7 @@
 
 mod api;
 mod bad_input;
+mod condition;
 mod contract;
 mod deployments;
 mod documents;

@@ -33,7 +33,7 @@ use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::Result;
-use crate::lease::Lease;
+use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
 use begin::{Gone, take_without_request};
 use own::{Own, add_levels, check_other, check_own};
@@ -84,6 +84,24 @@ impl Parts {
         let core = self.check()?;
         let budget = CallBudget::with_wait(wait, core.command_timeout);
         acquire(self, core, lease, &budget.with_interrupt(interrupt))
+    }
+}
+
+impl Parts {
+    /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
+    /// its first part.
+    pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
+        let budget = core.budget_to_lock();
+        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
+        loop {
+            let locks = self.list.iter().map(|part| &part.id);
+            let who = (ThreadId::current(), self.is_shared());
+            let claim = core.queue.enter(locks, who, budget.started()).claim;
+            let claim = (claim, None);
+            if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
+                return Ok(held);
+            }
+        }
     }
 }
 

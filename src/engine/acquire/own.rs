@@ -91,7 +91,7 @@ pub(super) fn add_levels(
         };
         match check.and_then(|()| part.hold.push(terms)) {
             Ok(level) => {
-                reschedule_if_earlier(&part.core, part.hold.grant());
+                reschedule_if_earlier(&part.core, &part.hold.grant());
                 note_count(&part.core, &part.hold);
                 part.core.observer.counters.reentries.add(1);
                 held.push(HeldPart { level, ..part });

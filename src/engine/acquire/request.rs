@@ -168,7 +168,7 @@ impl<'a> Request<'a> {
         };
         let wish = self.wish(!self.budget.is_wait_over());
         self.is_known_to_wait |= wish.waits;
-        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, wish);
+        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, &wish);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &self.units[at];
             let first = unit.parts[0];
@@ -215,11 +215,11 @@ impl<'a> Request<'a> {
     }
 
     /// What the next request is for. The thread `waits` if the lock is held.
-    pub(super) fn wish(&self, waits: bool) -> Wish<'a> {
+    pub(super) fn wish(&self, waits: bool) -> Wish {
         Wish {
             holds: self.holds_of_a_grant(),
             waits,
-            within: self.within.map(|hold| hold.grant().owner()),
+            within: self.within.map(|hold| hold.grant().owner().clone()),
         }
     }
 
@@ -380,7 +380,7 @@ impl<'a> Request<'a> {
 
 impl Unit<'_> {
     /// The call that acquires the unit for `owner`.
-    pub(super) fn call(&self, owner: &OwnerId, wish: Wish<'_>) -> Call {
+    pub(super) fn call(&self, owner: &OwnerId, wish: &Wish) -> Call {
         let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
         let protocol = self.parts[0].protocol;
         protocol.acquire(&keys, owner, self.terms.millis, wish)

@@ -14,7 +14,7 @@ mod sharing;
 mod usage;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -31,9 +31,7 @@ use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
 use crate::observe::Observer;
 use crate::protocol::Protocol;
-use crate::watchdog::TargetId;
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+use crate::watchdog::{TargetId, next_target_id};
 
 /// A lock that Redis granted to this client. Threads have holds on it, one after another, or, if
 /// the kind of lock is shared, at the same time. The owner id in Redis is that of the grant,
@@ -106,8 +104,11 @@ struct GrantState {
     /// When the watchdog handles the grant next, by the schedule that it has read last.
     watched_until: Moment,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
-    kept_in_redis: Option<Box<(u64, OwnerId)>>,
+    kept_in_redis: Option<Box<KeptInRedis>>,
 }
+
+/// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
+pub(super) type KeptInRedis = (u64, OwnerId);
 
 #[derive(Clone, Debug)]
 enum Usage {
@@ -153,7 +154,7 @@ impl Grant {
             others_wait,
         } = granted;
         Arc::new(Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: next_target_id(),
             lock,
             key,
             protocol,
@@ -255,7 +256,7 @@ impl Grant {
 
     /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;
     /// `None` if the release frees the lock.
-    pub(crate) fn kept_in_redis(&self) -> Option<(u64, OwnerId)> {
+    pub(crate) fn kept_in_redis(&self) -> Option<KeptInRedis> {
         self.state.lock().kept_in_redis.as_deref().cloned()
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::{Grant, GrantState, Holder, Usage};
+use super::{Grant, GrantState, Holder, KeptInRedis, Usage};
 use crate::base::clock::Moment;
 use crate::lease::Terms;
 use crate::local::lease_state::LeaseState;
-use crate::local::levels::LevelId;
+use crate::local::levels::{LevelId, Levels};
 
 /// No hold has this count.
 const UNKNOWN_COUNT: u32 = 0;
@@ -200,6 +200,40 @@ impl Grant {
             state.usage = Usage::Free;
         }
         Some(left)
+    }
+
+    /// Removes all levels of this hold, which waits on a condition: the grant is free. Returns the
+    /// levels, and how long the release leaves the lock in Redis. `None` if the hold has ended.
+    pub(in crate::local) fn suspend(&self, hold: u64) -> Option<(Levels, Option<KeptInRedis>)> {
+        let mut state = self.state.lock();
+        if !state.is_held_by(hold) {
+            return None;
+        }
+        state.usage = Usage::Free;
+        let kept = state.kept_in_redis.take().map(|kept| *kept);
+        Some((state.lease.take_levels(), kept))
+    }
+
+    /// Gives this hold to `holder`, which continues with these levels. False if the hold has ended:
+    /// then the levels are those that are not unlocked yet.
+    pub(in crate::local) fn resume<H: Holder + 'static>(
+        &self,
+        hold: u64,
+        holder: Weak<H>,
+        levels: Levels,
+    ) -> bool {
+        let mut state = self.state.lock();
+        state.lease.restore(levels);
+        let is_held = state.is_held_by(hold);
+        if is_held {
+            state.usage = Usage::Held(hold, holder);
+        }
+        is_held
+    }
+
+    /// Gives the levels back to a hold that is lost.
+    pub(in crate::local) fn restore(&self, levels: Levels) {
+        self.state.lock().lease.restore(levels);
     }
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.

@@ -34,7 +34,11 @@ fn reading_an_expired_lease_does_not_end_the_hold() {
     while !hold.grant().expires().is_past() {}
     assert!(matches!(hold.left(), Err(Error::Lost { .. })));
     assert_eq!((hold.count_unchanged(), hold.grant().levels(1)), (0, 1));
-    assert_eq!(hold.pop(None), Popped::Last, "it is not lost yet");
+    assert_eq!(
+        hold.pop(Unlocks::Newest),
+        Popped::Last,
+        "it is not lost yet"
+    );
 }
 
 #[test]
@@ -56,9 +60,12 @@ fn a_lost_hold_is_unlocked_level_by_level() {
     hold.lose(reason);
     assert_eq!(hold.count(), 0);
     let last = false;
-    assert_eq!(hold.pop(None), Popped::Lost { reason, last });
-    assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
-    assert_eq!(hold.pop(None), Popped::Nothing);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(
+        hold.pop(Unlocks::Newest),
+        Popped::Lost { reason, last: true }
+    );
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
 }
 
 #[test]
@@ -75,7 +82,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
 #[test]
 fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(None), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Last);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     hold.grant().lose(LostReason::Deleted);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
@@ -125,7 +132,7 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
     assert_eq!(renewal.count, 2);
     grant.renewed(Moment::now(), &renewal);
     assert!(counts(soon).is_none());
-    assert_eq!(hold.pop(Some(level)), Popped::Inner);
+    assert_eq!(hold.pop(Unlocks::Level(level)), Popped::Inner);
     assert!(grant.schedule().due <= soon);
     assert_eq!(counts(soon).unwrap().count, 1);
     hold.push(terms(60_000, Renewals::Unlimited)).unwrap();

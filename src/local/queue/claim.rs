@@ -8,7 +8,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
 use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::hold::{Hold, Unlocks};
 use crate::local::yields::Pause;
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
@@ -154,10 +154,10 @@ impl Claim {
         if holds.len() < self.locks.len() {
             // A grant was lost a moment ago.
             let ended = holds.iter().filter(|hold| {
-                hold.pop(Some(Hold::FIRST_LEVEL));
+                hold.pop(Unlocks::Level(Hold::FIRST_LEVEL));
                 hold.grant().end()
             });
-            let grants = ended.map(|hold| Arc::clone(hold.grant()));
+            let grants = ended.map(|hold| hold.grant());
             return CameWith::Unsuited(grants.collect());
         }
         holds.iter().for_each(|hold| hold.take());

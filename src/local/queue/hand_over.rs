@@ -9,9 +9,8 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::{Hold, Popped};
-use crate::local::levels::LevelId;
+use crate::local::grant::{Grant, Holder};
+use crate::local::hold::{Hold, Popped, Unlocks};
 
 /// What became of a level that a thread unlocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +49,8 @@ pub(crate) struct Released {
 }
 
 impl LocalQueue {
-    /// Removes a level of each of these holds, by its id, or the newest one without a guard.
-    pub(crate) fn unlock(
-        &self,
-        levels: &[(&Arc<Hold>, Option<LevelId>, Linger)],
-    ) -> List<Unlocked> {
+    /// Removes these levels of each of these holds.
+    pub(crate) fn unlock(&self, levels: &[(&Arc<Hold>, Unlocks, Linger)]) -> List<Unlocked> {
         let now = Moment::now();
         for (hold, ..) in levels {
             // Ends a hold whose lease has run out, even if Redis still has the lock.
@@ -63,8 +59,8 @@ impl LocalQueue {
         let mut results: List<Unlocked> = List::new();
         let mut last: List<&Arc<Hold>> = List::new();
         let mut locks = self.0.lock();
-        for &(hold, level, _) in levels {
-            results.push(match hold.pop(level) {
+        for &(hold, unlocks, _) in levels {
+            results.push(match hold.pop(unlocks) {
                 Popped::Nothing => Unlocked::NotHeld,
                 Popped::Inner => Unlocked::Inner,
                 Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
@@ -100,7 +96,7 @@ impl LocalQueue {
     pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
-        let mut ended = None;
+        let (mut ended, mut removed) = (None, Vec::new());
         match locks.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
                 ended = if entry.has(hold) {
@@ -108,6 +104,10 @@ impl LocalQueue {
                 } else {
                     entry.readers.remove(hold)
                 };
+                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
+                    // A wait on a condition has found the loss. Its thread unlocks the levels.
+                    removed = locks.lost.insert(Arc::clone(hold));
+                }
                 if let Some(Released { asked, listeners }) = released {
                     let now = Moment::now();
                     entry.yields.released(now, now.since(asked), listeners);
@@ -118,8 +118,35 @@ impl LocalQueue {
         }
         let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
         drop(guard);
-        drop(ended);
+        drop((ended, removed));
         wake(&woken);
+    }
+
+    /// Continues `suspended` on the grant of `current`, a new hold of the same thread on the same
+    /// lock, and puts it in the place of that hold.
+    pub(crate) fn resume(&self, suspended: &Arc<Hold>, current: &Arc<Hold>) {
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        let loss = suspended.resume(current);
+        let mut replaced = None;
+        let mut removed = Vec::new();
+        match locks.entries.get_mut(current.lock()) {
+            Some(entry) if entry.has(current) => {
+                if let Some(ticket) = &mut entry.ticket {
+                    replaced = ticket.hold.replace(Arc::clone(suspended));
+                }
+            }
+            // The grant was lost a moment ago.
+            _ => {
+                replaced = locks.lost.remove(current);
+                removed = locks.lost.insert(Arc::clone(suspended));
+            }
+        }
+        drop(guard);
+        drop((replaced, removed));
+        if let Some(reason) = loss {
+            suspended.notify_loss(reason);
+        }
     }
 
     /// Passes on holds that were handed over to a thread that does not use them. Without a thread
@@ -128,7 +155,7 @@ impl LocalQueue {
         let mut locks = self.0.lock();
         let mut last = List::new();
         for hold in holds {
-            if hold.pop(Some(Hold::FIRST_LEVEL)) == Popped::Last {
+            if hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last {
                 last.push(hold);
             }
         }
@@ -143,7 +170,7 @@ impl LocalQueue {
                 continue;
             }
             if locks.make_idle(hold, Moment::ZERO) {
-                idle.push(Arc::clone(hold.grant()));
+                idle.push(hold.grant());
             } else {
                 // The grant was lost a moment ago.
                 locks.drop_ticket(hold);
@@ -223,7 +250,7 @@ impl Locks {
         };
         let who = (waiter.thread, waiter.liveness.clone());
         let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| Hold::next(grant, who, terms, now));
+        let hold = grant.and_then(|grant| Hold::next(&grant, who, terms, now));
         entry.ticket = Some(TicketOwner {
             thread: waiter.thread,
             hold,
@@ -255,7 +282,7 @@ impl Locks {
     }
 
     fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
-        let grant = Arc::clone(hold.grant());
+        let grant = hold.grant();
         let Some(entry) = self.entries.get_mut(hold.lock()) else {
             return false;
         };

@@ -171,9 +171,9 @@ impl LocalQueue {
         let mut grants: List<Arc<Grant>> = List::new();
         if let Some(entry) = locks.entries.get(lock) {
             let held = entry.hold().into_iter().chain(entry.readers.holds());
-            for grant in held.map(|hold| hold.grant()).chain(&entry.idle) {
+            for grant in held.map(|hold| hold.grant()).chain(entry.idle.clone()) {
                 if grants.iter().all(|known| known.id() != grant.id()) {
-                    grants.push(Arc::clone(grant));
+                    grants.push(grant);
                 }
             }
         }

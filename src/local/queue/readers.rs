@@ -59,7 +59,7 @@ impl Readers {
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
         self.holds.insert(hold.thread(), Arc::clone(hold));
         if hold.grant().is_renewed() {
-            self.newest = Some(Arc::clone(hold.grant()));
+            self.newest = Some(hold.grant());
         }
     }
 

@@ -8,6 +8,7 @@ use crate::base::parker::{Parker, pair};
 use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
+use crate::local::hold::Unlocks;
 use crate::local::test_support::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
@@ -109,7 +110,10 @@ fn held(queue: &Arc<LocalQueue>, name: &str, number: u64, age: u64, tokens: u64)
 }
 
 fn unlock(queue: &LocalQueue, holds: &[&Arc<Hold>], linger: Duration) -> Vec<Unlocked> {
-    let levels: Vec<_> = holds.iter().map(|hold| (*hold, None, linger)).collect();
+    let levels: Vec<_> = holds
+        .iter()
+        .map(|hold| (*hold, Unlocks::Newest, linger))
+        .collect();
     queue.unlock(&levels).into_vec()
 }
 

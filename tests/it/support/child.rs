@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    deployments, fair, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
-    watchdog, wire,
+    condition, deployments, fair, faults, fencing, hand_over, limits, multi, mutual_exclusion,
+    redlock, tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -43,6 +43,10 @@ const ROLES: &[(&str, Role)] = &[
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),
     ("hold_majority", redlock::hold_majority),
+    (
+        "wait_on_a_condition",
+        condition::processes::wait_on_a_condition,
+    ),
     ("keep_busy", hand_over::keep_busy),
     ("linger", hand_over::linger::linger),
     ("hold_and_queue", faults::killed::hold_and_queue),
