@@ -1,5 +1,7 @@
 //! The condition of a lock: waits and notifications, between threads and between clients.
 
+mod costs;
+mod deployments;
 mod faults;
 mod levels;
 pub mod processes;
@@ -49,9 +51,13 @@ impl Place {
     }
 }
 
-/// The keys of the condition `ready` of a lock without braces in its name.
+/// The keys of the condition `ready` of a lock.
 pub fn keys(name: &str) -> [String; 3] {
-    ["condition", "condition_places", "condition_call"].map(|key| format!("{{{name}}}:{key}:ready"))
+    let tagged = match name.contains('{') {
+        true => name.to_owned(),
+        false => format!("{{{name}}}"),
+    };
+    ["condition", "condition_places", "condition_call"].map(|key| format!("{tagged}:{key}:ready"))
 }
 
 /// The number of waiters that are not notified.
