@@ -9,7 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::{number, number_or_nil};
 
 /// Pauses between requests while too few replicas confirm them.
@@ -78,18 +78,26 @@ impl Number {
     /// One request for permits, of which `left_over` more must be free. Repeated while too few
     /// replicas confirm it.
     fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
+        let redis = &self.core.redis;
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut unreplicated = None;
         loop {
             let call = |id: &RequestId<'_>| self.key().take(id, permits, left_over);
-            let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget)?;
+            let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
+            let clear = clear.map_err(|error| match (&error, unreplicated) {
+                (Error::Unavailable { .. }, Some(confirmed)) => {
+                    redis.too_few_replicas(&self.key, confirmed)
+                }
+                _ => error,
+            })?;
             let Some(confirmed) = clear.unreplicated else {
                 return Ok(clear.value > 0);
             };
             self.give_back(clear.id, budget);
-            let redis = &self.core.redis;
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
+            unreplicated = Some(confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             budget.check_interrupt(self.name())?;
         }

@@ -74,7 +74,9 @@ fn one_message_serves_several_threads() {
         eventually("all have permits", || {
             threads.iter().all(thread::ScopedJoinHandle::is_finished)
         });
-        threads.map(|one| one.join().unwrap().unwrap());
+        threads
+            .into_iter()
+            .for_each(|one| one.join().unwrap().unwrap());
     });
     assert_eq!(semaphore.available().unwrap(), 1);
 }

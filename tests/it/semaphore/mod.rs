@@ -260,9 +260,10 @@ fn a_key_of_another_type_is_reported_and_stays() {
         server.ask::<()>(&redis::cmd("FLUSHALL"));
         let mut words = command.split(' ');
         let mut cmd = redis::cmd(words.next().unwrap());
-        words.for_each(|word| drop(cmd.arg(word)));
+        cmd.arg(words.collect::<Vec<_>>());
         server.ask::<()>(&cmd);
-        let digest = || server.ask::<String>(redis::cmd("DEBUG").arg("DIGEST-VALUE").arg("key"));
+        let digest =
+            || server.ask::<Vec<String>>(redis::cmd("DEBUG").arg("DIGEST-VALUE").arg("key"));
         let before = digest();
         for result in [
             semaphore.try_set_permits(1).map(drop),
