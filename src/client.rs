@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{FencedLock, MultiLock, RedLock, ReentrantLock, Short};
+use crate::lock::{FencedLock, LeasedSemaphore, MultiLock, RedLock, ReentrantLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -199,6 +199,19 @@ impl LockClient {
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         MultiLock::new(&self.core, names)
+    }
+
+    /// Makes a handle of the leased semaphore with this name: a number of permits, each with a lease
+    /// that the watchdog renews. Never fails and sends nothing: an invalid name is an error of the
+    /// first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks or semaphores
+    /// of different kinds.
+    ///
+    /// [`LeasedSemaphore`] has an example.
+    #[must_use]
+    pub fn leased_semaphore(&self, name: &str) -> LeasedSemaphore {
+        LeasedSemaphore::new(Arc::clone(&self.core), name)
     }
 
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How

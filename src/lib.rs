@@ -201,7 +201,10 @@ pub use lease::Lease;
 #[doc = include_str!("locked.md")]
 #[doc(inline)]
 pub use leasehold_macros::locked;
-pub use lock::{FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock};
+pub use lock::{
+    FencedGuard, FencedLock, LeasedSemaphore, Lock, LockGuard, MultiLock, PermitGuard, RedLock,
+    ReentrantLock,
+};
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use locked::Call as __LockedCall;

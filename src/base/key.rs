@@ -43,6 +43,15 @@ impl Family {
             Self::CountDownLatch => format!("redisson_countdownlatch__channel__{{{key}}}"),
         }
     }
+
+    /// What identifies a lock of this family in its client, so that a lock of another family with
+    /// the same name is another lock.
+    pub(crate) fn local_id(self, key: &LockKey) -> &Arc<str> {
+        match self {
+            Self::Lock => key.key(),
+            Self::ReadWriteLock | Self::Semaphore | Self::CountDownLatch => key.channel(),
+        }
+    }
 }
 
 impl LockKey {
@@ -126,6 +135,11 @@ impl LockKey {
     /// The key of the lock's last fencing token.
     pub(crate) fn last_token(&self) -> String {
         self.prefixed("redisson_lock_token")
+    }
+
+    /// The key of the leases of a semaphore's permits.
+    pub(crate) fn leases(&self) -> String {
+        self.suffixed("timeout")
     }
 
     /// Another key or channel of the name, by the rule of Redisson's `prefixName`.

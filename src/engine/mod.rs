@@ -14,6 +14,7 @@
 //! | `undo` | releases what a request was granted, or may have been granted, but is not used |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
+//! | `permits` | reads and changes the number of permits of a semaphore |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
 
 mod acquire;
@@ -22,6 +23,7 @@ mod held;
 mod inspect;
 mod local_wait;
 mod parts;
+mod permits;
 mod release;
 mod renew;
 mod undo;

@@ -3,8 +3,10 @@
 mod debug;
 mod fenced;
 mod guard;
+mod leased_semaphore;
 mod methods;
 mod multi;
+mod permit_guard;
 mod redlock;
 mod reentrant;
 
@@ -14,7 +16,9 @@ use std::time::Duration;
 pub(crate) use debug::Short;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub use leased_semaphore::LeasedSemaphore;
 pub use multi::MultiLock;
+pub use permit_guard::PermitGuard;
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 

@@ -5,10 +5,11 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `plain`, `fenced` | a kind of lock each |
+//! | `plain`, `fenced`, `permits` | a kind of lock each |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod fenced;
+mod permits;
 mod plain;
 mod reply;
 
@@ -18,10 +19,11 @@ use std::ops::Range;
 use redis::{RedisResult, Value};
 
 pub(crate) use fenced::Fenced;
+pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
 
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
 
@@ -42,6 +44,22 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
 
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
+
+    /// Which channel announces releases.
+    fn family(&self) -> Family {
+        Family::Lock
+    }
+
+    /// A new owner id for a grant to a client whose owner ids begin with `client`.
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::new(client)
+    }
+
+    /// True if a hold keeps all other owners from the lock. Otherwise several threads of a client
+    /// can have holds at the same time, and each hold has a grant of its own.
+    fn is_exclusive(&self) -> bool {
+        true
+    }
 
     /// True if each hold has a fencing token.
     fn has_tokens(&self) -> bool {

@@ -13,6 +13,7 @@ mod fencing;
 mod guard;
 mod hand_over;
 mod layers;
+mod leased_semaphore;
 mod limits;
 mod multi;
 mod mutual_exclusion;

@@ -77,7 +77,10 @@ impl LocalQueue {
             if *result != Unlocked::Last {
                 continue;
             }
-            if !locks.is_current(hold) {
+            if !hold.grant().protocol().is_exclusive() {
+                // It has no ticket that another thread could get.
+                hold.grant().end();
+            } else if !locks.is_current(hold) {
                 *result = Unlocked::HandedOver;
             } else if !linger.is_zero() && locks.linger(hold, linger, now) {
                 *result = Unlocked::Idle;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::Connection;
 
-use crate::support::proxy::{Proxy, repository};
+use crate::support::proxy::{Proxy, library_scripts, repository};
 use crate::support::server::Server;
 use crate::support::timing::millis;
 use crate::support::{builder, client};
@@ -50,9 +50,7 @@ impl ProxiedServer {
 
 /// Loads all scripts, so that the first call by hash is executed even if its reply is lost.
 pub fn load_scripts(server: &Server) {
-    let scripts = repository().join("lua");
-    for file in std::fs::read_dir(scripts).expect("the scripts") {
-        let text = std::fs::read(file.expect("a file").path()).expect("its text");
+    for (_, text) in library_scripts(repository()) {
         server.ask::<()>(redis::cmd("SCRIPT").arg("LOAD").arg(text));
     }
 }

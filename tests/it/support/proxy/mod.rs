@@ -28,7 +28,7 @@ use ends::{ClientEnd, ServerEnd};
 use link::Link;
 use rules::Scripts;
 #[allow(unused_imports, reason = "each program that includes it uses a part")]
-pub use rules::{Fault, Gate, Request};
+pub use rules::{Fault, Gate, Request, library_scripts};
 
 /// The longest wait for a connection to the server.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -75,12 +75,11 @@ impl Proxy {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = bounded(0);
-        let scripts = repository().join("lua");
         let shared = Arc::new(Shared {
             upstream: Mutex::new(upstream.into()),
             on_request: Mutex::new(Box::new(|_| Fault::Pass)),
             on_message: Mutex::new(Box::new(|_, _| true)),
-            scripts: Scripts::of(&scripts),
+            scripts: Scripts::of(repository()),
             refuse: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),

@@ -166,16 +166,11 @@ impl Gate {
 pub(super) struct Scripts(Mutex<HashMap<String, Arc<str>>>);
 
 impl Scripts {
-    /// Every `NAME.lua` of a directory; none if there is no such directory.
-    pub(super) fn of(directory: &Path) -> Self {
+    /// The scripts of the library whose sources are in this directory; none if there are no sources.
+    pub(super) fn of(repository: &Path) -> Self {
         let scripts = Self::default();
-        let files = std::fs::read_dir(directory).into_iter().flatten();
-        for path in files.filter_map(|file| Some(file.ok()?.path())) {
-            if path.extension().is_some_and(|extension| extension == "lua")
-                && let (Some(name), Ok(text)) = (path.file_stem(), std::fs::read(&path))
-            {
-                scripts.add(&name.to_string_lossy(), &text);
-            }
+        for (name, text) in library_scripts(repository) {
+            scripts.add(&name, text.as_bytes());
         }
         scripts
     }
@@ -197,6 +192,20 @@ impl Scripts {
         };
         self.0.lock().get(&hash).cloned()
     }
+}
+
+/// The names and the texts of the library's scripts: each is one or more files of `lua/`, the last of
+/// which gives it its name.
+pub fn library_scripts(repository: &Path) -> Vec<(String, String)> {
+    let list = std::fs::read_to_string(repository.join("src/script/mod.rs")).unwrap_or_default();
+    let scripts = list.lines().filter_map(|line| line.split_once(" = \""));
+    let files = scripts.map(|(_, files)| files.split('"').filter(|file| file.ends_with(".lua")));
+    let texts = files.filter_map(|files| {
+        let name = files.clone().last()?.strip_suffix(".lua")?.to_owned();
+        let read = |file| std::fs::read_to_string(repository.join("lua").join(file)).ok();
+        Some((name, files.map(read).collect::<Option<String>>()?))
+    });
+    texts.collect()
 }
 
 fn hash(text: &[u8]) -> String {
