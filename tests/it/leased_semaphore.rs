@@ -1,6 +1,10 @@
 //! The semaphore whose permits have leases.
 
+mod deployments;
+mod hangs;
 mod loss;
+mod lost_replies;
+pub mod processes;
 mod renewal;
 mod view;
 mod wire;
