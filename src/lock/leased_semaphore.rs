@@ -29,7 +29,8 @@ use crate::protocol::{Permits, PermitsChange};
 ///
 /// The threads of one client that wait get permits in the order of their calls, and one of them
 /// listens for all. A call that does not wait can pass them. Between clients, the first request
-/// after a release gets the permit.
+/// after a release gets the permit. A client that released a permit while other clients waited
+/// leaves it to them, as with a [`ReentrantLock`](crate::ReentrantLock#order).
 ///
 /// # Lost replies
 ///

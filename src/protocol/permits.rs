@@ -10,6 +10,10 @@ use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
 
+/// If no lease ends, a thread asks again after this many milliseconds without a message, because
+/// another program can change the number of permits without one.
+const NO_LEASE_ENDS: u64 = 30_000;
+
 #[derive(Debug)]
 pub(crate) struct Permits;
 
@@ -128,7 +132,7 @@ impl Protocol for Permits {
                 let millis = millis.ok_or_else(|| unexpected(reply))?;
                 Ok(AcquireReply::Held {
                     at: 0,
-                    millis: u64::try_from(millis).ok(),
+                    millis: Some(u64::try_from(millis).unwrap_or(NO_LEASE_ENDS)),
                     owner: String::new(),
                 })
             }
@@ -162,7 +166,7 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.into());
         let granted = AcquireReply::Granted(0..0);
         assert_eq!(Permits.acquired(&Value::Nil).unwrap(), granted);
-        for (reply, millis) in [("250", Some(250)), ("0", Some(0)), ("-1", None)] {
+        for (reply, millis) in [("250", Some(250)), ("0", Some(0)), ("-1", Some(30_000))] {
             let owner = String::new();
             let expected = AcquireReply::Held {
                 at: 0,

@@ -1,12 +1,14 @@
 //! The semaphore whose permits have leases.
 
 mod deployments;
+mod fairness;
 mod hangs;
 mod loss;
 mod lost_replies;
 pub mod processes;
 mod renewal;
 mod view;
+mod waiting;
 mod wire;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -211,47 +213,6 @@ fn an_uncontended_pair_is_two_commands() {
         drop(semaphore.acquire().unwrap());
     }
     assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
-}
-
-/// Threads that wait are woken by a message, and meanwhile send nothing.
-#[test]
-fn a_waiting_thread_gets_a_released_permit_soon_and_sends_nothing_meanwhile() {
-    let server = Server::start();
-    let name = unique("wait");
-    let lease = LEASE.get() * 60;
-    let builder = || {
-        builder(&server.url())
-            .watchdog_lease(lease)
-            .build()
-            .unwrap()
-    };
-    let (holder, waiter) = (builder(), builder());
-    let holder = holder.leased_semaphore(&name);
-    holder.try_set_permits(1).unwrap();
-    let guard = holder.acquire().unwrap();
-    let semaphore = waiter.leased_semaphore(&name);
-    thread::scope(|scope| {
-        let waiting: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| semaphore.acquire().unwrap().release().unwrap()))
-            .collect();
-        let mut monitor = Monitor::of(&server);
-        eventually("a subscription", || {
-            View::of(&server, &name).listeners() == 1
-        });
-        // The request after the subscription.
-        eventually("the threads to sleep", || {
-            thread::sleep(millis(50));
-            monitor.commands().is_empty()
-        });
-        guard.release().unwrap();
-        for thread in waiting {
-            thread.join().unwrap();
-        }
-    });
-    let stats = waiter.stats();
-    assert_eq!(stats.acquisitions, 3);
-    assert!(stats.wakeups_by_timeout == 0, "{stats:?}");
-    assert_eq!(counts(&holder), (1, 1));
 }
 
 #[test]

@@ -99,16 +99,14 @@ impl LocalQueue {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
         let mut ended = None;
+        let is_exclusive = hold.grant().protocol().is_exclusive();
         match locks.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) => {
                 ended = entry.ticket.take().and_then(|ticket| ticket.hold);
-                if let Some(Released { asked, listeners }) = released {
-                    let now = Moment::now();
-                    entry.yields.released(now, now.since(asked), listeners);
-                    locks.sweep();
-                }
+                locks.note_release(hold.lock(), released);
             }
-            _ => ended = ended.or_else(|| locks.lost.remove(hold)),
+            _ if is_exclusive => ended = locks.lost.remove(hold),
+            _ => locks.note_release(hold.lock(), released),
         }
         let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
         drop(guard);
@@ -146,6 +144,16 @@ impl LocalQueue {
 }
 
 impl Locks {
+    /// Records whether other clients listened when this one released a lock.
+    fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
+        if let Some(Released { asked, listeners }) = released {
+            let now = Moment::now();
+            let entry = self.entries.entry(lock.clone()).or_default();
+            entry.yields.released(now, now.since(asked), listeners);
+            self.sweep();
+        }
+    }
+
     /// True if this hold has the ticket of its lock.
     fn is_current(&self, hold: &Arc<Hold>) -> bool {
         let entry = self.entries.get(hold.lock());
