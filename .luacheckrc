@@ -5,6 +5,7 @@ read_globals = { "redis", "KEYS", "ARGV" }
 files["lua/shared"] = { ignore = { "211" } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "fair_head", "number_of", "once", "recorded",
+    "available_in", "clock", "text_of", "wrong_type",
     -- shared/waiters.lua
     "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua

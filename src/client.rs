@@ -13,8 +13,8 @@ use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
 use crate::lock::{
-    CountDownLatch, FairLock, FencedLock, MultiLock, ReadWriteLock, RedLock, ReentrantLock,
-    Semaphore, Short,
+    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, MultiLock, ReadWriteLock, RedLock,
+    ReentrantLock, Semaphore, Short,
 };
 use crate::observe::{LockEvent, Stats};
 
@@ -251,6 +251,19 @@ impl LockClient {
     #[must_use]
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         ReadWriteLock::new(&self.core, name)
+    }
+
+    /// Makes a handle of the leased semaphore with this name: a number of permits, each with a lease
+    /// that the watchdog renews. Never fails and sends nothing: an invalid name is an error of the
+    /// first call that uses the handle.
+    ///
+    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks or semaphores
+    /// of different kinds.
+    ///
+    /// [`LeasedSemaphore`] has an example.
+    #[must_use]
+    pub fn leased_semaphore(&self, name: &str) -> LeasedSemaphore {
+        LeasedSemaphore::new(Arc::clone(&self.core), name)
     }
 
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How

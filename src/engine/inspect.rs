@@ -91,7 +91,13 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     Ok(is_forced)
 }
 
-fn request_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
+/// Sends a request about one lock, which is repeated if that is safe.
+pub(super) fn request_once(
+    core: &Core,
+    key: &LockKey,
+    request: Call,
+    budget: &CallBudget,
+) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
     match core.redis.request(key, request, budget) {

@@ -92,6 +92,10 @@ pub(crate) fn found<'k>(
         let found = format!("{what} in the token key {:?}", first.last_token());
         return Some((first, found));
     }
+    if subject == "leases" {
+        let found = format!("{what} in the key {:?}", first.leases());
+        return Some((first, found));
+    }
     let number = subject
         .strip_prefix("lock ")
         .and_then(|number| number.parse().ok());

@@ -70,6 +70,11 @@ scripts! {
     CONDITION_RENEW = "shared/waiters.lua" "condition_renew.lua",
     CONDITION_NOTIFY = "shared/waiters.lua" "condition_notify.lua",
     CONDITION_END = "shared/waiters.lua" "condition_end.lua",
+    PERMIT_ACQUIRE = "shared/permits.lua" "permit_acquire.lua",
+    PERMIT_RELEASE = "shared/permits.lua" "permit_release.lua",
+    PERMIT_RENEW = "shared/permits.lua" "permit_renew.lua",
+    PERMIT_TOTAL = "shared/permits.lua" "permit_total.lua",
+    PERMIT_COUNT = "shared/permits.lua" "permit_count.lua",
 }
 
 /// How a release is published.
@@ -209,6 +214,11 @@ impl Call {
     /// True if this call and `other` can be one call, with the keys and arguments of both.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         std::ptr::eq(self.script, other.script)
+    }
+
+    /// Sorts calls so that those that are alike are neighbours.
+    pub(crate) fn order(&self) -> usize {
+        std::ptr::from_ref(self.script).addr()
     }
 
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.

@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    condition, deployments, fair, faults, fencing, hand_over, limits, multi, mutual_exclusion,
-    redlock, tls, watchdog, wire,
+    condition, deployments, fair, faults, fencing, hand_over, leased_semaphore, limits, multi,
+    mutual_exclusion, redlock, tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -70,6 +70,8 @@ const ROLES: &[(&str, Role)] = &[
     ("trust_the_system", tls::system::trust_the_system),
     ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
+    ("hold_permits", leased_semaphore::processes::hold_permits),
+    ("share_permits", leased_semaphore::processes::share_permits),
     ("many_failovers", deployments::many_failovers),
 ];
 
