@@ -1,6 +1,7 @@
 //! Locks whose holds do not exclude each other: permits.
 
 use super::*;
+use crate::local::Unlocks;
 use crate::local::grant::Granted;
 use crate::protocol::Permits;
 
@@ -12,13 +13,18 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         replied: Moment::now(),
         terms: renewed(),
         tokens: 0..0,
+        others_wait: false,
     };
     let place: (_, _, &'static dyn Protocol) = (lock(name), LockKey::new("", name), &Permits);
     queue.begin_hold_of(place, granted, &Arc::default(), thread(number))
 }
 
 fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
-    let levels = [(hold, Some(Hold::FIRST_LEVEL), Duration::from_secs(9))];
+    let levels = [(
+        hold,
+        Unlocks::Level(Hold::FIRST_LEVEL),
+        Duration::from_secs(9),
+    )];
     let unlocked = queue.unlock(&levels)[0];
     queue.close(hold, None);
     unlocked
@@ -28,7 +34,7 @@ fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
 fn threads_have_permits_at_the_same_time_and_release_each_in_redis() {
     let queue = queue();
     let permits = [1, 1, 2].map(|number| permit(&queue, "s", number));
-    assert!(queue.hold_of(&lock("s"), thread(1)).is_none());
+    assert!(queue.hold_of(&lock("s"), (thread(1), false)).is_none());
     for hold in &permits {
         hold.check().unwrap();
         // Also if the client lingers.
