@@ -123,6 +123,14 @@ combination! { reentrant_in_one_server: whole Reentrant in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_one_server: whole Fenced in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { write_in_one_server: whole Write in OneServer,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_one_server: whole Read in OneServer,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { write_in_cluster: transport Write in Cluster,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_cluster: transport Read in Cluster,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_one_server: whole Multi in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { red_in_five_servers: whole Red in FiveServers,
