@@ -46,8 +46,8 @@ scripts! {
     RELEASE = "release.lua",
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
-    INSPECT = "shared/holder_of.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
+    INSPECT = "shared/holder_of.lua" "shared/read_write.lua" "inspect.lua",
+    FORCE_UNLOCK = "shared/holder_of.lua" "shared/read_write.lua" "force_unlock.lua",
     READ_ACQUIRE = "shared/read_write.lua" "read_acquire.lua",
     READ_RELEASE = "shared/read_write.lua" "read_release.lua",
     READ_LEAVE = "shared/read_write.lua" "read_leave.lua",
@@ -236,9 +236,14 @@ impl Call {
     }
 }
 
-/// Reads the owner of a lock.
+/// Reads the owner of a lock that is no read-write lock.
 pub(crate) fn inspect(key: &LockKey) -> Call {
-    Call::new(&INSPECT).key(key.key())
+    Call::new(&INSPECT).key(key.key()).arg("")
+}
+
+/// Reads the owner of a lock of any kind.
+pub(crate) fn inspect_any(key: &LockKey) -> Call {
+    Call::new(&INSPECT).key(key.key()).arg("any")
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    deployments, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
-    watchdog, wire,
+    deployments, faults, fencing, hand_over, limits, multi, mutual_exclusion, read_write, redlock,
+    tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -27,6 +27,7 @@ type Role = fn(&[&str]);
 
 const ROLES: &[(&str, Role)] = &[
     ("hold", wire::hold),
+    ("hold_read_write", read_write::hold),
     ("increment", mutual_exclusion::increment),
     ("share", limits::fairness::share),
     ("hang", limits::hang::hang),
