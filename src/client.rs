@@ -294,6 +294,7 @@ impl LockClient {
         Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
             owner: Some(hold.owner),
             hold_count: hold.hold_count,
+            readers: hold.readers,
             time_to_live: hold.millis_left.map(Duration::from_millis),
         }))
     }
@@ -406,6 +407,11 @@ pub struct LockStatus {
     /// process, and write the number for other programs to read: it may be up to a second old.
     /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
     pub hold_count: u32,
+    /// The number of owners of the read lock of a [`ReadWriteLock`], among them a writer that also
+    /// reads; 0 for any other lock. Threads of a client that share a grant are one owner. If there
+    /// is no writer, `owner` and `hold_count` are those of one of these. The owner id of a writer
+    /// ends in `:write`.
+    pub readers: u32,
     /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
     /// expires. This crate never sets a lock without an expiry.
     pub time_to_live: Option<Duration>,

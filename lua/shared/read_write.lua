@@ -26,6 +26,11 @@ local function waits_key(lock)
     return 'leasehold_rwlock:' .. tagged(lock)
 end
 
+-- The channel for releases.
+local function read_write_channel(lock)
+    return 'redisson_rwlock:' .. tagged(lock)
+end
+
 local function now_millis()
     local now = redis.call('time')
     return now[1] * 1000 + math.floor(now[2] / 1000)
@@ -68,6 +73,16 @@ local function writer_of(lock)
         end
     end
     return '', '0'
+end
+
+-- The field of a reader, and its hold count; nil without a reader.
+local function reader_of(lock)
+    local fields = redis.call('hgetall', lock)
+    for i = 1, #fields, 2 do
+        if fields[i] ~= 'mode' and not string.find(fields[i], ':write$') then
+            return fields[i], fields[i + 1]
+        end
+    end
 end
 
 -- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if there

@@ -49,8 +49,8 @@ scripts! {
     FAIR_ACQUIRE = "shared/holder_of.lua" "shared/fair_head.lua" "fair_acquire.lua",
     FAIR_RELEASE = "shared/fair_head.lua" "fair_release.lua",
     FAIR_LEAVE = "shared/fair_head.lua" "fair_leave.lua",
-    INSPECT = "shared/holder_of.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "force_unlock.lua",
+    INSPECT = "shared/holder_of.lua" "shared/read_write.lua" "inspect.lua",
+    FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "shared/read_write.lua" "force_unlock.lua",
     READ_ACQUIRE = "shared/read_write.lua" "read_acquire.lua",
     READ_RELEASE = "shared/read_write.lua" "read_release.lua",
     READ_LEAVE = "shared/read_write.lua" "read_leave.lua",
@@ -260,9 +260,14 @@ impl Call {
     }
 }
 
-/// Reads the owner of a lock.
+/// Reads the owner of a lock that is no read-write lock.
 pub(crate) fn inspect(key: &LockKey) -> Call {
-    Call::new(&INSPECT).key(key.key())
+    Call::new(&INSPECT).key(key.key()).arg("")
+}
+
+/// Reads the owner of a lock of any kind.
+pub(crate) fn inspect_any(key: &LockKey) -> Call {
+    Call::new(&INSPECT).key(key.key()).arg("any")
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

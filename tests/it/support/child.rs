@@ -14,7 +14,7 @@ use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
     condition, deployments, fair, faults, fencing, hand_over, leased_semaphore, limits, multi,
-    mutual_exclusion, redlock, tls, watchdog, wire,
+    mutual_exclusion, read_write, redlock, tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -27,6 +27,7 @@ type Role = fn(&[&str]);
 
 const ROLES: &[(&str, Role)] = &[
     ("hold", wire::hold),
+    ("hold_read_write", read_write::hold),
     ("increment", mutual_exclusion::increment),
     ("share", limits::fairness::share),
     ("hang", limits::hang::hang),
