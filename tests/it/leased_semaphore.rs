@@ -18,9 +18,9 @@ use std::time::Duration;
 use leasehold::{Error, Lease, LeasedSemaphore, PermitGuard};
 
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually, millis};
+use crate::support::timing::{LEASE, SOON, millis};
 use crate::support::traffic::Monitor;
-use crate::support::{builder, client, unique};
+use crate::support::{client, unique};
 use view::View;
 
 /// A semaphore with this number of permits, of a client of its own.

@@ -46,7 +46,7 @@ fn while_the_server_hangs_every_call_ends_in_time_and_no_permit_is_lost_for_long
         assert!(is_unavailable(&result), "{result:?}");
     });
     within(bound, "confirm", || {
-        assert!(is_unavailable(&first.confirm()))
+        assert!(is_unavailable(&first.confirm()));
     });
     within(bound, "extend", || {
         assert!(is_unavailable(&first.extend(SOON.get())));
