@@ -121,6 +121,13 @@ pub(super) struct RedisArgs {
     pub(super) timeout: Duration,
 }
 
+/// The kind of lock that `run` acquires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Kind {
+    Reentrant,
+    Fair,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a command while holding a lock
@@ -232,8 +239,12 @@ pub(super) struct RunArgs {
     pub(super) at_least: Option<Duration>,
 
     /// Use a fenced lock: LEASEHOLD_TOKEN in the command's environment rises with each hold
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kind")]
     pub(super) fenced: bool,
+
+    /// The kind of lock. A fair one is acquired in the order in which clients began to wait
+    #[arg(long, value_enum, default_value_t = Kind::Reentrant, value_name = "KIND")]
+    pub(super) kind: Kind,
 
     /// The lock
     pub(super) key: String,

@@ -13,6 +13,8 @@ use crate::key::Key;
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
 
+const KINDS: &str = "`kind = reentrant`, which is the default, `kind = fenced` or `kind = fair`";
+
 /// The arguments, validated.
 pub(crate) struct Arguments {
     pub(crate) client: Option<Expr>,
@@ -44,6 +46,7 @@ pub(crate) enum Renewals {
 pub(crate) enum Kind {
     Reentrant,
     Fenced,
+    Fair,
 }
 
 /// The arguments as raw, not yet validated.
@@ -221,21 +224,22 @@ fn kind(value: &Expr) -> Result<Kind> {
     let Expr::Path(path) = value else {
         return Err(syn::Error::new_spanned(
             value,
-            "`kind` is an identifier; write `kind = reentrant` or `kind = fenced`",
+            format!("`kind` is an identifier; write {KINDS}"),
         ));
     };
     let name = path.path.get_ident().map(Ident::to_string);
     let message = match name.as_deref() {
         Some("reentrant") => return Ok(Kind::Reentrant),
         Some("fenced") => return Ok(Kind::Fenced),
-        Some(name @ ("read" | "write" | "fair" | "semaphore")) => {
+        Some("fair") => return Ok(Kind::Fair),
+        Some(name @ ("read" | "write" | "semaphore")) => {
             format!("`{name}` locks are not supported")
         }
         _ => "unknown kind of lock".into(),
     };
     Err(syn::Error::new_spanned(
         value,
-        format!("{message}; write `kind = reentrant`, which is the default, or `kind = fenced`"),
+        format!("{message}; write {KINDS}"),
     ))
 }
 

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::held::{Needed, joined};
 use super::parts::Parts;
-use super::renew::renew;
+use super::renew::{ToRenew, renew};
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -30,7 +30,13 @@ impl Parts {
         let requests: List<Request<'_>> = self
             .list
             .iter()
-            .map(|part| Request::new(&part.core.redis, &part.key, script::inspect(&part.key)))
+            .map(|part| {
+                Request::new(
+                    &part.core.redis,
+                    &part.key,
+                    part.protocol.inspect(&part.key),
+                )
+            })
             .collect();
         let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
@@ -67,12 +73,21 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
     let reply = request_once(core, key, script::force_unlock(key), &budget)?;
     let is_forced = forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
-    let id = LockId::new(core.number, Arc::clone(key.key()));
-    if let (true, Some(grant)) = (is_forced, core.queue.current_grant(&id)) {
-        // Redis may have had another owner's hold, so this grant is confirmed now. If there is no
-        // reply, the watchdog confirms it later.
-        let _ = renew(&[(core, &grant, 0)], Needed::All, &budget);
-    }
+    let id = LockId::new(core.number, key);
+    let grants = if is_forced {
+        core.queue.current_grants(&id)
+    } else {
+        List::new()
+    };
+    // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
+    // there is no reply, the watchdog confirms them later.
+    let to_confirm = grants.into_iter().map(|grant| ToRenew {
+        core,
+        grant,
+        hold: None,
+        millis: 0,
+    });
+    let _ = renew(&to_confirm.collect::<List<_>>(), Needed::All, &budget);
     Ok(is_forced)
 }
 

@@ -1,24 +1,32 @@
 //! The public lock types and their guards.
 
+mod condition;
 mod debug;
 mod fair;
 mod fenced;
 mod guard;
+mod latch;
 mod methods;
 mod multi;
+mod read_write;
 mod redlock;
 mod reentrant;
+mod semaphore;
 
 use std::fmt;
 use std::time::Duration;
 
+pub use condition::Condition;
 pub(crate) use debug::Short;
 pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
+pub use latch::CountDownLatch;
 pub use multi::MultiLock;
+pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
+pub use semaphore::Semaphore;
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;

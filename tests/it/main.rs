@@ -5,19 +5,24 @@
 
 mod api;
 mod bad_input;
+mod condition;
 mod contract;
 mod deployments;
 mod documents;
+mod fair;
 mod faults;
 mod fencing;
 mod guard;
 mod hand_over;
+mod latch;
 mod layers;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod read_write;
 mod redlock;
 mod replicas;
+mod semaphore;
 mod support;
 mod tls;
 mod watchdog;

@@ -38,7 +38,7 @@ pub(super) fn take_without_request(
     };
     let mut held = List::new();
     for hold in holds {
-        let Some(part) = part_of(missing, hold.grant()) else {
+        let Some(part) = part_of(missing, &hold.grant()) else {
             continue;
         };
         if is_handed_over {
@@ -109,7 +109,7 @@ impl Request<'_> {
         self.claim.keep(held.iter().map(|part| &part.hold));
         for part in &held {
             let grant = part.hold.grant();
-            part.core.watchdog.watch(grant.id(), Arc::clone(grant) as _);
+            part.core.watchdog.watch(grant.id(), grant as _);
         }
         join(self.parts, &held);
         held

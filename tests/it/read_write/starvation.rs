@@ -1,0 +1,1 @@
+//! Writers are not starved by readers, nor readers by writers.
