@@ -37,7 +37,8 @@ impl Stage {
     pub fn open(classpath: &str) -> Result<Self> {
         let server = Server::options().everlasting().start();
         let connection = Mutex::new(server.connection());
-        let [java, rust] = [Side::Java, Side::Rust].map(|side| start(side, classpath, &server));
+        let [java, rust] =
+            [Side::Java, Side::Rust].map(|side| start(side, classpath, &server, LEASE));
         let stage = Self {
             classpath: classpath.to_owned(),
             server,
@@ -52,9 +53,9 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts another process, so that it can be killed.
-    pub fn start(&self, side: Side) -> Result<Party> {
-        start(side, &self.classpath, &self.server)
+    /// Starts another process, which can be killed and whose watchdog renews this lease.
+    pub fn start(&self, side: Side, lease: Duration) -> Result<Party> {
+        start(side, &self.classpath, &self.server, lease)
     }
 
     /// Runs one command on the server.
@@ -94,7 +95,7 @@ impl Stage {
     }
 }
 
-fn start(side: Side, classpath: &str, server: &Server) -> Result<Party> {
+fn start(side: Side, classpath: &str, server: &Server, lease: Duration) -> Result<Party> {
     let mut command = match side {
         Side::Java => {
             let mut java = Command::new("java");
@@ -112,6 +113,6 @@ fn start(side: Side, classpath: &str, server: &Server) -> Result<Party> {
             rust
         }
     };
-    command.arg(server.url()).arg(LEASE.as_millis().to_string());
+    command.arg(server.url()).arg(lease.as_millis().to_string());
     Party::start(side, command)
 }

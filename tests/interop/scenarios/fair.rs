@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{ensure, within};
+use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::{Actor, Pending, Side};
 use crate::stage::Cast;
@@ -41,7 +42,10 @@ fn length(cast: Cast<'_>, name: &str) -> crate::Result<usize> {
 fn order(cast: Cast<'_>) -> Outcome {
     let name = unique("fair");
     let lock = format!("fair {name}");
-    let [first, second] = [cast.stage.start(Side::Rust)?, cast.stage.start(Side::Rust)?];
+    let [first, second] = [
+        cast.stage.start(Side::Rust, LEASE)?,
+        cast.stage.start(Side::Rust, LEASE)?,
+    ];
     let java = match cast.holder.side() {
         Side::Java => cast.holder.other_thread(),
         Side::Rust => cast.waiter,
@@ -69,7 +73,7 @@ fn giving_up(cast: Cast<'_>) -> Outcome {
     let name = unique("fair");
     let lock = format!("fair {name}");
     let Cast { holder, waiter, .. } = cast;
-    let other = cast.stage.start(Side::Rust)?;
+    let other = cast.stage.start(Side::Rust, LEASE)?;
     holder.expect(&format!("lock {lock}"), "ok")?;
     waiter.expect(&format!("trylock {lock} 100 0"), "false")?;
     let waiting = queue(cast, other.thread(1), &name)?;
@@ -85,7 +89,7 @@ fn giving_up(cast: Cast<'_>) -> Outcome {
 fn dying(cast: Cast<'_>) -> Outcome {
     let name = unique("fair");
     let lock = format!("fair {name}");
-    let mortal = cast.stage.start(Side::Rust)?;
+    let mortal = cast.stage.start(Side::Rust, LEASE)?;
     cast.holder.expect(&format!("lock {lock}"), "ok")?;
     let dead = queue(cast, mortal.thread(1), &name)?;
     let start = Instant::now();

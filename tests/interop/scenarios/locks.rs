@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{KINDS, ensure, unlock_of_a_free_lock, within};
+use super::{KINDS, SLIP, ensure, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
@@ -11,8 +11,9 @@ use crate::support::unique;
 /// From a release in one process until a waiting thread of the other holds the lock.
 const WAKE_UP: Duration = Duration::from_millis(100);
 
-/// The tolerance for times: the scheduling of a busy machine.
-const SLIP: Duration = Duration::from_millis(500);
+/// A thread that misses the message sleeps for at least two thirds of a lease. Of few wake-ups, on
+/// a busy machine, some take longer than [`WAKE_UP`], but none as long.
+const LOST_WAKE_UP: Duration = Duration::from_millis(750);
 
 const WAKE_UPS: usize = 20;
 
@@ -75,7 +76,8 @@ fn wake_up(cast: Cast<'_>) -> Outcome {
     }
     times.sort_unstable();
     let (median, longest) = (times[WAKE_UPS / 2], times[WAKE_UPS - 1]);
-    within(WAKE_UP, "the longest wake-up", longest)?;
+    within(WAKE_UP, "the third longest wake-up", times[WAKE_UPS - 3])?;
+    within(LOST_WAKE_UP, "the longest wake-up", longest)?;
     Ok(format!(
         "{WAKE_UPS} times, median {median:.1?}, longest {longest:.1?}"
     ))
@@ -116,7 +118,7 @@ fn refusal(cast: Cast<'_>) -> Outcome {
 
 fn death(cast: Cast<'_>) -> Outcome {
     let (lock, name) = new_lock(cast);
-    let mortal = cast.stage.start(cast.holder.side())?;
+    let mortal = cast.stage.start(cast.holder.side(), LEASE)?;
     mortal.thread(1).expect(&format!("lock {lock}"), "ok")?;
     let waiting = cast.waiter.begin(&format!("lock {lock}"))?;
     cast.stage.await_waiting(cast.waiter, &name)?;

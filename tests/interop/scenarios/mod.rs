@@ -16,6 +16,9 @@ use crate::party::Side;
 /// The kinds of locks that have an owner and exclude all others.
 pub const KINDS: [&str; 3] = ["plain", "fenced", "fair"];
 
+/// The tolerance for times: the scheduling of a busy machine.
+const SLIP: Duration = Duration::from_millis(500);
+
 /// In the order of the report.
 pub fn all() -> Vec<Check> {
     let groups = [
