@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod idle;
+mod readers;
 
 use super::*;
 use crate::base::parker::{Parker, pair};
