@@ -8,6 +8,8 @@
 mod loss;
 mod suspension;
 
+mod begin;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -107,40 +109,6 @@ pub(crate) enum Popped {
 
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
-
-    /// The first hold on a grant, for a thread with this id.
-    pub(super) fn first_of(grant: &Arc<Grant>, thread: ThreadId) -> Arc<Self> {
-        let who = (thread, Liveness::of_this_thread());
-        let hold = grant
-            .begin(|number, token| Arc::new(Self::new(grant, number, token, who, grant.since())));
-        hold.take();
-        hold
-    }
-
-    /// A further hold, of a thread that gets the grant without a request; `None` if the grant does
-    /// not suit its terms.
-    pub(super) fn next(
-        grant: &Arc<Grant>,
-        who: (ThreadId, Liveness),
-        terms: Terms,
-        now: Moment,
-    ) -> Option<Arc<Self>> {
-        grant.hand_over(terms, |number, token| {
-            Arc::new(Self::new(grant, number, token, who, now))
-        })
-    }
-
-    /// A hold beside the other holds on a shared grant; `None` if the grant does not suit its terms.
-    pub(super) fn beside(
-        grant: &Arc<Grant>,
-        who: (ThreadId, Liveness),
-        terms: Terms,
-        now: Moment,
-    ) -> Option<Arc<Self>> {
-        grant.share(terms, now, |number| {
-            Arc::new(Self::new(grant, number, None, who, now))
-        })
-    }
 
     fn new(
         grant: &Arc<Grant>,

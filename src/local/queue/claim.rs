@@ -171,6 +171,11 @@ impl Claim {
         CameWith::Idle(holds)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     pub(crate) fn locks(&self) -> &[LockId] {
         &self.locks
     }

@@ -3,6 +3,7 @@
 mod hand_over;
 mod idle;
 mod permits;
+mod readers;
 
 use super::*;
 use crate::base::owner::OwnerId;

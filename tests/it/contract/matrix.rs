@@ -85,9 +85,6 @@ macro_rules! group {
         a_fixed_lease_is_not_renewed a_hold_ends_in_the_client_before_it_ends_in_redis
         the_holder_detects_the_end_of_its_lease
     } };
-    (read_hand_over $stage:tt) => { tests! { $stage hand_over:
-        a_handed_over_lock_is_renewed the_loss_of_a_handed_over_lock_is_reported
-    } };
     (read_loss $stage:tt) => { tests! { $stage loss:
         [the_loss_of_a_deleted_lock_is_reported] the_loss_to_another_owner_is_reported
         the_loss_to_a_key_of_another_type_is_reported
@@ -166,12 +163,12 @@ exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interr
 combination! { write_in_one_server: whole Write in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { read_in_one_server: whole Read in OneServer,
-read_exclusion read_reentrancy read_expiry renewal nesting read_hand_over read_loss read_guards
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
 read_interrupts read_operator refusal }
 combination! { write_in_cluster: transport Write in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { read_in_cluster: transport Read in Cluster,
-read_exclusion read_reentrancy read_expiry renewal nesting read_hand_over read_loss read_guards
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
 read_interrupts read_operator refusal }
 combination! { multi_in_one_server: whole Multi in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
@@ -272,6 +269,8 @@ mod completeness {
         "expiry::an_expired_holder_does_not_release_the_hold_of_another_client",
         "expiry::an_expired_holder_does_not_release_the_hold_of_another_thread",
         "hand_over::a_handed_over_lock_is_held",
+        "hand_over::a_handed_over_lock_is_renewed",
+        "hand_over::the_loss_of_a_handed_over_lock_is_reported",
         "hand_over::waits_that_end_during_hand_overs_leave_nothing",
         "loss::the_next_local_thread_gets_a_lost_lock",
         "guards::an_unlock_under_a_guard_is_refused",
