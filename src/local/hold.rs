@@ -1,4 +1,8 @@
 //! The hold of one thread on a grant: its token, its end, and the notification of its loss.
+//!
+//! A wait on a condition suspends the hold, and continues it on another grant: see `suspension`.
+
+mod suspension;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,16 +20,15 @@ use crate::base::key::LockKey;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
+use suspension::Suspended;
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    number: u64,
-    grant: Arc<Grant>,
-    token: Option<u64>,
+    key: LockKey,
+    lock: LockId,
     thread: ThreadId,
     liveness: Liveness,
-    since: Moment,
     /// The thread has taken the hold. False while a hold that was handed over is on its way to its
     /// thread. Set under the queue's mutex.
     is_taken: AtomicBool,
@@ -35,15 +38,28 @@ pub(crate) struct Hold {
 
 /// The part of a hold that changes. Its mutex protects: a hold ends once. Only a release that finds
 /// the lock gone turns `Released` into `Lost`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct HoldState {
+    place: GrantPlace,
     end: Option<HoldEnd>,
+    /// What a suspended hold has when it continues.
+    suspended: Option<Box<Suspended>>,
     /// They are notified of the loss.
     observers: Vec<Weak<dyn ObserveLoss>>,
     /// The majority that this hold belongs to. They end together.
     majority: Option<Arc<dyn ObserveLoss>>,
     /// It ended because too few parts of its majority were left. Redis may still have the lock.
     ended_with_majority: bool,
+}
+
+/// Which grant a hold uses, and since when. It changes only while the hold is suspended.
+#[derive(Clone, Debug)]
+struct GrantPlace {
+    grant: Arc<Grant>,
+    /// The number of the hold on this grant.
+    number: u64,
+    token: Option<u64>,
+    since: Moment,
 }
 
 /// Is notified of the loss of a hold, once.
@@ -56,6 +72,18 @@ enum HoldEnd {
     Lost(LostReason),
     /// The thread has unlocked the last level. The release in Redis may still be under way.
     Released,
+    /// The thread waits on a condition. It has unlocked all levels, and gets them again.
+    Suspended,
+}
+
+/// Which levels a thread unlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocks {
+    Level(LevelId),
+    /// The newest level without a guard.
+    Newest,
+    /// All, until the hold continues.
+    Suspends,
 }
 
 /// The result of removing a level.
@@ -99,6 +127,18 @@ impl Hold {
         })
     }
 
+    /// A hold beside the other holds on a shared grant; `None` if the grant does not suit its terms.
+    pub(super) fn beside(
+        grant: &Arc<Grant>,
+        who: (ThreadId, Liveness),
+        terms: Terms,
+        now: Moment,
+    ) -> Option<Arc<Self>> {
+        grant.share(terms, now, |number| {
+            Arc::new(Self::new(grant, number, None, who, now))
+        })
+    }
+
     fn new(
         grant: &Arc<Grant>,
         number: u64,
@@ -106,37 +146,59 @@ impl Hold {
         (thread, liveness): (ThreadId, Liveness),
         since: Moment,
     ) -> Self {
-        Self {
-            number,
+        let place = GrantPlace {
             grant: Arc::clone(grant),
+            number,
             token,
+            since,
+        };
+        Self {
+            key: grant.key().clone(),
+            lock: grant.lock().clone(),
             thread,
             liveness,
-            since,
             is_taken: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(HoldState {
+                place,
+                end: None,
+                suspended: None,
+                observers: Vec::new(),
+                majority: None,
+                ended_with_majority: false,
+            }),
             loss_notifier: LossNotifier::default(),
         }
     }
 
-    pub(crate) fn grant(&self) -> &Arc<Grant> {
-        &self.grant
+    /// Its number among the holds on its grant.
+    pub(crate) fn number(&self) -> u64 {
+        self.state.lock().place.number
+    }
+
+    /// The grant that the hold uses, or used last.
+    pub(crate) fn grant(&self) -> Arc<Grant> {
+        Arc::clone(&self.state.lock().place.grant)
     }
 
     pub(crate) fn lock(&self) -> &LockId {
-        self.grant.lock()
+        &self.lock
     }
 
     pub(crate) fn key(&self) -> &LockKey {
-        self.grant.key()
+        &self.key
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.token
+        self.state.lock().place.token
     }
 
     pub(crate) fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    /// True if it does not exclude the other shared holds on the lock.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.grant().protocol().is_shared()
     }
 
     pub(super) fn take(&self) {
@@ -153,7 +215,7 @@ impl Hold {
 
     /// How long the thread has had the hold.
     pub(crate) fn held_for(&self) -> Duration {
-        Moment::now().since(self.since)
+        Moment::now().since(self.state.lock().place.since)
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here
@@ -180,10 +242,14 @@ impl Hold {
     }
 
     fn left_at(&self, now: Moment) -> Result<Duration> {
-        if let Some(end) = self.state.lock().end {
-            return Err(self.error(end));
-        }
-        let left = self.grant.expires().since(now);
+        let place = {
+            let state = self.state.lock();
+            match state.end {
+                Some(end) => return Err(self.error(end)),
+                None => state.place.clone(),
+            }
+        };
+        let left = place.grant.expires_for(place.number).since(now);
         if left.is_zero() {
             return Err(self.lost_error(LostReason::Expired));
         }
@@ -194,7 +260,7 @@ impl Hold {
         let lock = self.key().name().into();
         match end {
             HoldEnd::Lost(reason) => Error::Lost { lock, reason },
-            HoldEnd::Released => Error::NotHeld { lock },
+            HoldEnd::Released | HoldEnd::Suspended => Error::NotHeld { lock },
         }
     }
 
@@ -223,38 +289,73 @@ impl Hold {
     /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
     /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
-        self.left().map_or(0, |_| self.grant.levels())
+        let levels = || {
+            let GrantPlace { grant, number, .. } = self.place();
+            grant.levels(number)
+        };
+        self.left().map_or(0, |_| levels())
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
     pub(crate) fn unguarded(&self) -> usize {
-        if self.state.lock().end == Some(HoldEnd::Released) {
-            return 0;
+        match self.unless_unlocked() {
+            Some(place) => place.grant.unguarded(place.number),
+            None => 0,
         }
-        self.grant.unguarded()
+    }
+
+    /// The grant, also after a loss; `None` if the thread has unlocked the last level.
+    fn unless_unlocked(&self) -> Option<GrantPlace> {
+        let state = self.state.lock();
+        match state.end {
+            Some(HoldEnd::Released | HoldEnd::Suspended) => None,
+            Some(HoldEnd::Lost(_)) | None => Some(state.place.clone()),
+        }
     }
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.grant.guard(level);
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.guard(number, level);
+    }
+
+    /// True if a further level with these terms needs no request to Redis.
+    pub(crate) fn covers(&self, terms: Terms) -> bool {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.covers(number, terms)
+    }
+
+    /// When it ends in this process unless it is renewed.
+    pub(crate) fn expires(&self) -> Moment {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.expires_for(number)
     }
 
     /// Adds a level, unless the hold has ended. The caller has checked it.
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
-        let level = self.grant.push(self.number, terms);
+        let GrantPlace { grant, number, .. } = self.place();
+        let level = grant.push(number, terms);
         level.ok_or_else(|| match self.state.lock().end {
             Some(end) => self.error(end),
             None => self.not_held(),
         })
     }
 
-    /// Removes `level`, or the newest level without a guard.
-    pub(super) fn pop(&self, level: Option<LevelId>) -> Popped {
-        let end = self.state.lock().end;
-        if end == Some(HoldEnd::Released) {
+    fn place(&self) -> GrantPlace {
+        self.state.lock().place.clone()
+    }
+
+    /// Removes these levels.
+    pub(super) fn pop(&self, unlocks: Unlocks) -> Popped {
+        let Some(GrantPlace { grant, number, .. }) = self.unless_unlocked() else {
             return Popped::Nothing;
-        }
-        let Some(left) = self.grant.pop(level) else {
+        };
+        let level = match unlocks {
+            Unlocks::Level(level) => Some(level),
+            Unlocks::Newest => None,
+            Unlocks::Suspends => return self.suspend(),
+        };
+        let Some(left) = grant.pop(number, level) else {
             return Popped::Nothing;
         };
         // A loss after the first look counts: it has ended the hold.
@@ -274,26 +375,33 @@ impl Hold {
 
     /// Ends the grant as lost, unless this hold has ended: the grant may have another hold then.
     pub(crate) fn lose(&self, reason: LostReason) {
-        self.grant.lose_hold(self.number, reason);
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.lose_hold(number, reason);
     }
 
     /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
     pub(crate) fn lose_on_release(&self, reason: LostReason) {
-        let reason = if self.grant.expires().is_past() {
+        let grant = self.grant();
+        let reason = if self.expires().is_past() {
             LostReason::Expired
         } else {
             reason
         };
-        {
+        let suspended = {
             let mut state = self.state.lock();
-            if state.end != Some(HoldEnd::Released) {
+            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended)) {
                 return;
             }
             state.end = Some(HoldEnd::Lost(reason));
-            self.grant.count_loss();
+            grant.count_loss();
+            state.suspended.take()
+        };
+        if let Some(suspended) = suspended {
+            // The thread has to unlock these levels, as after any loss.
+            grant.restore(suspended.levels);
         }
         self.notify_loss(reason);
-        self.grant.report_loss(reason);
+        grant.report_loss(reason);
     }
 
     /// A channel that gets one message when the hold is lost. In a forked process

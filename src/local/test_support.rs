@@ -25,7 +25,7 @@ pub(super) fn renewed() -> Terms {
 }
 
 pub(super) fn lock(name: &str) -> LockId {
-    LockId::new(1, name.into())
+    LockId::new(1, &LockKey::new("", name))
 }
 
 pub(super) fn millis_ago(millis: u64) -> Moment {

@@ -60,7 +60,7 @@ struct Redis {
 impl Scenario {
     pub fn run(self) {
         let locks = 0..=self.locks;
-        let id = |at| LockId::new(1, format!("{at}").into());
+        let id = |at| LockId::new(1, &LockKey::new("", &format!("{at}")));
         let world = Arc::new(World {
             scenario: self,
             queue: Arc::default(),
@@ -104,7 +104,10 @@ impl World {
 
     fn acquire(&self, wanted: &[LockId], thread: ThreadId) -> Option<Vec<Arc<Hold>>> {
         let terms = vec![TERMS; wanted.len()];
-        let mut claim = self.queue.enter(wanted.iter(), thread, Moment::now()).claim;
+        let mut claim = self
+            .queue
+            .enter(wanted.iter(), (thread, false), Moment::now())
+            .claim;
         loop {
             let mut taken = match claim.take() {
                 Some(claim) => claim,
@@ -131,6 +134,7 @@ impl World {
             terms: wanted.iter().map(|_| TERMS).collect(),
             needed: wanted.len(),
             kind: "fenced",
+            is_shared: false,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
         if let Ok(claim) = self.queue.enqueue(&waiter) {
@@ -278,9 +282,11 @@ impl World {
             self.release_idle();
         }
         let locks = self.locks.iter();
-        let entered = self
-            .queue
-            .enter(locks, ThreadId::numbered(THREADS + 1), Moment::now());
+        let entered = self.queue.enter(
+            locks,
+            (ThreadId::numbered(THREADS + 1), false),
+            Moment::now(),
+        );
         assert!(entered.claim.is_some(), "all tickets are free");
     }
 }

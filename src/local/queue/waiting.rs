@@ -67,15 +67,18 @@ impl LocalQueue {
 
     /// True if no thread of this process has confirmed that another client holds one of these
     /// locks: no thread requests them, or the requests have had no reply since `heard` or earlier.
+    /// A thread that waits for the readers of its own client is not first, or wants to write.
     pub(crate) fn may_be_free(&self, locks: &[LockId], heard: Moment) -> bool {
         let guard = self.0.lock();
         locks.iter().all(|lock| {
-            let entry = guard.entries.get(lock);
-            let ticket = entry.and_then(|entry| entry.ticket.as_ref());
-            ticket.is_none_or(|ticket| {
-                let unanswered = ticket.unanswered;
-                unanswered.is_some_and(|unanswered| unanswered.since <= heard)
-            })
+            let Some(entry) = guard.entries.get(lock) else {
+                return true;
+            };
+            let Some(ticket) = &entry.ticket else {
+                return entry.readers.is_empty();
+            };
+            let unanswered = ticket.unanswered;
+            unanswered.is_some_and(|unanswered| unanswered.since <= heard)
         })
     }
 

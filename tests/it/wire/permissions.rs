@@ -5,7 +5,7 @@ mod many_servers;
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
@@ -36,6 +36,11 @@ const ACL: &[&str] = &[
     "+hdel",
     "+hlen",
     "+hgetall",
+    "+zadd",
+    "+zrange",
+    "+zrangebyscore",
+    "+zrem",
+    "+zscore",
 ];
 
 fn with_user(server: &Server, rules: &[&str]) -> String {
@@ -75,6 +80,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     })?;
     assert!(clients[1].stats().wakeups_by_message > woken);
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    use_a_condition(&clients)?;
     assert!(clients[0].stats().renewals > 0);
     assert_eq!(
         clients
@@ -84,6 +90,27 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
         0
     );
     Ok(())
+}
+
+/// A thread waits, renews its place, and is notified by another client.
+fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
+    let [there, here] = clients
+        .each_ref()
+        .map(|client| client.reentrant_lock("lock"));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = there.acquire()?;
+            there.condition("ready").wait()?;
+            guard.unlock()
+        });
+        throughout(LEASE.get() * 2, "the waiter waits", || {
+            !waiter.is_finished()
+        });
+        let guard = here.acquire()?;
+        here.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
 }
 
 /// The server's log of refused commands.
@@ -100,6 +127,24 @@ fn the_acl_line_is_enough() {
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
     uses_everything(&builder(&database)).unwrap();
+}
+
+/// Waits for a short time, and notifies.
+fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
+    let lock = client.reentrant_lock("with condition");
+    let guard = lock.acquire()?;
+    lock.condition("ready").wait_for(millis(50))?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = lock.acquire()?;
+            lock.condition("ready").wait_for(millis(50))?;
+            guard.unlock()
+        });
+        lock.condition("ready").wait_for(millis(20))?;
+        lock.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
 }
 
 /// Without any one of the rules something is refused.
@@ -128,6 +173,7 @@ fn every_rule_of_the_acl_line_is_needed() {
             kept.unlock_after(SOON.get())?;
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
+            use_a_condition_alone(&quick)?;
             let other = builder(&url).build()?;
             let waits = on_another_thread(|| {
                 other
