@@ -274,24 +274,6 @@ impl Claim {
     }
 }
 
-impl LocalQueue {
-    /// A claim without tickets, for one request for a lock whose holds do not exclude each other.
-    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if this
-    /// client has to leave the lock to other clients.
-    pub(crate) fn claim_without_ticket(
-        self: &Arc<Self>,
-        lock: &LockId,
-        may_pass: bool,
-    ) -> Option<Claim> {
-        let is_free = || {
-            let locks = self.0.lock();
-            let entry = locks.entries.get(lock);
-            entry.is_none_or(|entry| entry.is_free() && !entry.yields.has_pause())
-        };
-        (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
-    }
-}
-
 impl Entry {
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {

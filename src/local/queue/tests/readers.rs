@@ -64,14 +64,14 @@ fn readers_share_a_grant_and_the_last_one_releases_it() {
     let queue = queue();
     let first = hold_as(&queue, 1, true);
     let (second, third) = (join(&queue, 2), join(&queue, 3));
-    assert!(Arc::ptr_eq(first.grant(), second.grant()));
+    assert!(Arc::ptr_eq(&first.grant(), &second.grant()));
     for hold in [&first, &third] {
         assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
         assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::NotHeld]);
     }
     second.check().unwrap();
     let again = join(&queue, 1);
-    assert!(Arc::ptr_eq(first.grant(), again.grant()));
+    assert!(Arc::ptr_eq(&first.grant(), &again.grant()));
     assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
     assert_eq!(unlock(&queue, &[&again], NO_LINGER), [Unlocked::Last]);
     // While Redis is asked to release it, nobody joins it, and no writer gets the ticket.
@@ -108,7 +108,7 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     else {
         panic!("it joins the grant");
     };
-    assert!(Arc::ptr_eq(joined[0].grant(), read.grant()));
+    assert!(Arc::ptr_eq(&joined[0].grant(), &read.grant()));
     unlock(&queue, &[&read], NO_LINGER);
     unlock(&queue, &[&joined[0]], NO_LINGER);
     queue.close(&joined[0], None);
@@ -161,7 +161,7 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
         "too old"
     );
     let new = granted(&queue, claim, 2, renewed());
-    assert!(!Arc::ptr_eq(old.grant(), new.grant()));
+    assert!(!Arc::ptr_eq(&old.grant(), &new.grant()));
     for other in [
         terms(LEASE, Renewals::None),
         terms(LEASE, Renewals::Left(5)),
@@ -196,7 +196,7 @@ fn the_loss_of_a_shared_grant_is_that_of_all_its_holds() {
     let lost = |last| [Unlocked::Lost { reason, last }];
     assert_eq!(
         queue
-            .unlock(&[(&second, Some(level), NO_LINGER)])
+            .unlock(&[(&second, Unlocks::Level(level), NO_LINGER)])
             .into_vec(),
         lost(false)
     );
@@ -270,7 +270,7 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
     let fixed = first.push(terms(LEASE, Renewals::None)).unwrap();
     assert_eq!(
         queue
-            .unlock(&[(&first, Some(Hold::FIRST_LEVEL), NO_LINGER)])
+            .unlock(&[(&first, Unlocks::Level(Hold::FIRST_LEVEL), NO_LINGER)])
             .into_vec(),
         [Unlocked::Inner]
     );
@@ -289,7 +289,9 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
     let reason = LostReason::Expired;
     let lost = [Unlocked::Lost { reason, last: true }];
     assert_eq!(
-        queue.unlock(&[(&first, Some(fixed), NO_LINGER)]).into_vec(),
+        queue
+            .unlock(&[(&first, Unlocks::Level(fixed), NO_LINGER)])
+            .into_vec(),
         lost
     );
 }
