@@ -191,9 +191,9 @@ impl Listener {
     }
 
     /// Makes only messages with this word wake the thread. An earlier message may have woken it.
-    pub(crate) fn expect(&self, word: &Arc<str>) {
+    pub(crate) fn only_with(&self, word: &Arc<str>) {
         if let Some(connection) = &self.connection {
-            connection.expect(&self.channel, &self.unparker, word);
+            connection.only_with(&self.channel, &self.unparker, word);
         }
     }
 
