@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
+use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::local::LocalQueue;
+use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::subscriber::Subscriber;
@@ -39,6 +40,9 @@ pub(crate) struct Core {
     pub(crate) subscriber: Subscriber,
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
+    /// The threads that wait for kinds without a holder.
+    pub(crate) waiting: WaitQueues,
+    pub(crate) lanes: Lanes,
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
@@ -82,6 +86,8 @@ impl Core {
             subscriber,
             redis,
             queue: LocalQueue::shared(),
+            waiting: WaitQueues::default(),
+            lanes: Lanes::default(),
             observer,
             _reporter: reporter,
         })
@@ -99,6 +105,16 @@ impl Core {
     /// True in the process that made the client, false in one that was forked from it.
     pub(crate) fn is_same_process(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// The server that has the key, if the client knows it, or else the deployment. No I/O.
+    pub(crate) fn node(&self, key: &LockKey) -> Arc<str> {
+        if self.is_same_process() {
+            self.redis.name(key)
+        } else {
+            // In a forked process, a mutex that another thread had locked stays locked.
+            self.redis.deployment()
+        }
     }
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.

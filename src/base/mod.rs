@@ -6,6 +6,7 @@ pub(crate) mod call_budget;
 pub(crate) mod clock;
 pub(crate) mod interrupt;
 pub(crate) mod key;
+pub(crate) mod lanes;
 pub(crate) mod list;
 pub(crate) mod owner;
 pub(crate) mod parker;

@@ -11,23 +11,32 @@
 //! | `group` | which parts share one request: those of one client, in a cluster of one slot |
 //! | `local_wait` | waits in the local queue for the tickets |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
+//! | `condition/` | waits on a condition of a lock, and notifications |
 //! | `undo` | releases what a request was granted, or may have been granted, but is not used |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
+//! | `permits` | reads and changes the number of permits of a semaphore |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
+//! | `number/` | kinds without a holder: semaphores and latches |
+//! | `wait` | for kinds without a holder: repeats a request until it succeeds, and listens |
 
 mod acquire;
+mod condition;
 mod group;
 mod held;
 mod inspect;
 mod local_wait;
+mod number;
 mod parts;
+mod permits;
 mod release;
 mod renew;
 mod undo;
+mod wait;
 
 pub(crate) use held::{HeldPart, Needed, are_of_this_process, combine, slowest};
 pub(crate) use inspect::{force_unlock, inspect};
+pub(crate) use number::Number;
 pub(crate) use parts::{Part, Parts};
 pub(crate) use release::release_all;
 pub(crate) use renew::{confirm_all, extend_all};

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Protocol};
+use super::{AcquireReply, Protocol, Wish};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call, Script};
 
 /// For how long a place in the queue lasts without another request. A waiting thread sends a request
 /// after a third of this.
-pub(crate) const PLACE: Duration = Duration::from_secs(6);
+const PLACE: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 pub(crate) struct Fair;
@@ -38,7 +38,8 @@ fn call(script: &'static std::sync::LazyLock<Script>, key: &LockKey) -> Call {
 }
 
 impl Protocol for Fair {
-    fn names(&self, key: LockKey, client: &str) -> LockKey {
+    fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
+        let key = LockKey::new(namespace, name);
         key.with_channel(channels(&key) + &place(client))
     }
 
@@ -50,17 +51,10 @@ impl Protocol for Fair {
         |reply| matches!(reply, Value::Int(0..))
     }
 
-    fn acquire(
-        &self,
-        keys: &[&LockKey],
-        owner: &OwnerId,
-        millis: u64,
-        _holds: usize,
-        waits: bool,
-    ) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         // The call has one key, because this kind is not joinable.
         let call = call(&script::FAIR_ACQUIRE, keys[0]).acquiring(self.grants());
-        let life = if waits { PLACE.as_millis() } else { 0 };
+        let life = if wish.waits { PLACE.as_millis() } else { 0 };
         call.arg(owner.as_str())
             .arg(millis.to_string())
             .arg(place(owner.client()))
@@ -85,9 +79,9 @@ impl Protocol for Fair {
             .publishing()
     }
 
-    fn leave_queue(&self, key: &LockKey, client: &str) -> Option<Call> {
+    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
         let call = call(&script::FAIR_LEAVE, key)
-            .arg(place(client))
+            .arg(place(owner.client()))
             .arg(channels(key));
         Some(call.publishing())
     }
@@ -116,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_client_listens_where_redisson_notifies_its_place() {
-        let key = Fair.names(LockKey::new("", "a"), "uuid");
+        let key = Fair.names("", "a", "uuid");
         assert_eq!(&**key.channel(), "redisson_lock__channel:{a}:uuid:0");
         assert_eq!(channels(&key), "redisson_lock__channel:{a}:");
     }

@@ -6,11 +6,19 @@
 //! | file | duty |
 //! |---|---|
 //! | `plain`, `fenced`, `fair` | a kind of lock each |
+//! | `read_write` | the two locks of a read-write lock |
+//! | `condition` | the condition of a lock |
+//! | `permits` | the permits of a leased semaphore |
+//! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod condition;
 mod fair;
 mod fenced;
+mod number;
+mod permits;
 mod plain;
+mod read_write;
 mod reply;
 
 use std::fmt;
@@ -18,9 +26,13 @@ use std::ops::Range;
 
 use redis::{RedisResult, Value};
 
-pub(crate) use fair::{Fair, PLACE};
+pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
+pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
+pub(crate) use number::{NumberKey, number, number_or_nil, records};
+pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
+pub(crate) use read_write::{Read, Write};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
 
 use crate::base::key::LockKey;
@@ -31,28 +43,31 @@ use crate::script::{self, Call};
 ///
 /// The provided methods are those of a lock that is a hash of owner to hold count.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync {
-    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds. `holds` is the
-    /// number of holds that the grant is wanted for: that of the caller, and those of the threads
-    /// that wait behind it. The caller `waits` if another owner holds one of the locks.
-    fn acquire(
-        &self,
-        keys: &[&LockKey],
-        owner: &OwnerId,
-        millis: u64,
-        holds: usize,
-        waits: bool,
-    ) -> Call;
+    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
+
+    /// The call after which Redis does not count a client any more among those that wait for the
+    /// lock; `None` if Redis knows of no client that waits. `owner` is one of the client's ids.
+    fn give_up(&self, _key: &LockKey, _owner: &OwnerId) -> Option<Call> {
+        None
+    }
 
     /// Decodes the reply to [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
 
-    /// The names of a lock of this kind in Redis, for this client: the channel can depend on both.
-    fn names(&self, key: LockKey, _client: &str) -> LockKey {
-        key
+    /// The names of a lock in Redis. Its channel can depend on the client.
+    fn names(&self, namespace: &str, name: &str, _client: &str) -> LockKey {
+        LockKey::new(namespace, name)
     }
 
     /// The name of the kind. Grants of one kind do not suit another.
     fn kind(&self) -> &'static str;
+
+    /// True if several threads of a client hold the lock at the same time, and may share a grant.
+    /// Locks of the same id whose holds are not shared exclude them.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
@@ -63,9 +78,15 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Removes the place of this client in the queue in Redis, if the kind of lock has one.
-    fn leave_queue(&self, _key: &LockKey, _client: &str) -> Option<Call> {
-        None
+    /// A new owner id for a grant to a client whose owner ids begin with `client`.
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::new(client)
+    }
+
+    /// True if a hold keeps all other owners from the lock. Otherwise several threads of a client
+    /// can have holds at the same time, and each hold has a grant of its own.
+    fn is_exclusive(&self) -> bool {
+        true
     }
 
     /// True if each hold has a fencing token.
@@ -107,6 +128,23 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
             .arg(millis.to_string())
             .arg(count.to_string())
     }
+
+    /// Reads an owner of a lock.
+    fn inspect(&self, key: &LockKey) -> Call {
+        script::inspect(key)
+    }
+}
+
+/// What an acquire is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    /// The number of holds that the grant is wanted for: that of the caller, and those of the
+    /// threads that wait behind it.
+    pub(crate) holds: usize,
+    /// The caller waits if the locks are held.
+    pub(crate) waits: bool,
+    /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
+    pub(crate) within: Option<OwnerId>,
 }
 
 /// The result of one attempt to acquire locks.

@@ -5,6 +5,7 @@
 
 mod api;
 mod bad_input;
+mod condition;
 mod contract;
 mod deployments;
 mod documents;
@@ -13,12 +14,16 @@ mod faults;
 mod fencing;
 mod guard;
 mod hand_over;
+mod latch;
 mod layers;
+mod leased_semaphore;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod read_write;
 mod redlock;
 mod replicas;
+mod semaphore;
 mod support;
 mod tls;
 mod watchdog;

@@ -5,7 +5,7 @@ mod many_servers;
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClientBuilder};
+use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
@@ -15,6 +15,8 @@ use crate::support::{builder, on_another_thread};
 const ACL: &[&str] = &[
     "resetchannels",
     "&redisson_lock__channel:*",
+    "&redisson_sc:*",
+    "&redisson_countdownlatch__channel__*",
     "~*",
     "-@all",
     "+evalsha",
@@ -36,6 +38,12 @@ const ACL: &[&str] = &[
     "+hdel",
     "+hlen",
     "+hgetall",
+    "+zadd",
+    "+zrange",
+    "+zrangebyscore",
+    "+zrem",
+    "+zscore",
+    "+incrby",
 ];
 
 fn with_user(server: &Server, rules: &[&str]) -> String {
@@ -61,6 +69,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     lock.is_locked()?;
     lock.remaining_lease()?;
     clients[0].inspect("lock")?;
+    use_numbers(&clients)?;
     // Long enough for a renewal.
     assert!(!on_another_thread(
         || other.try_lock(LEASE.get() * 2, Lease::RENEWED)
@@ -75,6 +84,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     })?;
     assert!(clients[1].stats().wakeups_by_message > woken);
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    use_a_condition(&clients)?;
     assert!(clients[0].stats().renewals > 0);
     assert_eq!(
         clients
@@ -84,6 +94,50 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
         0
     );
     Ok(())
+}
+
+/// A thread waits, renews its place, and is notified by another client.
+fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
+    let [there, here] = clients
+        .each_ref()
+        .map(|client| client.reentrant_lock("lock"));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = there.acquire()?;
+            there.condition("ready").wait()?;
+            guard.unlock()
+        });
+        throughout(LEASE.get() * 2, "the waiter waits", || {
+            !waiter.is_finished()
+        });
+        let guard = here.acquire()?;
+        here.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
+}
+
+/// Uses every feature of semaphores and latches that the rules are for.
+fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
+    let [slots, other] = [&clients[0], &clients[1]].map(|client| client.semaphore("slots"));
+    let latches = [&clients[0], &clients[1]].map(|client| client.count_down_latch("loaded"));
+    slots.drain()?;
+    slots.try_set_permits(1)?;
+    latches[0].try_set_count(2)?;
+    latches[0].count_down()?;
+    assert_eq!(latches[0].count()?, 1);
+    let woken = clients[1].stats().wakeups_by_message;
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| other.acquire(2));
+        let opened = scope.spawn(|| latches[1].wait());
+        let listen = || clients[1].stats().wakeups_by_message > woken + 1;
+        eventually("both listen", listen);
+        slots.release(1)?;
+        slots.add_permits(1)?;
+        latches[0].count_down()?;
+        taken.join().expect("no panic")?;
+        opened.join().expect("no panic")
+    })
 }
 
 /// The server's log of refused commands.
@@ -100,6 +154,24 @@ fn the_acl_line_is_enough() {
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
     uses_everything(&builder(&database)).unwrap();
+}
+
+/// Waits for a short time, and notifies.
+fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
+    let lock = client.reentrant_lock("with condition");
+    let guard = lock.acquire()?;
+    lock.condition("ready").wait_for(millis(50))?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = lock.acquire()?;
+            lock.condition("ready").wait_for(millis(50))?;
+            guard.unlock()
+        });
+        lock.condition("ready").wait_for(millis(20))?;
+        lock.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
 }
 
 /// Without any one of the rules something is refused.
@@ -128,6 +200,8 @@ fn every_rule_of_the_acl_line_is_needed() {
             kept.unlock_after(SOON.get())?;
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
+            use_a_condition_alone(&quick)?;
+            quick.semaphore("slots").release(1)?;
             let other = builder(&url).build()?;
             let waits = on_another_thread(|| {
                 other

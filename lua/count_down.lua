@@ -1,0 +1,28 @@
+-- Decreases the count of a latch by one. At zero, deletes it and notifies the waiting clients.
+--
+-- KEYS[1]  the latch: its count
+-- KEYS[2]  the records of this client: a hash of lane to request number and reply
+-- ARGV[1]  the lane
+-- ARGV[2]  the number of the request
+-- ARGV[3]  the channel of the latch
+-- ARGV[4]  the command that publishes: publish or spublish
+-- reply    the count then. An error, without any change, if a key has another type or form
+local done = recorded(KEYS[2], ARGV[1], ARGV[2])
+if done then
+    return done
+end
+local count, failure = number_of(KEYS[1])
+if failure then
+    return failure
+end
+if not count then
+    return 0
+elseif count > 1 then
+    return once(KEYS[2], ARGV[1], ARGV[2], count - 1, 'incrby', KEYS[1], -1)
+end
+local reply = once(KEYS[2], ARGV[1], ARGV[2], 0, 'del', KEYS[1])
+if reply == 0 and count == 1 then
+    -- pcall: the latch is open even if the user lacks permission to publish.
+    redis.pcall(ARGV[4], ARGV[3], '0')
+end
+return reply

@@ -1,0 +1,19 @@
+-- Takes all free permits of a semaphore. If their number is negative, it becomes zero.
+--
+-- KEYS[1]  the semaphore: the number of free permits
+-- KEYS[2]  the records of this client: a hash of lane to request number and reply
+-- ARGV[1]  the lane
+-- ARGV[2]  the number of the request
+-- reply    how many were free. An error, without any change, if a key has another type or form
+local done = recorded(KEYS[2], ARGV[1], ARGV[2])
+if done then
+    return done
+end
+local free, failure = number_of(KEYS[1])
+if failure then
+    return failure
+end
+if not free or free == 0 then
+    return 0
+end
+return once(KEYS[2], ARGV[1], ARGV[2], free, 'incrby', KEYS[1], -free)

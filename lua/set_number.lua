@@ -1,0 +1,30 @@
+-- Sets the free permits of a semaphore or the count of a latch, if there is no such key, and
+-- notifies the waiting clients.
+--
+-- KEYS[1]  the semaphore or the latch
+-- KEYS[2]  the records of this client: a hash of lane to request number and reply
+-- ARGV[1]  the number
+-- ARGV[2]  the message to publish
+-- ARGV[3]  the lane
+-- ARGV[4]  the number of the request
+-- ARGV[5]  the channel of the key
+-- ARGV[6]  the command that publishes: publish or spublish
+-- reply    1: set; 0: there is a number already. An error, without any change, if a key has another
+--          type or form
+local done = recorded(KEYS[2], ARGV[3], ARGV[4])
+if done then
+    return done
+end
+local number, failure = number_of(KEYS[1])
+if failure then
+    return failure
+end
+if number then
+    return 0
+end
+local reply = once(KEYS[2], ARGV[3], ARGV[4], 1, 'set', KEYS[1], ARGV[1])
+if reply == 1 then
+    -- pcall: the number is set even if the user lacks permission to publish.
+    redis.pcall(ARGV[6], ARGV[5], ARGV[2])
+end
+return reply

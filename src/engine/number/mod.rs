@@ -1,0 +1,186 @@
+//! Kinds without a holder, whose key is a number. Redis executes each change at most once, although
+//! replies are lost and requests repeated.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `mod` | the number; requests that Redis executes at most once |
+//! | `semaphore` | takes and adds permits |
+//! | `latch` | counts down, and waits for zero |
+
+mod latch;
+mod semaphore;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{RedisResult, Value};
+
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::key::{Family, LockKey};
+use crate::base::lanes::RequestId;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::protocol::{NumberKey, number, records};
+use crate::request::{LostCopies, NoReply, Request, request_batch};
+use crate::script::Call;
+
+/// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
+/// record for twice as long, so a copy that arrives late finds it.
+const REPEATED: Duration = Duration::from_secs(60);
+
+/// For how long Redis keeps a record: the number in `lua/shared/once.lua`.
+const RECORDED: Duration = Duration::from_secs(120);
+
+/// A number in Redis that clients change: the free permits of a semaphore, or the count of a latch.
+#[derive(Clone)]
+pub(crate) struct Number {
+    core: Arc<Core>,
+    key: LockKey,
+    /// The key of this client's records about the number.
+    records: Arc<str>,
+}
+
+/// A clear reply to a request that Redis executes at most once.
+struct Clear<'a, T> {
+    id: RequestId<'a>,
+    value: T,
+    /// The number of replicas that have the change, if they are too few.
+    unreplicated: Option<u32>,
+}
+
+/// What becomes of a request without a clear reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfUnclear {
+    /// It takes permits, which are given back.
+    Undo,
+    /// It is repeated in the background.
+    Repeat,
+    /// The caller finds out.
+    Leave,
+}
+
+impl Number {
+    pub(crate) fn new(core: Arc<Core>, family: Family, name: &str) -> Self {
+        let key = LockKey::of(family, &core.namespace, name);
+        Self {
+            records: records(&key, &core.owner_prefix).into(),
+            key,
+            core,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    /// The server that has the number, if the client knows it, or else the deployment. No I/O.
+    pub(crate) fn node(&self) -> Arc<str> {
+        self.core.node(&self.key)
+    }
+
+    /// Fails if the name is invalid, or in a forked process.
+    fn check(&self) -> Result<&Core> {
+        self.core.check_process(self.name())?;
+        self.key.check()?;
+        Ok(&self.core)
+    }
+
+    fn key(&self) -> NumberKey<'_> {
+        NumberKey {
+            key: &self.key,
+            records: &self.records,
+        }
+    }
+
+    /// Reads the number; 0 without a key.
+    fn read<T: TryFrom<i64>>(&self, budget: &CallBudget) -> Result<T> {
+        let core = &self.core;
+        let reply = core.redis.request(&self.key, self.key().read(), budget);
+        let reply = reply.map_err(|no_reply| no_reply.error)?.reply;
+        number(&reply).map_err(|error| core.redis.refusal(&self.key, error))
+    }
+
+    /// Sets the number if there is none, and publishes `message`. Returns whether it is set.
+    fn set(&self, value: u64, message: &str) -> Result<bool> {
+        let budget = self.check()?.budget_to_unlock();
+        let call = |id: &RequestId<'_>| self.key().set(id, value, message);
+        let set = self.request_once(call, number::<i64>, IfUnclear::Leave, &budget)?;
+        Ok(set.value == 1)
+    }
+
+    /// Sends a request that Redis executes at most once, until there is a clear reply or the budget
+    /// ends.
+    fn request_once<T>(
+        &self,
+        call: impl Fn(&RequestId<'_>) -> Call,
+        decode: fn(&Value) -> RedisResult<T>,
+        if_unclear: IfUnclear,
+        budget: &CallBudget,
+    ) -> Result<Clear<'_, T>> {
+        let redis = &self.core.redis;
+        loop {
+            let id = self.core.lanes.next();
+            let request = Request::new(redis, &self.key, call(&id));
+            let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
+            let replies = request_batch(&[request], |_| None, deadline.min(limit), budget);
+            let (error, lost_copies, is_unclear) = match replies.into_iter().next() {
+                Some(Ok(reply)) => match decode(&reply.reply) {
+                    Ok(value) => {
+                        return Ok(Clear {
+                            id,
+                            value,
+                            unreplicated: reply.unreplicated,
+                        });
+                    }
+                    Err(error) => (redis.refusal(&self.key, error), reply.lost_copies, true),
+                },
+                Some(Err(NoReply { error, lost_copies })) => {
+                    let is_unclear = lost_copies.is_ambiguous();
+                    (error, lost_copies, is_unclear)
+                }
+                None => return Err(redis.unavailable(&self.key, budget, "no reply".into())),
+            };
+            if is_unclear {
+                let repeated = call(&id);
+                self.clean_up(id, repeated, lost_copies, if_unclear, limit);
+            }
+            // The caller has more time than one request may take.
+            let is_cut = limit < deadline && matches!(error, Error::Unavailable { .. });
+            if !is_cut || is_unclear && if_unclear != IfUnclear::Undo {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Deals in the background with a request that Redis may or may not have executed.
+    fn clean_up(
+        &self,
+        id: RequestId<'_>,
+        repeated: Call,
+        lost_copies: LostCopies,
+        if_unclear: IfUnclear,
+        limit: Moment,
+    ) {
+        let watchdog = &self.core.watchdog;
+        match if_unclear {
+            IfUnclear::Undo => {
+                let undo = self.key().give_back(&id);
+                lost_copies.compensate(&undo);
+                watchdog.release_orphan(self.key.clone(), undo, Moment::now().after(REPEATED));
+            }
+            IfUnclear::Repeat => watchdog.release_orphan(self.key.clone(), repeated, limit),
+            IfUnclear::Leave => {}
+        }
+        id.retire(RECORDED);
+    }
+}
+
+fn refused(field: &'static str, value: impl Display, rule: &str) -> Error {
+    Error::Config {
+        field,
+        value: value.to_string(),
+        rule: rule.into(),
+    }
+}

@@ -1,0 +1,162 @@
+//! Takes permits of a semaphore, waits for them, and adds permits.
+
+use std::time::Duration;
+
+use super::{IfUnclear, Number, refused};
+use crate::base::backoff::Backoff;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::interrupt::Interrupt;
+use crate::base::lanes::RequestId;
+use crate::engine::wait::{Step, Wait, Waited};
+use crate::error::{Error, Result};
+use crate::protocol::{number, number_or_nil};
+
+/// Pauses between requests while too few replicas confirm them.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+impl Number {
+    pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
+        check(permits)?;
+        self.set(permits.into(), &permits.to_string())
+    }
+
+    /// Takes permits, and waits for them.
+    pub(crate) fn acquire(&self, permits: u32) -> Result<()> {
+        let budget = self.check()?.budget_to_lock();
+        self.acquire_within(permits, &budget).map(drop)
+    }
+
+    /// Takes permits if that many are free within `wait`. Returns whether it took them.
+    pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
+        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
+        self.acquire_within(permits, &budget)
+    }
+
+    /// Takes permits, and waits for them; fails if it is interrupted.
+    pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
+        self.check()?;
+        let budget = CallBudget::until_interrupted(interrupt);
+        self.acquire_within(permits, &budget).map(drop)
+    }
+
+    /// Takes permits if that many are free within `wait`; fails if it is interrupted.
+    pub(crate) fn try_acquire_interruptibly(
+        &self,
+        permits: u32,
+        wait: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
+        self.acquire_within(permits, &budget.with_interrupt(interrupt))
+    }
+
+    fn acquire_within(&self, permits: u32, budget: &CallBudget) -> Result<bool> {
+        check(permits)?;
+        if permits == 0 {
+            budget.check_interrupt(self.name())?;
+            return Ok(true);
+        }
+        let wait = Wait {
+            core: &self.core,
+            key: &self.key,
+            wanted: permits,
+            budget,
+        };
+        let waited = wait.run(|ahead| {
+            let is_taken = self.take(permits, ahead, budget)?;
+            Ok(if is_taken {
+                Step::Done(())
+            } else {
+                Step::Wait(None)
+            })
+        })?;
+        Ok(matches!(waited, Waited::Done(())))
+    }
+
+    /// One request for permits, of which `left_over` more must be free. Repeated while too few
+    /// replicas confirm it.
+    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
+        let redis = &self.core.redis;
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut unreplicated = None;
+        loop {
+            let call = |id: &RequestId<'_>| self.key().take(id, permits, left_over);
+            let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
+            let clear = clear.map_err(|error| match (&error, unreplicated) {
+                (Error::Unavailable { .. }, Some(confirmed)) => {
+                    redis.too_few_replicas(&self.key, confirmed)
+                }
+                _ => error,
+            })?;
+            let Some(confirmed) = clear.unreplicated else {
+                return Ok(clear.value > 0);
+            };
+            self.give_back(clear.id, budget);
+            if budget.is_wait_over() || budget.reply_deadline().is_past() {
+                return Err(redis.too_few_replicas(&self.key, confirmed));
+            }
+            unreplicated = Some(confirmed);
+            budget.wait(pauses.next().min(budget.reply_deadline().left()));
+            budget.check_interrupt(self.name())?;
+        }
+    }
+
+    /// Undoes a request that has taken permits.
+    fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
+        let budget = budget.for_cleanup(self.core.command_timeout);
+        let call = self.key().give_back(&id);
+        let undone = self.core.redis.request(&self.key, call.clone(), &budget);
+        if let Err(no_reply) = undone {
+            let limit = Moment::NEVER;
+            self.clean_up(id, call, no_reply.lost_copies, IfUnclear::Undo, limit);
+        }
+    }
+
+    /// Adds permits.
+    pub(crate) fn release(&self, permits: u32) -> Result<()> {
+        match check(permits)? {
+            0 => self.check().map(drop),
+            permits => self.add(permits),
+        }
+    }
+
+    /// Adds permits, or removes some.
+    pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
+        match permits {
+            0 => self.check().map(drop),
+            permits => self.add(permits),
+        }
+    }
+
+    fn add(&self, permits: i32) -> Result<()> {
+        let budget = self.check()?.budget_to_unlock();
+        let call = |id: &RequestId<'_>| self.key().add(id, permits);
+        let sum = self.request_once(call, number_or_nil::<i64>, IfUnclear::Repeat, &budget)?;
+        sum.value.map(drop).ok_or_else(|| {
+            let rule = "the free permits must stay between -2147483648 and 2147483647";
+            refused("permits", permits, rule)
+        })
+    }
+
+    /// Takes all free permits. Returns how many these were.
+    pub(crate) fn drain(&self) -> Result<i32> {
+        let budget = self.check()?.budget_to_unlock();
+        let call = |id: &RequestId<'_>| self.key().drain(id);
+        let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
+        Ok(drained.value)
+    }
+
+    /// Returns how many permits are free.
+    pub(crate) fn available(&self) -> Result<i32> {
+        let budget = self.check()?.budget_for_a_reply();
+        self.read(&budget)
+    }
+}
+
+/// The bound of Java's `int`.
+fn check(permits: u32) -> Result<i32> {
+    let rule = "a number of permits must be at most 2147483647";
+    i32::try_from(permits).map_err(|_| refused("permits", permits, rule))
+}

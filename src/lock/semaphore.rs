@@ -1,0 +1,238 @@
+//! The semaphore: permits without an owner.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::debug::Short;
+use crate::base::interrupt::Interrupt;
+use crate::base::key::Family;
+use crate::core::Core;
+use crate::engine::Number;
+use crate::error::Result;
+
+/// A number of permits that processes share: Java's `Semaphore`. Made by
+/// [`LockClient::semaphore`](crate::LockClient::semaphore).
+///
+/// A semaphore starts with the number of permits that the first caller of
+/// [`try_set_permits`](Self::try_set_permits) sets. Before that, no permit is free. Any thread of
+/// any client takes permits, and any thread returns some, not only the one that took them.
+///
+/// **Permits have no owner and no lease.** A process that dies with permits does not return them.
+/// To make up for that, an operator calls [`add_permits`](Self::add_permits).
+///
+/// # Order
+///
+/// Threads of one client that wait for the same semaphore get their permits in the order in which
+/// they asked. Only the first of them sends requests. A thread that wants many permits is not
+/// passed by threads of its client that want fewer: these wait, too, and a call of `try_acquire`
+/// with a wait of zero succeeds only if enough permits are left for the waiting threads. Threads of
+/// different clients get permits in no particular order.
+///
+/// A message of the server wakes a waiting thread. While it waits, the client sends no request,
+/// except one about every half minute.
+///
+/// # Lost replies
+///
+/// A lost reply takes or returns no permit twice. Redis records each change of this client for two
+/// minutes, in a hash beside the semaphore, and a repeated request gets the recorded reply. A call
+/// repeats its request within its time limit. If it still gets no clear reply, it fails with
+/// [`Error::Unavailable`](crate::Error::Unavailable). Then it is unknown whether Redis has executed
+/// the request, and the client continues in the background, for at most a minute after the call
+/// began to send it:
+///
+/// | call | in the background | the caller |
+/// |---|---|---|
+/// | acquires | returns the permits, if Redis has given any | has no permits, and may try again |
+/// | [`release`](Self::release), [`add_permits`](Self::add_permits) | repeats it | must not repeat it |
+/// | [`drain`](Self::drain) | undoes it | has no permits, and may try again |
+/// | [`try_set_permits`](Self::try_set_permits) | nothing | may try again |
+///
+/// If Redis cannot be reached for a minute, or the process ends, permits may be missing: those of
+/// an acquire that Redis has executed, or of a release that it has not. None is there twice. The
+/// exceptions: Redis loses its newest writes in a failover, and a server that was paused may
+/// execute a copy of a request more than two minutes later.
+///
+/// # Redisson
+///
+/// The format in Redis is that of Redisson's `RSemaphore`, so Java and Rust processes share the
+/// permits. Redisson's weaknesses remain for its own calls on a shared name: it may take or return
+/// permits twice when a reply is lost, a waiting thread may miss a message and wait indefinitely,
+/// and its `drainPermits` and `addPermits` remove an expiry of the key. The calls of this type keep
+/// the expiry.
+///
+/// # Errors
+///
+/// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis) of locks, for each
+/// method that asks Redis. [`Error::WrongType`](crate::Error::WrongType) if the key holds something
+/// else than a number; nothing is changed then. No method panics.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use std::time::Duration;
+/// use leasehold::LockClient;
+///
+/// let client = LockClient::connect(url)?;
+/// let slots = client.semaphore("report:slots");
+/// slots.try_set_permits(4)?;      // true for the first process only
+///
+/// slots.acquire(1)?;              // waits while all permits are taken
+/// // At most four processes are here at the same time.
+/// slots.release(1)?;
+///
+/// assert!(!slots.try_acquire(5, Duration::from_millis(20))?);
+/// assert_eq!(slots.available()?, 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Semaphore(Number);
+
+impl Semaphore {
+    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
+        Self(Number::new(core, Family::Semaphore, name))
+    }
+
+    /// Returns the name of the semaphore, without the client's namespace.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Sets the number of free permits, if the semaphore has none yet. Returns true if this call
+    /// set it; false if the semaphore exists, with any number of permits.
+    ///
+    /// `permits`: 0 to 2,147,483,647.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
+    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) after
+    /// three command timeouts.
+    pub fn try_set_permits(&self, permits: u32) -> Result<bool> {
+        self.0.try_set_permits(permits)
+    }
+
+    /// Takes `permits` permits, all of them or none, and waits until that many are free.
+    ///
+    /// `permits`: 0 to 2,147,483,647. With 0, it returns at once and sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
+    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if a
+    /// request has had no reply for ten command timeouts.
+    pub fn acquire(&self, permits: u32) -> Result<()> {
+        self.0.acquire(permits)
+    }
+
+    /// Takes `permits` permits, all of them or none, if that many are free within `wait`. Returns
+    /// false if they are not. [`Duration::ZERO`] means: do not wait. [`Duration::MAX`] means: wait
+    /// indefinitely.
+    ///
+    /// `permits`: 0 to 2,147,483,647. With 0, it returns true at once and sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
+    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if
+    /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
+    /// more.
+    pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
+        self.0.try_acquire(permits, wait)
+    }
+
+    /// Takes `permits` permits, all of them or none, and waits until that many are free or
+    /// `interrupt` is raised.
+    ///
+    /// `permits`: 0 to 2,147,483,647. With 0, it sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted), and those of [`acquire`](Self::acquire).
+    /// It waits for replies until the interrupt is raised, so it never returns
+    /// [`Error::Unavailable`](crate::Error::Unavailable).
+    pub fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
+        self.0.acquire_interruptibly(permits, interrupt)
+    }
+
+    /// Takes `permits` permits, all of them or none, if that many are free within `wait`. Returns
+    /// false if they are not. The wait ends with an error as soon as `interrupt` is raised.
+    ///
+    /// `permits`: 0 to 2,147,483,647. With 0, it sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted), and those of
+    /// [`try_acquire`](Self::try_acquire).
+    pub fn try_acquire_interruptibly(
+        &self,
+        permits: u32,
+        wait: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        self.0.try_acquire_interruptibly(permits, wait, interrupt)
+    }
+
+    /// Returns `permits` permits, and wakes threads that wait for some. Does not check who took
+    /// them: a release without an acquire adds permits. A semaphore without a key is created, as by
+    /// Redisson.
+    ///
+    /// `permits`: 0 to 2,147,483,647. With 0, it returns at once and sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), and nothing
+    /// is changed, if `permits` is too large or more than 2,147,483,647 permits would be free.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) after three command timeouts; the client
+    /// repeats the release in the background ([lost replies](Self#lost-replies)).
+    pub fn release(&self, permits: u32) -> Result<()> {
+        self.0.release(permits)
+    }
+
+    /// Asks Redis how many permits are free; 0 for a semaphore without a key. The number is
+    /// negative if [`add_permits`](Self::add_permits) has removed more than were free.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+    /// after one command timeout.
+    pub fn available(&self) -> Result<i32> {
+        self.0.available()
+    }
+
+    /// Takes all free permits, and returns how many these were. If the number is negative, it is
+    /// set to zero and returned.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+    /// after three command timeouts.
+    pub fn drain(&self) -> Result<i32> {
+        self.0.drain()
+    }
+
+    /// Adds `permits` free permits. A negative number removes permits: the number of free ones can
+    /// become negative, and then acquires wait until enough were returned. A semaphore without a
+    /// key is created.
+    ///
+    /// With 0, it returns at once and sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Self::release).
+    pub fn add_permits(&self, permits: i32) -> Result<()> {
+        self.0.add_permits(permits)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("name", &Short(self.name()))
+            .field("node", &Short(&self.0.node()))
+            .finish()
+    }
+}

@@ -1,0 +1,134 @@
+//! The commands of every kind of lock. The first two words are the kind and the name of the lock.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, Lock, LockClient, LockGuard};
+use redis::Commands;
+
+use super::{Command, Session, number, word};
+use crate::Result;
+
+pub const COMMANDS: &[(&str, Command)] = &[
+    ("lock", lock),
+    ("trylock", try_lock),
+    ("unlock", unlock),
+    ("force", force),
+    ("holds", holds),
+    ("lost", lost),
+    ("contend", contend),
+    ("pairs", pairs),
+];
+
+/// The longest wait for a loss.
+const LONGEST: Duration = Duration::from_secs(30);
+
+fn open(client: &LockClient, words: &[&str]) -> Result<Box<dyn Lock>> {
+    let (kind, name) = (word(words, 0)?, word(words, 1)?);
+    Ok(match kind {
+        "plain" => Box::new(client.reentrant_lock(name)),
+        "fenced" => Box::new(client.fenced_lock(name)),
+        "fair" => Box::new(client.fair_lock(name)),
+        // NAME,NAME
+        "multi" => Box::new(client.multi_lock(name.split(','))),
+        _ => return Err(format!("no such kind: {kind}").into()),
+    })
+}
+
+/// The levels of this thread on a lock.
+fn levels<'a>(session: &'a mut Session, words: &[&str]) -> &'a mut Vec<LockGuard> {
+    let lock = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+    session.guards.entry(lock).or_default()
+}
+
+fn lock(session: &mut Session, words: &[&str]) -> Result<String> {
+    let guard = open(&session.client, words)?.acquire()?;
+    levels(session, words).push(guard);
+    Ok("ok".into())
+}
+
+/// WAIT LEASE, in milliseconds; the lease 0 is renewed.
+fn try_lock(session: &mut Session, words: &[&str]) -> Result<String> {
+    let [wait, lease] = [number(words, 2)?, number(words, 3)?].map(Duration::from_millis);
+    let lease = if lease.is_zero() {
+        Lease::RENEWED
+    } else {
+        Lease::fixed(lease)
+    };
+    let guard = open(&session.client, words)?.try_acquire(wait, lease)?;
+    let acquired = guard.is_some();
+    levels(session, words).extend(guard);
+    Ok(acquired.to_string())
+}
+
+fn unlock(session: &mut Session, words: &[&str]) -> Result<String> {
+    match levels(session, words).pop() {
+        Some(guard) => guard.unlock()?,
+        None => open(&session.client, words)?.unlock()?,
+    }
+    Ok("ok".into())
+}
+
+fn force(session: &mut Session, words: &[&str]) -> Result<String> {
+    let freed = session.client.force_unlock(word(words, 1)?)?;
+    Ok(freed.to_string())
+}
+
+fn holds(session: &mut Session, words: &[&str]) -> Result<String> {
+    let lock = open(&session.client, words)?;
+    Ok(lock.hold_count().to_string())
+}
+
+/// Waits until this thread has lost the lock, and returns the reason.
+fn lost(session: &mut Session, words: &[&str]) -> Result<String> {
+    let guard = levels(session, words).last().ok_or("not held")?;
+    let reason = guard.lost().recv_timeout(LONGEST)?;
+    Ok(format!("{reason:?}"))
+}
+
+/// COUNTER THREADS MILLISECONDS: returns the number of increments.
+fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
+    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
+    let (client, url) = (&session.client, session.url.as_str());
+    let sum = thread::scope(|scope| {
+        let threads: Vec<_> = (0..number(words, 3)?)
+            .map(|_| scope.spawn(move || increment(client, url, words, end)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a thread panicked")?)
+            .sum::<Result<u64>>()
+    })?;
+    Ok(sum.to_string())
+}
+
+/// Reads and writes the counter under the lock.
+fn increment(client: &LockClient, url: &str, words: &[&str], end: Instant) -> Result<u64> {
+    let lock = open(client, words)?;
+    let counter = word(words, 2)?;
+    let mut redis = redis::Client::open(url)?.get_connection()?;
+    let mut count = 0;
+    while Instant::now() < end {
+        let guard = lock.acquire()?;
+        let before: Option<u64> = redis.get(counter)?;
+        redis.set::<_, _, ()>(counter, before.unwrap_or(0) + 1)?;
+        guard.unlock()?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// N: returns the median time of a lock and unlock, in nanoseconds.
+fn pairs(session: &mut Session, words: &[&str]) -> Result<String> {
+    let lock = open(&session.client, words)?;
+    let mut times = Vec::new();
+    for _ in 0..number(words, 2)? {
+        let start = Instant::now();
+        lock.lock()?;
+        lock.unlock()?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).ok_or("no pairs")?;
+    Ok(median.as_nanos().to_string())
+}

@@ -1,0 +1,141 @@
+//! Latches under faults: a lost reply counts down once.
+
+use std::thread;
+use std::time::Duration;
+
+use leasehold::Error;
+
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::support::builder;
+use crate::support::client;
+use crate::support::proxy::{Fault, Gate};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+
+const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
+
+/// Replies to the requests with these numbers are lost.
+fn lose(proxied: &ProxiedServer, script: &'static str, fault: &Fault, most: usize) {
+    let (fault, mut left) = (fault.clone(), most);
+    proxied.proxy.on_request(move |request| {
+        if left > 0 && request.runs(script) {
+            left -= 1;
+            return fault.clone();
+        }
+        Fault::Pass
+    });
+}
+
+#[test]
+fn one_lost_reply_of_each_call_only_delays_it() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SLIP.get()).build().unwrap();
+    for fault in FAULTS {
+        let latch = client.count_down_latch("loaded");
+        lose(&proxied, "set_number", &fault, 1);
+        assert!(latch.try_set_count(2).unwrap(), "{fault:?}");
+        for left in [1, 0] {
+            lose(&proxied, "count_down", &fault, 1);
+            assert_eq!(latch.count_down().unwrap(), left, "{fault:?}");
+            assert_eq!(latch.count().unwrap(), left, "{fault:?}");
+        }
+        lose(&proxied, "read_number", &fault, 1);
+        latch.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_count_down_that_is_never_answered_is_executed_once() {
+    for fault in [
+        Fault::SwallowReply,
+        Fault::ResetBeforeReply,
+        Fault::SwallowRequest,
+    ] {
+        let proxied = ProxiedServer::new();
+        let latch = proxied
+            .builder(SLIP.get())
+            .build()
+            .unwrap()
+            .count_down_latch("loaded");
+        let view = client(&proxied.server.url()).count_down_latch("loaded");
+        assert!(latch.try_set_count(5).unwrap());
+        lose(&proxied, "count_down", &fault, usize::MAX);
+        let result = latch.count_down();
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        proxied.proxy.calm();
+        eventually("it is executed", || view.count().unwrap() == 4);
+        throughout(A_WHILE.get() * 3, "once", || view.count().unwrap() == 4);
+    }
+}
+
+/// The latch has a new count by then.
+#[test]
+fn a_count_down_that_arrives_late_changes_nothing() {
+    let proxied = ProxiedServer::new();
+    let latch = proxied
+        .builder(SLIP.get())
+        .build()
+        .unwrap()
+        .count_down_latch("loaded");
+    assert!(latch.try_set_count(1).unwrap());
+    let gate = Gate::new();
+    lose(&proxied, "count_down", &Fault::HoldBack(gate.clone()), 1);
+    assert_eq!(latch.count_down().unwrap(), 0);
+    assert!(latch.try_set_count(3).unwrap());
+    gate.open();
+    eventually("the late request to be executed", || gate.passed() == 1);
+    assert_eq!(latch.count().unwrap(), 3);
+}
+
+/// The new subscription makes up for the message.
+#[test]
+fn a_killed_subscription_delays_a_waiting_thread_only_briefly() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let latch = client.count_down_latch("loaded");
+    assert!(latch.try_set_count(1).unwrap());
+    thread::scope(|scope| {
+        let waiters = [(); 3].map(|()| scope.spawn(|| latch.wait()));
+        throughout(A_WHILE.get(), "they wait", || {
+            waiters.iter().all(|one| !one.is_finished())
+        });
+        server.ask::<()>(redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("PUBSUB"));
+        server.ask::<()>(redis::cmd("DEL").arg("loaded"));
+        within(SOON.get() / 4, "the end of the waits", || {
+            waiters.map(|one| one.join().unwrap().unwrap())
+        });
+    });
+}
+
+#[test]
+fn calls_end_in_time_while_the_server_hangs() {
+    let server = Server::options().alone().start();
+    let timeout = millis(100);
+    let grace = Duration::from_millis(250) + SLIP.get();
+    let client = builder(&server.url())
+        .command_timeout(timeout)
+        .build()
+        .unwrap();
+    let latch = client.count_down_latch("loaded");
+    latch.try_set_count(3).unwrap();
+    server.pause();
+    let unavailable = |result: leasehold::Result<()>| {
+        assert!(
+            matches!(result, Err(Error::Unavailable { .. })),
+            "{result:?}"
+        );
+    };
+    unavailable(within(timeout + grace, "a question", || {
+        latch.count().map(drop)
+    }));
+    unavailable(within(timeout + grace, "a wait", || {
+        latch.wait_for(Duration::ZERO).map(drop)
+    }));
+    unavailable(within(timeout * 3 + grace, "a count-down", || {
+        latch.count_down().map(drop)
+    }));
+    unavailable(within(timeout * 10 + grace, "a wait", || latch.wait()));
+    server.resume();
+    eventually("the count-down", || latch.count().unwrap() == 2);
+    throughout(A_WHILE.get() * 3, "once", || latch.count().unwrap() == 2);
+}
