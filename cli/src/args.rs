@@ -177,11 +177,19 @@ pub(super) enum Command {
     Run(RunArgs),
     /// List the locks that are held
     ///
-    /// The kind of a lock is fenced if any hold of it ever had a fencing token, and unknown (null
-    /// in JSON) if the user may not read the token. In a cluster, the list lacks locks that move to
-    /// a server without slots.
+    /// The kind is what Redis shows: reentrant; fenced if any hold of the lock ever had a fencing
+    /// token; fair if clients wait in its queue; read or write; permits for a semaphore of which
+    /// permits are leased; and unknown (null in JSON) if the user may not read the token. A fair
+    /// lock for which no client waits cannot be told from a reentrant one. Semaphores and latches
+    /// without leases are plain numbers, which only --all lists. In a cluster, the list lacks locks
+    /// that move to a server without slots.
     List(ListArgs),
     /// Show who holds a lock
+    ///
+    /// Of a fair lock, it also shows the clients that wait, in their order; of a read-write lock,
+    /// each reader; of a semaphore whose permits have leases, the id of each leased permit. A key
+    /// that is a number is shown as such: it may be a semaphore or a latch. At most 1,000 clients or
+    /// permits are shown.
     Show(ShowArgs),
     /// Free a lock that any client holds
     ///
@@ -260,7 +268,14 @@ pub(super) struct ListArgs {
     #[arg(default_value = "*")]
     pub(super) pattern: String,
 
-    /// One JSON object for each lock: name, kind, owner, count, ttl_ms (null if it never expires),
+    /// Also keys that are numbers, which may be semaphores, latches, or data of other programs:
+    /// their bytes do not differ
+    #[arg(long)]
+    pub(super) all: bool,
+
+    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), count
+    /// (of several readers, their sum; of a semaphore, the leased permits), ttl_ms (null if it
+    /// never expires), waiting (fair), readers (read, write), available (permits), number (number),
     /// and server if there are several
     #[arg(long)]
     pub(super) json: bool,
@@ -271,9 +286,11 @@ pub(super) struct ShowArgs {
     /// The lock
     pub(super) key: String,
 
-    /// One JSON object with the keys of list, with token (if the lock was ever fenced) and
-    /// listeners (if the user may read their number); one object for each server of --redlock that
-    /// has the lock
+    /// One JSON object with the keys of list, with token (if the lock was ever fenced), queue (the
+    /// clients that wait for a fair lock, in their order, each with place and ttl_ms), read_holds
+    /// (the readers of a read-write lock, each with owner, count and ttl_ms), permits (the leased
+    /// permits, each with id and ttl_ms), and listeners (if the user may read their number); one
+    /// object for each server of --redlock that has the lock
     #[arg(long)]
     pub(super) json: bool,
 }

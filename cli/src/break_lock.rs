@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::args::{BreakArgs, RedisArgs};
+use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::outcome::{Failure, NOT_HELD, Result, settle};
 use super::reporter::Reporter;
@@ -70,7 +71,14 @@ pub(super) fn break_lock(
 /// True if the hold was shown to the user. All holds that one thread has of a lock have the same
 /// owner. Tokens tell those of a fenced lock apart; nothing tells others apart.
 fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
-    let identity = |row: &Row| (row.owner.clone(), row.fencing);
+    let identity = |row: &Row| match &row.kind {
+        Kind::Lock { hold, fencing, .. } => (vec![hold.owner.clone()], Some(*fencing)),
+        Kind::ReadWrite { writer, readers } => {
+            let owners = writer.iter().chain(readers);
+            (owners.map(|hold| hold.owner.clone()).collect(), None)
+        }
+        Kind::Permits { .. } | Kind::Number(_) => (Vec::new(), None),
+    };
     holders
         .iter()
         .any(|holder| identity(&holder.row) == identity(&lock.row))
@@ -78,8 +86,12 @@ fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
 
 fn line(verb: &str, lock: &FoundLock) -> String {
     let row = &lock.row;
-    let (name, owner, server) = (row.shown_name(), &row.owner, &row.server);
-    let (count, left) = (row.count, row.shown_time());
+    let (name, server) = (row.shown_name(), &row.server);
+    let (count, left) = (row.shown_count(), row.shown_time());
+    let owner = match row.kind.hold() {
+        Some(hold) => hold.owner.clone(),
+        None => format!("{} readers", lock.shares.len()),
+    };
     format!("{verb} {name} of {owner} (count {count}, time to live {left}) at {server}\n")
 }
 
