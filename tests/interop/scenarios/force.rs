@@ -51,7 +51,11 @@ fn waiting(cast: Cast<'_>) -> Outcome {
         let side = acquired.side();
         let after = acquired.expect("ok")?.at - start;
         released.expect("ok")?;
-        within(GO_ON + SLIP, &format!("the waiting thread of {side}"), after)?;
+        within(
+            GO_ON + SLIP,
+            &format!("the waiting thread of {side}"),
+            after,
+        )?;
         report.push(format!("{side} goes on after {after:.1?}"));
     }
     let refused = match holder.side() {

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{KINDS, SLIP, ensure, unlock_of_a_free_lock, within};
+use super::{KINDS, SLIP, WAKE_UP, ensure, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
-
-/// From a release in one process until a waiting thread of the other holds the lock.
-const WAKE_UP: Duration = Duration::from_millis(100);
 
 /// A thread that misses the message sleeps for at least two thirds of a lease. Of few wake-ups, on
 /// a busy machine, some take longer than [`WAKE_UP`], but none as long.
