@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the lock: see shared/read_write.lua
 -- ARGV[1]  read: a reader; write: the writer
--- reply    nil: no such owner holds it; else { PTTL (-1: no expiry), owner, hold count }. An error if
---          the key has another type or form
+-- reply    nil: no such owner holds it; else { PTTL (-1: no expiry), owner, hold count, 1 for a reader or 0 }.
+--          An error if the key has another type or form
 
 local lock = KEYS[1]
 local mode, failure = mode_of(lock)
@@ -12,14 +12,15 @@ if failure then
 end
 if ARGV[1] == 'write' then
     if mode == 'write' then
-        return { redis.call('pttl', lock), writer_of(lock) }
+        local writer, count = writer_of(lock)
+        return { redis.call('pttl', lock), writer, count, 0 }
     end
     return nil
 end
-local fields = mode and redis.call('hgetall', lock) or {}
-for i = 1, #fields, 2 do
-    if fields[i] ~= 'mode' and not string.find(fields[i], ':write$') then
-        return { redis.call('pttl', lock), fields[i], fields[i + 1] }
+if mode then
+    local reader, count = reader_of(lock)
+    if reader then
+        return { redis.call('pttl', lock), reader, count, 1 }
     end
 end
 return nil

@@ -213,8 +213,8 @@ pub use lease::Lease;
 #[doc(inline)]
 pub use leasehold_macros::locked;
 pub use lock::{
-    Condition, CountDownLatch, FairLock, FencedGuard, FencedLock, Lock, LockGuard, MultiLock,
-    ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
+    Condition, CountDownLatch, FairLock, FencedGuard, FencedLock, LeasedSemaphore, Lock, LockGuard,
+    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -19,6 +19,8 @@ const BOUNDS: Bounds = Bounds {
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
     reuse: Duration::from_millis(30),
+    delivered: Duration::from_millis(100),
+    late_grant: Duration::from_millis(10),
     slip: Duration::from_millis(100),
 };
 
@@ -43,7 +45,7 @@ fn records(log: &str) -> Vec<Record> {
             let mut record = Record::parse(line).unwrap_or_else(|| panic!("not a record: {line}"));
             assert_eq!(record.to_string(), line, "written as it is read");
             record.at *= 1_000_000;
-            if let Event::Deleted { from, .. } = &mut record.event {
+            if let Event::Deleted { from, .. } | Event::Waiting { from, .. } = &mut record.event {
                 *from *= 1_000_000;
             }
             record

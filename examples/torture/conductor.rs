@@ -21,6 +21,8 @@ pub struct Conductor {
     pub log: Arc<Log>,
     pub undo: Vec<(Instant, Undo)>,
     pub server_paused: bool,
+    /// When it killed a worker.
+    pub killed: Option<Instant>,
 }
 
 /// The action that ends a fault.

@@ -17,10 +17,7 @@ impl Conductor {
         match self.random.u8(0..28) {
             0..9 => self.pause_worker(slot),
             9 => self.pause_server(),
-            10 => {
-                self.workers.resume(slot)?;
-                self.workers.replace(slot)
-            }
+            10 => self.kill_worker(slot),
             11..15 => self.isolate(slot),
             15 => self.refuse(slot),
             16 => {
@@ -64,6 +61,19 @@ impl Conductor {
         self.workers.pause(slot)?;
         self.later(time, Undo::ResumeWorker(slot));
         Ok(())
+    }
+
+    /// Kills the worker, unless another one was killed so shortly before that both can have places in
+    /// the queue of a fair lock. The places would end one after the other.
+    fn kill_worker(&mut self, slot: usize) -> Result<()> {
+        let place = self.args.kind_of(0).place();
+        let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;
+        if self.killed.is_some_and(is_too_soon) {
+            return Ok(());
+        }
+        self.killed = Some(Instant::now());
+        self.workers.resume(slot)?;
+        self.workers.replace(slot)
     }
 
     fn pause_server(&mut self) -> Result<()> {

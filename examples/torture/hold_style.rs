@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use leasehold::{
-    FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockGuard, ReentrantLock, Result,
+    FairLock, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockGuard,
+    ReentrantLock, Result,
 };
 
-use crate::args::Args;
+use crate::kind::Kind;
 
-/// The first lock has no tokens, so the number of hand-overs is not limited by them.
 pub enum TestedLock {
     Plain(ReentrantLock),
     Fenced(FencedLock),
+    Fair(FairLock),
 }
 
 pub enum HoldStyle {
@@ -22,11 +23,11 @@ pub enum HoldStyle {
 }
 
 impl TestedLock {
-    pub fn new(client: &LockClient, number: u32) -> Self {
-        let key = Args::key(number);
-        match number {
-            0 => Self::Plain(client.reentrant_lock(&key)),
-            _ => Self::Fenced(client.fenced_lock(&key)),
+    pub fn new(client: &LockClient, kind: Kind, key: &str) -> Self {
+        match kind {
+            Kind::Reentrant => Self::Plain(client.reentrant_lock(key)),
+            Kind::Fenced => Self::Fenced(client.fenced_lock(key)),
+            Kind::Fair => Self::Fair(client.fair_lock(key)),
         }
     }
 
@@ -34,6 +35,7 @@ impl TestedLock {
         Ok(match self {
             Self::Plain(lock) => HoldStyle::Guard(lock.acquire()?),
             Self::Fenced(lock) => HoldStyle::Fenced(lock.acquire()?),
+            Self::Fair(lock) => HoldStyle::Guard(lock.acquire()?),
         })
     }
 
@@ -41,6 +43,7 @@ impl TestedLock {
         Ok(match self {
             Self::Plain(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Guard),
             Self::Fenced(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Fenced),
+            Self::Fair(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Guard),
         })
     }
 
@@ -66,6 +69,7 @@ impl TestedLock {
         match self {
             Self::Plain(lock) => lock,
             Self::Fenced(lock) => lock,
+            Self::Fair(lock) => lock,
         }
     }
 }

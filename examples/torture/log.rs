@@ -63,6 +63,15 @@ pub enum Event {
     Late { nanos: u64 },
     /// The threads of this process handed locks over for this long without a request to Redis.
     Kept { nanos: u64 },
+    /// This process uses the client with this id. Its threads may begin holds on one grant for
+    /// `reuse` nanoseconds.
+    Client { reuse: u64, id: String },
+    /// The queue of a fair lock in Redis, at some time from `from` on. The first client is next.
+    Waiting {
+        lock: u32,
+        from: u64,
+        clients: Vec<String>,
+    },
     /// Before a process is paused.
     Pauses { process: u32 },
     /// After a paused process was resumed.
@@ -124,6 +133,15 @@ impl fmt::Display for Record {
             Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Kept { nanos } => write!(f, "kept {nanos}"),
+            Event::Client { reuse, id } => write!(f, "client {reuse} {id}"),
+            Event::Waiting {
+                lock,
+                from,
+                clients,
+            } => {
+                write!(f, "waiting {lock} {from}")?;
+                clients.iter().try_for_each(|client| write!(f, " {client}"))
+            }
             Event::Pauses { process } => write!(f, "pauses {process}"),
             Event::Continued { process } => write!(f, "continued {process}"),
             Event::Killed { process } => write!(f, "killed {process}"),
@@ -199,6 +217,15 @@ fn event(words: &mut Words) -> Option<Event> {
         },
         "kept" => Event::Kept {
             nanos: words.number()?,
+        },
+        "client" => Event::Client {
+            reuse: words.number()?,
+            id: words.rest(),
+        },
+        "waiting" => Event::Waiting {
+            lock: words.number()?,
+            from: words.number()?,
+            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
         },
         "pauses" => Event::Pauses {
             process: words.number()?,

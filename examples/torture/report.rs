@@ -80,6 +80,8 @@ fn name(event: &Event) -> &'static str {
         Event::Starved { .. } => "starved calls",
         Event::Late { .. } => "late threads",
         Event::Kept { .. } => "exceeded slices",
+        Event::Client { .. } => "clients",
+        Event::Waiting { .. } => "looks at queues",
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",

@@ -44,7 +44,8 @@ impl<'a> WorkerThread<'a> {
         thread: u32,
         stop: &'a AtomicBool,
     ) -> Self {
-        let locks = (0..args.locks).map(|lock| TestedLock::new(client, lock));
+        let locks = (0..args.locks)
+            .map(|lock| TestedLock::new(client, args.kind_of(lock), &Args::key(lock)));
         let seed = args.seed.unwrap_or(0);
         let own = u64::from(process) << 32 | u64::from(thread);
         Self {

@@ -1,7 +1,5 @@
 -- Functions of the scripts of the read-write lock. The lock is a hash: the field `mode` is read or
 -- write, each reader has a field with its hold count, and the field of the writer ends in `:write`.
--- For each hold of a reader there is a key of its own, whose time to live is the lease of that hold.
--- Beside the lock, a hash remembers which clients wait. It exists only while clients compete.
 
 -- The longest time that a client has for its turn, in milliseconds.
 local TURN = 100
@@ -13,17 +11,23 @@ local function tagged(lock)
     return string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
 end
 
--- The key of one hold of a reader. Clients of this library have one for each grant.
+-- The key of one hold of a reader. Its time to live is the lease of that hold. Clients of this
+-- library have one for each grant.
 local function timeout_key(lock, reader, hold)
     return tagged(lock) .. ':' .. reader .. ':rwlock_timeout:' .. (hold or 1)
 end
 
--- The hash of the clients that wait:
+-- The hash of the clients that wait, which exists only while clients compete:
 -- writer, writer_until   a client with a waiting writer, and until when that is believed
 -- readers                set if a reader waits for the end of a write lock
 -- turn                   until when only readers may acquire a free lock
 local function waits_key(lock)
     return 'leasehold_rwlock:' .. tagged(lock)
+end
+
+-- The channel for releases.
+local function read_write_channel(lock)
+    return 'redisson_rwlock:' .. tagged(lock)
 end
 
 local function now_millis()
@@ -68,6 +72,16 @@ local function writer_of(lock)
         end
     end
     return '', '0'
+end
+
+-- The field of a reader, and its hold count; nil without a reader.
+local function reader_of(lock)
+    local fields = redis.call('hgetall', lock)
+    for i = 1, #fields, 2 do
+        if fields[i] ~= 'mode' and not string.find(fields[i], ':write$') then
+            return fields[i], fields[i + 1]
+        end
+    end
 end
 
 -- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if there

@@ -143,6 +143,11 @@ impl LockKey {
         }))
     }
 
+    /// The key of the leases of a semaphore's permits.
+    pub(crate) fn leases(&self) -> String {
+        self.suffixed("timeout")
+    }
+
     /// Another key or channel of the name, by the rule of Redisson's `prefixName`.
     pub(crate) fn prefixed(&self, prefix: &str) -> String {
         prefixed(prefix, &self.0.key)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::held::{Needed, are_of_this_process, slowest};
 use crate::base::key::LockKey;
-use crate::base::owner::ThreadId;
+use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
@@ -32,6 +32,11 @@ impl Part {
             protocol,
             id,
         }
+    }
+
+    /// A new owner id for a grant of this part.
+    pub(super) fn new_owner(&self) -> OwnerId {
+        self.protocol.owner(&self.core.owner_prefix)
     }
 
     /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked
@@ -111,6 +116,12 @@ impl Parts {
 
     pub(crate) fn needed(&self) -> Needed {
         self.needed
+    }
+
+    /// False if several threads of a client can have holds at the same time. Such a lock has one
+    /// part.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.list.iter().all(|part| part.protocol.is_exclusive())
     }
 
     /// The kind of lock. It is the same for all parts.

@@ -144,3 +144,55 @@ impl Renew for Place {
         self.confirmed().after(self.lasts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::owner::OwnerId;
+    use crate::base::parker::{Parker, pair};
+    use crate::protocol::ConditionKeys;
+
+    const LASTS: Duration = Duration::from_secs(3);
+
+    fn place(asked: Moment) -> (Place, Parker) {
+        let (unparker, parker) = pair();
+        let key = LockKey::new("", "lock");
+        let keys = ConditionKeys::new(&key, "ready").unwrap();
+        let call = keys.renew(&OwnerId::new("client"), LASTS, true);
+        (Place::new(key, call, LASTS, asked, unparker), parker)
+    }
+
+    #[test]
+    fn it_is_renewed_three_times_before_it_ends() {
+        let asked = Moment::now();
+        let (place, _parker) = place(asked);
+        let after = |millis| asked.after(Duration::from_millis(millis));
+        assert_eq!(place.schedule().due, after(1000));
+        assert!(matches!(place.next_step(after(800)), Step::Wait));
+        for millis in [1000, 2000, 2900] {
+            let Step::Renew(renewal) = place.next_step(after(millis)) else {
+                panic!("not renewed after {millis} ms");
+            };
+            assert!(!place.is_over());
+            if millis == 2900 {
+                place.renewed(after(millis), &renewal);
+            }
+        }
+        assert_eq!(place.schedule().due, after(3900));
+        assert_eq!(place.lease_ends(), after(5900));
+    }
+
+    #[test]
+    fn its_thread_is_woken_when_it_is_gone_or_could_be() {
+        let (gone, parker) = place(Moment::now());
+        gone.lost(LostReason::Deleted);
+        assert!(gone.is_over() && parker.sleep(Duration::ZERO));
+        assert!(matches!(gone.next_step(Moment::now()), Step::Forget));
+
+        let asked = Moment::now();
+        let (unconfirmed, parker) = place(asked);
+        let before_end = asked.after(LASTS - drift(LASTS));
+        assert!(matches!(unconfirmed.next_step(before_end), Step::Forget));
+        assert!(unconfirmed.is_over() && parker.sleep(Duration::ZERO));
+    }
+}

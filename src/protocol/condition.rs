@@ -173,3 +173,50 @@ pub(crate) fn ended(reply: &Value) -> RedisResult<Ended> {
         other => Err(unexpected(other)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_and_the_channel_have_the_braces_of_the_lock() {
+        for (lock, queue, channel) in [
+            ("a", "{a}:condition:c", "redisson_lock__channel:{a}:client"),
+            (
+                "{a}:b",
+                "{a}:b:condition:c",
+                "redisson_lock__channel:{a}:b:client",
+            ),
+        ] {
+            let lock = LockKey::new("", lock);
+            let keys = ConditionKeys::new(&lock, "c").unwrap();
+            assert_eq!(keys.queue, queue);
+            let heard = keys.heard_by("client");
+            assert_eq!(&**heard.channel(), channel);
+            assert_eq!((heard.slot(), heard.key()), (lock.slot(), lock.key()));
+            heard.check_one_slot().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_to_512_bytes() {
+        let lock = LockKey::new("", "a");
+        assert!(ConditionKeys::new(&lock, "").is_err());
+        assert!(ConditionKeys::new(&lock, &"x".repeat(513)).is_err());
+        assert!(ConditionKeys::new(&lock, &"}{".repeat(256)).is_ok());
+    }
+
+    #[test]
+    fn replies_to_the_end_of_a_place_are_decoded() {
+        for (reply, expected) in [
+            (0, Ended::Gone),
+            (1, Ended::NotNotified),
+            (2, Ended::Notified),
+        ] {
+            assert_eq!(ended(&Value::Int(reply)).unwrap(), expected);
+        }
+        for odd in [Value::Nil, Value::Int(3), Value::Array(vec![])] {
+            assert!(ended(&odd).is_err(), "{odd:?}");
+        }
+    }
+}

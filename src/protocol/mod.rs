@@ -8,6 +8,7 @@
 //! | `plain`, `fenced`, `fair` | a kind of lock each |
 //! | `read_write` | the two locks of a read-write lock |
 //! | `condition` | the condition of a lock |
+//! | `permits` | the permits of a leased semaphore |
 //! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
@@ -15,6 +16,7 @@ mod condition;
 mod fair;
 mod fenced;
 mod number;
+mod permits;
 mod plain;
 mod read_write;
 mod reply;
@@ -28,6 +30,7 @@ pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
 pub(crate) use number::{NumberKey, number, number_or_nil, records};
+pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
@@ -73,6 +76,17 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// is not handed over then.
     fn others_wait(&self, _reply: &Value) -> bool {
         false
+    }
+
+    /// A new owner id for a grant to a client whose owner ids begin with `client`.
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::new(client)
+    }
+
+    /// True if a hold keeps all other owners from the lock. Otherwise several threads of a client
+    /// can have holds at the same time, and each hold has a grant of its own.
+    fn is_exclusive(&self) -> bool {
+        true
     }
 
     /// True if each hold has a fencing token.

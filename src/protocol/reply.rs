@@ -52,6 +52,8 @@ pub(crate) struct Inspected {
     pub(crate) millis_left: Option<u64>,
     pub(crate) owner: String,
     pub(crate) hold_count: u32,
+    /// Of a read-write lock.
+    pub(crate) readers: u32,
 }
 
 impl Inspected {
@@ -64,11 +66,12 @@ impl Inspected {
 
 /// The reply to [`inspect`](crate::script::inspect).
 pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
-    let found: Option<(i64, String, u32)> = redis::from_redis_value(reply)?;
-    Ok(found.map(|(pttl, owner, hold_count)| Inspected {
+    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
+    Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
         millis_left: u64::try_from(pttl).ok(),
         owner,
         hold_count,
+        readers,
     }))
 }
 
@@ -90,6 +93,10 @@ pub(crate) fn found<'k>(
     };
     if subject == "token" {
         let found = format!("{what} in the token key {:?}", first.last_token());
+        return Some((first, found));
+    }
+    if subject == "leases" {
+        let found = format!("{what} in the key {:?}", first.leases());
         return Some((first, found));
     }
     let number = subject

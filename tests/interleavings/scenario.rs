@@ -15,7 +15,7 @@ use crate::base::parker;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
 use crate::local::{
-    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Waiter, Wanted,
+    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
 use crate::protocol::Fenced;
 use crate::watchdog::{Renew, Step};
@@ -35,6 +35,8 @@ pub struct Scenario {
     pub gives_up: bool,
     pub loses: bool,
     pub lingers: bool,
+    /// Threads with one lock wait on conditions.
+    pub suspends: bool,
 }
 
 /// What the threads share.
@@ -99,7 +101,35 @@ impl World {
             return;
         };
         self.work(&holds);
+        if let [hold] = &holds[..]
+            && self.scenario.suspends
+            && thread_rng().gen_range(0..2) == 0
+            && self.suspend(hold)
+        {
+            match self.acquire(&wanted, thread) {
+                Some(again) => self.queue.resume(hold, &again[0]),
+                None => return hold.abandon(),
+            }
+            self.work(&holds);
+        }
         self.unlock(&holds);
+    }
+
+    /// Releases the lock of a hold that continues later. False if it is lost.
+    fn suspend(&self, hold: &Arc<Hold>) -> bool {
+        let linger = Duration::from_micros(u64::from(self.scenario.lingers));
+        match self.queue.unlock(&[(hold, Unlocks::Suspends, linger)])[..] {
+            [Unlocked::HandedOver | Unlocked::Idle] => {}
+            [Unlocked::Last] => {
+                self.release(&hold.grant());
+                self.queue.close(hold, None);
+            }
+            [Unlocked::Lost { last: false, .. }] => return false,
+            ref other => panic!("{other:?}"),
+        }
+        assert!(hold.check().is_err());
+        thread::yield_now();
+        true
     }
 
     fn acquire(&self, wanted: &[LockId], thread: ThreadId) -> Option<Vec<Arc<Hold>>> {
@@ -189,7 +219,7 @@ impl World {
         };
         let holds: Vec<Arc<Hold>> = wanted.iter().map(begin).collect();
         claim.keep(holds.iter());
-        let grants = holds.iter().map(|hold| Arc::clone(hold.grant()));
+        let grants = holds.iter().map(|hold| hold.grant());
         self.redis.lock().unwrap().grants.extend(grants);
         holds
     }
@@ -217,12 +247,15 @@ impl World {
 
     fn unlock(&self, holds: &[Arc<Hold>]) {
         let linger = Duration::from_micros(u64::from(self.scenario.lingers));
-        let levels: Vec<_> = holds.iter().map(|hold| (hold, None, linger)).collect();
+        let levels: Vec<_> = holds
+            .iter()
+            .map(|hold| (hold, Unlocks::Newest, linger))
+            .collect();
         for (hold, unlocked) in holds.iter().zip(self.queue.unlock(&levels)) {
             match unlocked {
                 Unlocked::HandedOver | Unlocked::Idle => {}
                 Unlocked::Last => {
-                    self.release(hold.grant());
+                    self.release(&hold.grant());
                     self.queue.close(hold, None);
                 }
                 Unlocked::Lost { last, .. } => {
@@ -231,7 +264,9 @@ impl World {
                 }
                 other => panic!("{other:?}"),
             }
-            let again = self.queue.unlock(&[(hold, None, Duration::ZERO)]);
+            let again = self
+                .queue
+                .unlock(&[(hold, Unlocks::Newest, Duration::ZERO)]);
             assert_eq!(
                 again[..],
                 [Unlocked::NotHeld],

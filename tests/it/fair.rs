@@ -204,7 +204,7 @@ fn a_call_that_does_not_wait_neither_overtakes_nor_queues_up() {
     queue_up(&server, "java:1", SOON.get());
     assert!(lock.try_acquire_now().unwrap().is_none());
     assert_eq!(places(&server), ["java:1"]);
-    assert_eq!(lock.is_locked().unwrap(), false);
+    assert!(!lock.is_locked().unwrap());
 }
 
 #[test]

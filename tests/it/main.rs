@@ -16,6 +16,7 @@ mod guard;
 mod hand_over;
 mod latch;
 mod layers;
+mod leased_semaphore;
 mod limits;
 mod multi;
 mod mutual_exclusion;

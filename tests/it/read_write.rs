@@ -1,5 +1,6 @@
 //! The read-write lock.
 
+mod faults;
 mod layout;
 mod sharing;
 mod starvation;
@@ -7,8 +8,9 @@ mod starvation;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient, ReadWriteLock};
+use leasehold::{Error, Lease, ReadWriteLock};
 
+use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::traffic::Monitor;
@@ -248,14 +250,57 @@ fn a_read_lock_can_be_kept_in_redis_after_its_unlock() {
     }
 }
 
-/// The locks that a process leaves behind when it dies.
+#[test]
+fn inspect_and_force_unlock_know_read_write_locks() {
+    let (server, ours, theirs) = two_clients();
+    let operator = client(&server.url());
+    let writing = ours.write().acquire().unwrap();
+    let status = operator.inspect("lock").unwrap();
+    let owner = status.owner.unwrap();
+    assert!(owner.ends_with(":write"), "{owner}");
+    assert_eq!((status.hold_count, status.readers), (1, 0));
+    let reading = ours.read().acquire().unwrap();
+    assert_eq!(operator.inspect("lock").unwrap().readers, 1);
+    writing.unlock().unwrap();
+    let too = theirs.read().acquire().unwrap();
+    let status = operator.inspect("lock").unwrap();
+    assert!(!status.owner.unwrap().ends_with(":write"));
+    assert_eq!((status.hold_count, status.readers), (1, 2));
+    assert!(status.time_to_live.unwrap() <= LEASE.get());
+
+    let waiting = theirs.write();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiting.acquire().unwrap().unlock().unwrap());
+        throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
+        within(LEASE.get() + SLIP.get(), "the wake-up", || {
+            assert!(operator.force_unlock("lock").unwrap());
+            // The local threads wait for the loss of their reader.
+            waiting.join().unwrap();
+        });
+    });
+    for guard in [reading, too] {
+        eventually("the loss", || guard.is_lost());
+        assert!(guard.unlock().is_err());
+    }
+    assert!(!operator.force_unlock("lock").unwrap());
+    assert_eq!(
+        operator.inspect("lock").unwrap(),
+        leasehold::LockStatus::default()
+    );
+}
+
+/// A process that holds the lock `lock`, or waits for it.
+fn hold_in_a_process(server: &Server, mode: &str) -> Process {
+    Process::start("hold_read_write", &[&server.url(), mode])
+}
+
+/// The role: holds the lock until the process is killed.
 pub fn hold(arguments: &[&str]) {
-    let client: LockClient = client(arguments[0]);
-    let lock = client.read_write_lock(arguments[1]);
-    let _guard = match arguments[2] {
+    let lock = client(arguments[0]).read_write_lock("lock");
+    let _guard = match arguments[1] {
         "read" => lock.read().acquire().unwrap(),
         _ => lock.write().acquire().unwrap(),
     };
-    crate::support::child::send_line("held");
-    crate::support::child::read_line();
+    child::send_line("held");
+    child::read_line();
 }

@@ -72,6 +72,8 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "hdel", "HDEL {key} {absent}"),
         Right::of(Always, "hlen", "HLEN {key}"),
         Right::of(Always, "hgetall", "HGETALL {key}"),
+        // `none` is not a number.
+        Right::of(Always, "incrby", "INCRBY {absent} none"),
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),
         Right::of(Cluster, "cluster|slots", "CLUSTER SLOTS"),

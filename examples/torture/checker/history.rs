@@ -105,6 +105,21 @@ impl Span {
     }
 }
 
+/// The client of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub process: u32,
+    /// How long its threads may begin holds on one grant, in nanoseconds.
+    pub reuse: u64,
+}
+
+/// The ids of the clients in the queue of a fair lock, at some time within `span`.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub span: Span,
+    pub clients: Vec<String>,
+}
+
 /// The input of the checks.
 #[derive(Debug, Default)]
 pub struct History {
@@ -116,6 +131,10 @@ pub struct History {
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
     pub machine: Machine,
+    /// By id.
+    pub clients: HashMap<String, Client>,
+    /// By lock number, in the order of their times.
+    pub queues: BTreeMap<u32, Vec<Queue>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
     reuse: u64,
     /// By process number: when it was killed or died.
@@ -209,6 +228,22 @@ impl History {
                     token: *token,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
+            }
+            Event::Client { reuse, id } => {
+                let (process, reuse) = (record.process, *reuse);
+                self.clients.insert(id.clone(), Client { process, reuse });
+            }
+            Event::Waiting {
+                lock,
+                from,
+                clients,
+            } => {
+                let (from, to) = (*from, at);
+                let queue = Queue {
+                    span: Span { from, to },
+                    clients: clients.clone(),
+                };
+                self.queues.entry(*lock).or_default().push(queue);
             }
             Event::End => self.end = Some(at),
             Event::Starved { call, nanos } => {

@@ -3,6 +3,7 @@
 mod exclusion;
 mod history;
 mod machine;
+mod order;
 mod progress;
 mod tokens;
 mod violation;
@@ -27,6 +28,10 @@ pub struct Bounds {
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
     pub reuse: Duration,
+    /// How long after the begin of a calm a request from before may still be executed.
+    pub delivered: Duration,
+    /// How late a client may see that it was granted a fair lock.
+    pub late_grant: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }
@@ -36,6 +41,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     let history = History::of(records, bounds);
     let mut violations = exclusion::check(&history, bounds);
     violations.extend(tokens::check(&history));
+    violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);

@@ -44,6 +44,14 @@ pub enum Violation {
         time: Duration,
         at: u64,
     },
+    /// The process acquired a fair lock for a call that began while another one had an earlier place
+    /// in the queue, and kept it.
+    Overtaken {
+        lock: u32,
+        waiting: u32,
+        hold: HoldId,
+        at: u64,
+    },
     /// A call exceeded its documented bound, or never returned.
     ThreadStuck {
         call: HoldId,
@@ -75,6 +83,7 @@ impl Violation {
             | Self::TokenChanged { at, .. }
             | Self::LockStuck { at, .. }
             | Self::Kept { at, .. }
+            | Self::Overtaken { at, .. }
             | Self::ThreadStuck { at, .. }
             | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
@@ -92,6 +101,7 @@ impl Violation {
             Self::TokenChanged { .. } => "token changed",
             Self::LockStuck { .. } => "lock stuck",
             Self::Kept { .. } => "kept by hand-overs",
+            Self::Overtaken { .. } => "overtaken",
             Self::ThreadStuck { .. } => "thread stuck",
             Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
@@ -145,6 +155,15 @@ impl fmt::Display for Violation {
                     "process {process} handed locks over for {time:?}, past the slice"
                 )
             }
+            Self::Overtaken {
+                lock,
+                waiting,
+                hold,
+                ..
+            } => write!(
+                f,
+                "{hold} acquired lock {lock} while process {waiting} had an earlier place"
+            ),
             Self::ThreadStuck {
                 call,
                 what,

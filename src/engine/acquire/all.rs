@@ -6,7 +6,6 @@ use super::request::{HeldByOther, Request};
 use super::turn::count_wake_up;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
 use crate::engine::held::{Needed, joined};
 use crate::engine::parts::Part;
 use crate::engine::undo::release_unused;
@@ -121,7 +120,7 @@ impl<'a> Request<'a> {
             return;
         }
         let (core, unit) = (&part.core, &self.units[0]);
-        let owner = OwnerId::new(&core.owner_prefix);
+        let owner = part.new_owner();
         // Other threads may begin to wait behind this one.
         self.wanted_holds = self.wanted_holds.max(2);
         let call = unit.call(&owner, &self.wish(true));

@@ -106,7 +106,13 @@ impl Request<'_> {
                 held.push(first_level(core, hold, self.budget));
             }
         }
-        self.claim.keep(held.iter().map(|part| &part.hold));
+        // A hold that is not exclusive leaves the ticket to the next thread.
+        let exclusive = if self.parts.is_exclusive() {
+            &held[..]
+        } else {
+            &[]
+        };
+        self.claim.keep(exclusive.iter().map(|part| &part.hold));
         for part in &held {
             let grant = part.hold.grant();
             part.core.watchdog.watch(grant.id(), grant as _);

@@ -3,6 +3,7 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
 //! | `request` | one round of requests: sends all, and evaluates the replies |
@@ -16,6 +17,7 @@ mod begin;
 mod listeners;
 mod majority;
 mod own;
+mod permit;
 mod request;
 mod rival;
 mod turn;
@@ -37,6 +39,7 @@ use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
 use begin::{Gone, take_without_request};
 use own::{Own, add_levels, check_other, check_own};
+use permit::acquire_permit;
 use request::Request;
 
 impl Parts {
@@ -113,6 +116,9 @@ fn acquire(
     budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
     budget.check_interrupt(parts.name())?;
+    if !parts.is_exclusive() {
+        return acquire_permit(parts, core, lease, budget);
+    }
     if parts.list.len() > 1 {
         budget.share_grace();
     }

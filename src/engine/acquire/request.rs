@@ -160,7 +160,7 @@ impl<'a> Request<'a> {
             let missing = |&at: &usize| self.units[at].granted.is_none();
             requested = (0..self.units.len()).filter(missing).collect();
         }
-        let owner = |&at: &usize| OwnerId::new(&self.units[at].parts[0].core.owner_prefix);
+        let owner = |&at: &usize| self.units[at].parts[0].new_owner();
         let (owners, prepared) = self.prepared.take().unzip();
         let mut owners: List<OwnerId> = match owners {
             Some(prepared) => List::from([prepared]),
@@ -286,7 +286,9 @@ impl<'a> Request<'a> {
                 owner: holder,
             }) => {
                 undo_lost_copies(parts, &owner, terms, reply.lost_copies);
-                self.rival.holds(&holder);
+                if parts[0].protocol.is_exclusive() {
+                    self.rival.holds(&holder);
+                }
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {

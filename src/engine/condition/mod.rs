@@ -54,8 +54,8 @@ impl Parts {
         let ended = waiting.end(Intent::Take);
         hold.check()?;
         match (woken, ended) {
-            (Woken::ByTime, Some(Ended::NotNotified)) => Ok(false),
-            (Woken::ByInterrupt, Some(Ended::NotNotified)) => Err(Error::Interrupted {
+            (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),
+            (Woken::Interrupted, Some(Ended::NotNotified)) => Err(Error::Interrupted {
                 lock: self.name().into(),
             }),
             // Notified, or not known: then it is a spurious wake-up.
@@ -100,7 +100,8 @@ impl Parts {
         let part = self.list.first().ok_or_else(|| self.not_held())?;
         let hold = part.hold().ok_or_else(|| self.not_held())?;
         hold.check()?;
-        if hold.grant().protocol().kind() != part.protocol.kind() {
+        let is_other_kind = hold.grant().protocol().kind() != part.protocol.kind();
+        if is_other_kind || hold.is_of_majority() {
             return Err(Error::Config {
                 field: "name",
                 value: format!("{:?}", self.name()),

@@ -79,6 +79,11 @@ impl Hold {
         Some(reason)
     }
 
+    /// True if the hold counts together with those at other servers.
+    pub(crate) fn is_of_majority(&self) -> bool {
+        self.state.lock().majority.is_some()
+    }
+
     /// Ends a suspended hold whose thread could not acquire the lock again.
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();

@@ -138,3 +138,78 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
     hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
     assert!(counts(soon).is_none(), "the count is what Redis has");
 }
+
+#[test]
+fn a_suspended_hold_continues_on_another_grant_with_its_levels() {
+    let hold = taken(LEASE, Renewals::Left(3));
+    let guarded = hold.push(terms(LEASE * 2, Renewals::None)).unwrap();
+    hold.guard(guarded);
+    let lost = hold.loss_receiver(true).clone();
+    let first = hold.grant();
+    assert_eq!(hold.terms_to_resume(), None, "it is not suspended");
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    assert_eq!(first.levels(), 0);
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    assert_eq!((hold.count(), hold.unguarded()), (0, 0));
+    for unlocks in [Unlocks::Newest, Unlocks::Level(guarded), Unlocks::Suspends] {
+        assert_eq!(hold.pop(unlocks), Popped::Nothing);
+    }
+    let wanted = hold.terms_to_resume().unwrap();
+    assert_eq!(wanted, terms(LEASE * 2, Renewals::Unlimited));
+    // The first grant may be another thread's meanwhile.
+    first.lose(LostReason::Deleted);
+
+    let other = taken(wanted.millis, wanted.renewals);
+    assert_eq!(hold.resume(&other), None);
+    assert!(Arc::ptr_eq(&hold.grant(), &other.grant()));
+    hold.check().unwrap();
+    assert_eq!((hold.count(), hold.unguarded()), (2, 1));
+    assert!(lost.is_empty());
+    drop(other);
+    hold.grant().lose(LostReason::Taken);
+    assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
+    let reason = LostReason::Taken;
+    let last = false;
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    let last = true;
+    let of_guard = hold.pop(Unlocks::Level(guarded));
+    assert_eq!(of_guard, Popped::Lost { reason, last });
+}
+
+#[test]
+fn a_hold_that_continues_on_a_lost_grant_is_lost() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    let other = taken(LEASE, Renewals::Unlimited);
+    other.lose(LostReason::Taken);
+    assert_eq!(hold.resume(&other), Some(LostReason::Taken));
+    assert_eq!(reason(&hold), Some(LostReason::Taken));
+    let (reason, last) = (LostReason::Taken, true);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+}
+
+#[test]
+fn a_release_that_finds_a_suspended_lock_gone_gives_the_levels_back() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    hold.lose_on_release(LostReason::Deleted);
+    assert_eq!(reason(&hold), Some(LostReason::Deleted));
+    let (reason, last) = (LostReason::Deleted, true);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    let hold = taken(LEASE, Renewals::Unlimited);
+    hold.lose(LostReason::Deleted);
+    let (reason, last) = (LostReason::Deleted, false);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Lost { reason, last });
+    assert_eq!(hold.grant().levels(), 1);
+}
+
+#[test]
+fn a_suspended_hold_whose_thread_gives_up_is_over() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    hold.abandon();
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    assert_eq!(hold.terms_to_resume(), None);
+}

@@ -171,6 +171,11 @@ impl Claim {
         CameWith::Idle(holds)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     pub(crate) fn locks(&self) -> &[LockId] {
         &self.locks
     }
@@ -200,6 +205,9 @@ impl Claim {
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
+        if self.locks.is_empty() {
+            return (Moment::now(), 1);
+        }
         let (mut since, mut holds) = (Moment::NEVER, 1);
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
@@ -263,6 +271,24 @@ impl Claim {
     fn on_reply(&self, update: impl FnMut(&mut TicketOwner)) {
         let waiting = self.queue.0.lock().on_reply(&self.locks, update);
         wake(&waiting);
+    }
+}
+
+impl LocalQueue {
+    /// A claim without tickets, for one request for a lock whose holds do not exclude each other.
+    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if this
+    /// client has to leave the lock to other clients.
+    pub(crate) fn claim_without_ticket(
+        self: &Arc<Self>,
+        lock: &LockId,
+        may_pass: bool,
+    ) -> Option<Claim> {
+        let is_free = || {
+            let locks = self.0.lock();
+            let entry = locks.entries.get(lock);
+            entry.is_none_or(|entry| entry.is_free() && !entry.yields.has_pause())
+        };
+        (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
     }
 }
 

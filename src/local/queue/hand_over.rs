@@ -78,6 +78,9 @@ impl LocalQueue {
             if hold.is_shared() && !hold.grant().is_free() {
                 *result = Unlocked::Shared;
                 woken.extend(locks.remove_reader(hold));
+            } else if !hold.grant().protocol().is_exclusive() {
+                // It has no ticket that another thread could get.
+                hold.grant().end();
             } else if !locks.is_current(hold) {
                 *result = Unlocked::HandedOver;
             } else if !linger.is_zero() && locks.linger(hold, linger, now) {
@@ -97,6 +100,7 @@ impl LocalQueue {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
         let (mut ended, mut removed) = (None, Vec::new());
+        let is_exclusive = hold.grant().protocol().is_exclusive();
         match locks.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
                 ended = if entry.has(hold) {
@@ -108,13 +112,10 @@ impl LocalQueue {
                     // A wait on a condition has found the loss. Its thread unlocks the levels.
                     removed = locks.lost.insert(Arc::clone(hold));
                 }
-                if let Some(Released { asked, listeners }) = released {
-                    let now = Moment::now();
-                    entry.yields.released(now, now.since(asked), listeners);
-                    locks.sweep();
-                }
+                locks.note_release(hold.lock(), released);
             }
-            _ => ended = ended.or_else(|| locks.lost.remove(hold)),
+            _ if is_exclusive => ended = locks.lost.remove(hold),
+            _ => locks.note_release(hold.lock(), released),
         }
         let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
         drop(guard);
@@ -183,6 +184,16 @@ impl LocalQueue {
 }
 
 impl Locks {
+    /// Records whether other clients listened when this one released a lock.
+    fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
+        if let Some(Released { asked, listeners }) = released {
+            let now = Moment::now();
+            let entry = self.entries.entry(lock.clone()).or_default();
+            entry.yields.released(now, now.since(asked), listeners);
+            self.sweep();
+        }
+    }
+
     /// True if this hold has the ticket of its lock, or is a shared one.
     fn is_current(&self, hold: &Arc<Hold>) -> bool {
         let entry = self.entries.get(hold.lock());

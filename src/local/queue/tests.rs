@@ -2,8 +2,11 @@
 
 mod hand_over;
 mod idle;
+mod permits;
+mod readers;
 
 use super::*;
+use crate::base::owner::OwnerId;
 use crate::base::parker::{Parker, pair};
 use crate::error::LostReason;
 use crate::lease::Renewals;

@@ -110,7 +110,7 @@ fn a_killed_subscription_delays_a_waiting_thread_only_briefly() {
 #[test]
 fn calls_end_in_time_while_the_server_hangs() {
     let server = Server::options().alone().start();
-    let timeout = millis(200);
+    let timeout = millis(100);
     let grace = Duration::from_millis(250) + SLIP.get();
     let client = builder(&server.url())
         .command_timeout(timeout)

@@ -39,6 +39,27 @@ fn an_uncontended_pair_is_two_commands() {
 }
 
 #[test]
+fn a_pair_of_a_semaphore_is_two_commands() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let semaphore = client.semaphore("slots");
+    assert!(semaphore.try_set_permits(2).unwrap());
+    semaphore.acquire(1).unwrap();
+    semaphore.release(1).unwrap();
+    let mut monitor = Monitor::of(&server);
+    for _ in 0..10 {
+        semaphore.acquire(2).unwrap();
+        semaphore.release(2).unwrap();
+    }
+    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
+    // No permits are no command.
+    semaphore.acquire(0).unwrap();
+    semaphore.release(0).unwrap();
+    semaphore.add_permits(0).unwrap();
+    assert_eq!(monitor.commands(), [""; 0]);
+}
+
+#[test]
 fn a_nested_pair_is_no_command() {
     let server = Server::start();
     let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);

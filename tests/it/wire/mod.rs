@@ -2,6 +2,7 @@
 
 mod foreign;
 mod layout;
+mod numbers;
 mod other_kinds;
 mod permissions;
 mod scripts;

@@ -15,6 +15,8 @@ use crate::support::{builder, on_another_thread};
 const ACL: &[&str] = &[
     "resetchannels",
     "&redisson_lock__channel:*",
+    "&redisson_sc:*",
+    "&redisson_countdownlatch__channel__*",
     "~*",
     "-@all",
     "+evalsha",
@@ -41,6 +43,7 @@ const ACL: &[&str] = &[
     "+zrangebyscore",
     "+zrem",
     "+zscore",
+    "+incrby",
 ];
 
 fn with_user(server: &Server, rules: &[&str]) -> String {
@@ -66,6 +69,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     lock.is_locked()?;
     lock.remaining_lease()?;
     clients[0].inspect("lock")?;
+    use_numbers(&clients)?;
     // Long enough for a renewal.
     assert!(!on_another_thread(
         || other.try_lock(LEASE.get() * 2, Lease::RENEWED)
@@ -110,6 +114,29 @@ fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
         here.condition("ready").notify_one()?;
         guard.unlock()?;
         waiter.join().expect("no panic")
+    })
+}
+
+/// Uses every feature of semaphores and latches that the rules are for.
+fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
+    let [slots, other] = [&clients[0], &clients[1]].map(|client| client.semaphore("slots"));
+    let latches = [&clients[0], &clients[1]].map(|client| client.count_down_latch("loaded"));
+    slots.drain()?;
+    slots.try_set_permits(1)?;
+    latches[0].try_set_count(2)?;
+    latches[0].count_down()?;
+    assert_eq!(latches[0].count()?, 1);
+    let woken = clients[1].stats().wakeups_by_message;
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| other.acquire(2));
+        let opened = scope.spawn(|| latches[1].wait());
+        let listen = || clients[1].stats().wakeups_by_message > woken + 1;
+        eventually("both listen", listen);
+        slots.release(1)?;
+        slots.add_permits(1)?;
+        latches[0].count_down()?;
+        taken.join().expect("no panic")?;
+        opened.join().expect("no panic")
     })
 }
 
@@ -174,6 +201,7 @@ fn every_rule_of_the_acl_line_is_needed() {
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
             use_a_condition_alone(&quick)?;
+            quick.semaphore("slots").release(1)?;
             let other = builder(&url).build()?;
             let waits = on_another_thread(|| {
                 other

@@ -24,7 +24,7 @@ fn is_unavailable<T: std::fmt::Debug>(result: &Result<T>) {
 #[test]
 fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
     let server = Server::options().alone().start();
-    let timeout = millis(200);
+    let timeout = millis(100);
     let client = builder(&server.url())
         .command_timeout(timeout)
         .build()
@@ -74,7 +74,7 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
 /// The first thread is told by its own request, and the others with it.
 #[test]
 fn threads_that_wait_behind_another_end_in_time() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let timeout = millis(100);
     let client = builder(&server.url())
         .command_timeout(timeout)

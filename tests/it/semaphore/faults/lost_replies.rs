@@ -74,24 +74,26 @@ fn the_reply_to_the_first_permits_may_be_lost() {
 /// Those that take permits have taken none in the end. The others are executed once.
 #[test]
 fn a_call_that_is_never_answered_is_undone_or_executed_once() {
-    for fault in FAULTS {
-        for (script, call, expected) in CALLS {
-            let test = Proxied::with(10);
-            test.always(script, fault.clone());
-            // The acquire without a limit takes ten timeouts.
-            let result = call(&test.semaphore);
-            assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
-            let expected = if script == "add_permits" {
-                expected
-            } else {
-                10
-            };
-            eventually("the number of free permits", || test.free() == expected);
-            test.assert_stays(expected);
-            test.proxied.proxy.calm();
-            test.assert_stays(expected);
+    thread::scope(|scope| {
+        for fault in &FAULTS {
+            for (script, call, expected) in CALLS {
+                scope.spawn(move || {
+                    let test = Proxied::with(10);
+                    test.always(script, fault.clone());
+                    let result = call(&test.semaphore);
+                    assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
+                    let expected = if script == "add_permits" {
+                        expected
+                    } else {
+                        10
+                    };
+                    eventually("the number of free permits", || test.free() == expected);
+                    test.proxied.proxy.calm();
+                    test.assert_stays(expected);
+                });
+            }
         }
-    }
+    });
 }
 
 /// The client repeats it in the background.
