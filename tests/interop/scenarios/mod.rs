@@ -5,6 +5,7 @@ mod fair;
 mod fenced;
 mod force;
 mod latch;
+mod leased;
 mod locks;
 mod multi;
 mod permits;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Check> {
         fair::checks(),
         read_write::checks(),
         permits::checks(),
+        leased::checks(),
         latch::checks(),
         multi::checks(),
     ];

@@ -5,6 +5,7 @@
 
 mod fenced;
 mod latches;
+mod leased;
 mod locks;
 mod read_write;
 mod semaphores;
@@ -15,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use leasehold::{LockClient, LockGuard};
+use leasehold::{LockClient, LockGuard, PermitGuard};
 
 use crate::Result;
 
@@ -30,6 +31,7 @@ const COMMANDS: &[&[(&str, Command)]] = &[
     fenced::COMMANDS,
     read_write::COMMANDS,
     semaphores::COMMANDS,
+    leased::COMMANDS,
     latches::COMMANDS,
 ];
 
@@ -39,6 +41,8 @@ struct Session {
     url: String,
     /// The levels of this thread, by the kind and the name of the lock.
     guards: HashMap<String, Vec<LockGuard>>,
+    /// The permits of this thread, by their ids.
+    permits: HashMap<String, PermitGuard>,
 }
 
 /// Runs commands until the input ends, because the parent has ended.
@@ -55,11 +59,11 @@ pub fn serve(url: &str, lease: &str) -> Result<()> {
             let (sender, commands) = unbounded();
             let (number, client, url) = (number.to_owned(), client.clone(), url.to_owned());
             thread::spawn(move || {
-                let guards = HashMap::new();
                 let session = Session {
                     client,
                     url,
-                    guards,
+                    guards: HashMap::new(),
+                    permits: HashMap::new(),
                 };
                 run_commands(session, &number, &commands);
             });
