@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Place, await_waiting};
 use crate::support::server::Server;
-use crate::support::timing::LEASE;
+use crate::support::timing::{LEASE, within};
 use crate::support::traffic::{self, Monitor};
 use crate::support::{builder, client, unique};
 
@@ -30,7 +30,8 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
     // The server learns the scripts, and the client subscribes.
     wait_once();
     let mut monitor = Monitor::of(&server);
-    wait_once();
+    // The message wakes the waiter, long before the renewal of its place.
+    within(LEASE.get(), "a wait", wait_once);
     let commands = monitor.commands();
     let scripts = commands.iter().filter(|name| *name == "EVALSHA").count();
     // acquire, wait, release; acquire, notify, release; acquire, end, release. A waiter that is
