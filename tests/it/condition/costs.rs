@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Place, await_waiting};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually};
+use crate::support::timing::{LEASE, eventually, within};
 use crate::support::traffic::{self, Monitor};
 use crate::support::{builder, client, unique};
 
@@ -37,7 +37,8 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
     wait_once();
     let mut monitor = Monitor::of(&server);
     looks.set(0);
-    wait_once();
+    // The message wakes the waiter, long before the renewal of its place.
+    within(LEASE.get(), "a wait", wait_once);
     let commands = monitor.commands();
     let scripts = commands.iter().filter(|name| *name == "EVALSHA").count();
     // acquire, wait, release; acquire, notify, release; acquire, end, release. A waiter that is
