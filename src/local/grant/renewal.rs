@@ -66,7 +66,7 @@ impl GrantState {
             match (lease.action_at(now), action) {
                 (Action::LimitReached, _) => ended.push((number, LostReason::RenewalLimit)),
                 (Action::Renew(one), Action::Renew(other)) => {
-                    action = Action::Renew(one.max(other))
+                    action = Action::Renew(one.max(other));
                 }
                 (Action::Renew(millis), _) => action = Action::Renew(millis),
                 (Action::Wait, _) => {}

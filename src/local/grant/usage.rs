@@ -22,7 +22,7 @@ impl GrantState {
 
     /// The number of levels of all live holds.
     pub(super) fn count(&self) -> u32 {
-        let counts = self.leases().map(|lease| lease.count());
+        let counts = self.leases().map(LeaseState::count);
         counts.fold(0, u32::saturating_add)
     }
 
