@@ -1,5 +1,6 @@
 //! The read-write lock.
 
+mod cluster;
 mod faults;
 mod layout;
 mod sharing;
