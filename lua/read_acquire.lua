@@ -18,7 +18,8 @@ local lock, lease = KEYS[1], ARGV[2]
 local owner = string.match(ARGV[1], '%S+')
 
 local mode, older
-if ARGV[5] ~= '' or redis.call('exists', lock, waits_key(lock)) > 0 then
+local waits = waits_key(lock)
+if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
     local failure
     mode, failure = mode_of(lock)
     if failure then
@@ -42,8 +43,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock, waits_key(lock)) > 0 then
         end
         return { left, 1, (writer_of(lock)) }
     elseif not older then
-        local waits = waits_key(lock)
-        local wish = redis.call('hmget', waits, 'writer', 'writer_until', 'turn')
+        local wish = redis.pcall('hmget', waits, 'writer', 'writer_until', 'turn')
         if wish[1] and wish[1] ~= ARGV[3] then
             local now = now_millis()
             local left = tonumber(wish[2]) - now
@@ -71,7 +71,7 @@ if type(written) == 'table' then
 end
 if older and older ~= owner then
     redis.call('hdel', lock, older)
-    redis.call('del', timeout_key(lock, older))
+    redis.pcall('del', timeout_key(lock, older))
 end
 if not mode then
     local refused = set_lease(lock, lease)

@@ -17,7 +17,7 @@ for i, lock in ipairs(KEYS) do
             redis.call('set', timeout_key(lock, new), '1', 'px', millis)
             redis.call('hset', lock, new, 1)
             redis.call('hdel', lock, name)
-            redis.call('del', timeout_key(lock, name))
+            redis.pcall('del', timeout_key(lock, name))
             local left = redis.call('hget', lock, 'mode') == 'read' and readers_left(lock)
             if left or redis.call('pttl', lock) < tonumber(millis) then
                 redis.call('pexpire', lock, left or millis)

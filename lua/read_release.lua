@@ -17,7 +17,8 @@ for i, lock in ipairs(KEYS) do
         local deleted = redis.pcall('hdel', lock, name)
         if deleted == 1 then
             is_released = true
-            redis.call('del', timeout_key(lock, name))
+            -- pcall: a cluster that moves the slot refuses a key that is not there.
+            redis.pcall('del', timeout_key(lock, name))
         elseif deleted ~= 0 and not string.find(deleted.err, 'WRONGTYPE', 1, true) then
             return deleted
         end

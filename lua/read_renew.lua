@@ -16,11 +16,13 @@ for i, lock in ipairs(KEYS) do
     elseif type(written) == 'string' then
         if lease > 0 then
             local hold = timeout_key(lock, reader)
-            local left = redis.call('pttl', hold)
+            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis refuses
+            -- it, the lease of the lock is still renewed.
+            local left = redis.pcall('pttl', hold)
             if left == -2 then
-                -- pcall: the key has been deleted. If Redis refuses it, the lease is still renewed.
+                -- The key has been deleted.
                 redis.pcall('set', hold, '1', 'px', ARGV[3 * i - 1])
-            elseif left < lease then
+            elseif type(left) == 'number' and left < lease then
                 redis.call('pexpire', hold, ARGV[3 * i - 1])
             end
             if redis.call('pttl', lock) < lease then

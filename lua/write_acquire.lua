@@ -17,7 +17,7 @@
 local lock, lease, waits = KEYS[1], ARGV[2], waits_key(KEYS[1])
 local owner = string.match(ARGV[1], '%S+')
 
-if redis.call('exists', lock, waits) > 0 then
+if redis.call('exists', lock) == 1 or exists(waits) then
     local mode, failure = mode_of(lock)
     if failure then
         return failure
@@ -41,7 +41,7 @@ if redis.call('exists', lock, waits) > 0 then
     if mode == 'read' then
         left = redis.call('pttl', lock)
     else
-        local turn = tonumber(redis.call('hget', waits, 'turn') or '0')
+        local turn = tonumber(redis.pcall('hget', waits, 'turn') or '0')
         if turn > 0 and turn > now_millis() then
             left = turn - now_millis()
         end

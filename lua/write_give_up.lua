@@ -7,9 +7,9 @@
 -- reply    1: the readers are notified; 0: nothing was changed
 
 local waits = waits_key(KEYS[1])
-if redis.call('hget', waits, 'writer') ~= ARGV[1] then
+if redis.pcall('hget', waits, 'writer') ~= ARGV[1] then
     return 0
 end
-redis.call('hdel', waits, 'writer', 'writer_until')
+redis.pcall('hdel', waits, 'writer', 'writer_until')
 redis.pcall(ARGV[3], ARGV[2], '1')
 return 1

@@ -9,9 +9,8 @@ use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe};
 use super::reporter::Reporter;
 use super::row::{Row, shown};
-use leasehold::Error;
-use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys, Server, ServerError};
+use leasehold::{Error, LockClient, LockStatus};
 
 /// How often a lock is read again that is released between two commands.
 const LOOKS: usize = 10;
@@ -85,6 +84,13 @@ fn find_lock(
             }
             Ok((Found::Other, _)) => match client.inspect(name) {
                 Err(error @ Error::WrongType { .. }) => return Err(error.into()),
+                Ok(status) if is_read_write(&status) => {
+                    return Err(Failure::from(Error::WrongType {
+                        lock: name.into(),
+                        node: server.name().into(),
+                        found: format!("a read-write lock in the key {name:?}"),
+                    }));
+                }
                 // Meanwhile it became a lock, or was deleted.
                 Ok(_) => continue,
                 // There are no details, for example because the user may not run scripts.
@@ -108,6 +114,12 @@ fn find_lock(
         }
     }
     Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
+}
+
+/// True for the state of a read-write lock, which this program does not show yet.
+fn is_read_write(status: &LockStatus) -> bool {
+    let owner = status.owner.as_deref().unwrap_or_default();
+    status.readers > 0 || owner.ends_with(":write")
 }
 
 fn look_at(

@@ -30,6 +30,11 @@ local function read_write_channel(lock)
     return 'redisson_rwlock:' .. tagged(lock)
 end
 
+-- True if the key exists. A cluster that moves the slot refuses a key that is not there.
+local function exists(key)
+    return redis.pcall('exists', key) == 1
+end
+
 local function now_millis()
     local now = redis.call('time')
     return now[1] * 1000 + math.floor(now[2] / 1000)
@@ -84,8 +89,8 @@ local function reader_of(lock)
     end
 end
 
--- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if there
--- are too many to look at.
+-- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if that is
+-- not known: there are too many, or a cluster is moving the slot.
 local function readers_left(lock)
     if redis.call('hlen', lock) > MANY then
         return nil
@@ -100,7 +105,11 @@ local function readers_left(lock)
                 return nil
             end
             for hold = 1, count do
-                local left = redis.call('pttl', timeout_key(lock, reader, hold))
+                -- pcall: a cluster that moves the slot refuses a key that is not there.
+                local left = redis.pcall('pttl', timeout_key(lock, reader, hold))
+                if type(left) == 'table' then
+                    return nil
+                end
                 longest = math.max(longest, left)
             end
         end

@@ -1,5 +1,6 @@
 //! The read-write lock.
 
+mod cluster;
 mod faults;
 mod layout;
 mod sharing;
@@ -124,7 +125,7 @@ fn waiting_readers_are_woken_when_a_writer_goes_on_reading() {
     let reading = ours.read().acquire().unwrap();
     thread::scope(|scope| {
         let waiting: Vec<_> = [&ours, &theirs]
-            .map(|lock| lock.read())
+            .map(ReadWriteLock::read)
             .into_iter()
             .map(|lock| scope.spawn(move || lock.acquire().unwrap().unlock().unwrap()))
             .collect();

@@ -16,28 +16,28 @@ use crate::local::hold::Hold;
 /// a grant of its own, so that a waiting writer of another client can keep it out.
 const JOINED: Duration = Duration::from_millis(50);
 
-/// The shared holds of the threads of one client.
+/// The shared holds of the threads of one client. Most locks have none.
 #[derive(Debug, Default)]
-pub(super) struct Readers {
-    holds: HashMap<ThreadId, Arc<Hold>>,
+pub(super) struct Readers(Option<Box<Holds>>);
+
+#[derive(Debug, Default)]
+struct Holds {
+    by_thread: HashMap<ThreadId, Arc<Hold>>,
     /// The newest grant whose lease is renewed.
     newest: Option<Arc<Grant>>,
 }
 
 impl Readers {
     pub(super) fn is_empty(&self) -> bool {
-        self.holds.is_empty()
+        self.0.is_none()
     }
 
     pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
-        self.holds.values()
+        self.0.iter().flat_map(|holds| holds.by_thread.values())
     }
 
     pub(super) fn of(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
-        if self.is_empty() {
-            return None;
-        }
-        self.holds.get(&thread)
+        self.0.as_ref()?.by_thread.get(&thread)
     }
 
     /// The hold of a thread that does not know of it yet.
@@ -52,14 +52,15 @@ impl Readers {
 
     /// True if this is the only hold.
     pub(super) fn is_only(&self, hold: &Arc<Hold>) -> bool {
-        self.holds.len() == 1 && self.has(hold)
+        self.has(hold) && self.holds().count() == 1
     }
 
     /// Adds the first hold on a grant.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
-        self.holds.insert(hold.thread(), Arc::clone(hold));
+        let holds = self.0.get_or_insert_default();
+        holds.by_thread.insert(hold.thread(), Arc::clone(hold));
         if hold.grant().is_renewed() {
-            self.newest = Some(hold.grant());
+            holds.newest = Some(hold.grant());
         }
     }
 
@@ -67,42 +68,40 @@ impl Readers {
         if !self.has(hold) {
             return None;
         }
-        let removed = self.holds.remove(&hold.thread());
-        if self.is_empty() {
-            self.newest = None;
-        }
+        let removed = self.0.as_mut()?.by_thread.remove(&hold.thread());
+        self.forget_if_empty();
         removed
     }
 
     /// Removes the holds on this grant that are lost.
     pub(super) fn take_lost(&mut self, grant: &Grant) -> Vec<Arc<Hold>> {
-        if self.is_empty() {
+        let Some(holds) = &mut self.0 else {
             return Vec::new();
-        }
+        };
         let is_lost = |_: &ThreadId, hold: &mut Arc<Hold>| {
             hold.grant().id() == grant.id() && hold.loss_reason().is_some()
         };
-        let lost: Vec<_> = self
-            .holds
-            .extract_if(is_lost)
-            .map(|(_, hold)| hold)
-            .collect();
-        if self.is_empty() {
-            self.newest = None;
-        }
+        let lost = holds.by_thread.extract_if(is_lost).map(|(_, hold)| hold);
+        let lost = lost.collect();
+        self.forget_if_empty();
         lost
+    }
+
+    fn forget_if_empty(&mut self) {
+        self.0.take_if(|holds| holds.by_thread.is_empty());
     }
 
     /// Lets a thread join the newest grant, if it may be joined with these terms.
     fn join(&mut self, who: (ThreadId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
-        let grant = self.newest.as_ref()?;
+        let holds = self.0.as_mut()?;
+        let grant = holds.newest.as_ref()?;
         let now = Moment::now();
         if now >= grant.since().after(JOINED) {
             return None;
         }
         let thread = who.0;
         let hold = Hold::beside(grant, who, terms, now)?;
-        self.holds.insert(thread, Arc::clone(&hold));
+        holds.by_thread.insert(thread, Arc::clone(&hold));
         Some(hold)
     }
 }

@@ -163,7 +163,7 @@ fn a_waiting_writer_whose_process_dies_is_forgotten() {
         throughout(A_WHILE.get(), "it waits", || !reader.is_finished());
         reading.unlock().unwrap();
         within(millis(100) + SLIP.get(), "its turn", || {
-            reader.join().unwrap()
+            reader.join().unwrap();
         });
     });
 }
