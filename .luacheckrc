@@ -7,7 +7,7 @@ files["lua/*.lua"] = { read_globals = {
     "holder_of", "fair_head", "number_of", "once", "recorded",
     "available_in", "clock", "text_of", "wrong_type",
     -- shared/waiters.lua
-    "keep", "sweep", "notify", "tell",
+    "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
     "TURN", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
     "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY",

@@ -11,15 +11,20 @@
 -- ARGV[5]  the channel of the lock, with which the channels of clients begin
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    1 more than the number of notified waiters; 0: no owner holds the lock; -1: another
---          owner holds it
+--          owner holds it. An error, without any change, if a key has another type
 --
 -- A notified waiter keeps its place until it has the lock again. If it dies before, the next one is
 -- notified. After a notification of all, no place is left, so there is none to pass on.
 
-local lock, queue, places, last_call = unpack(KEYS)
-local owner, number, who, kept, channel, publish = unpack(ARGV)
+local lock, queue, places, last_call = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, number, who, kept = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local channel, publish = ARGV[5], ARGV[6]
 if redis.call('hexists', lock, owner) == 0 then
     return redis.call('exists', lock) * -1
+end
+local failure = type_error(queue, places)
+if failure then
+    return failure
 end
 if redis.call('exists', places) == 0 then
     return 1

@@ -8,6 +8,17 @@ local function now_millis()
     return now[1] * 1000 + math.floor(now[2] / 1000)
 end
 
+-- Returns an error that names the key if one of these keys has another type.
+local function type_error(queue, places)
+    for _, key in ipairs({ queue, places }) do
+        local score = redis.pcall('zscore', key, '')
+        if type(score) == 'table' and string.find(score.err or '', 'WRONGTYPE', 1, true) then
+            local what = 'a value that is not a sorted set in the key "' .. key .. '"'
+            return redis.error_reply('WRONGTYPE condition: ' .. what)
+        end
+    end
+end
+
 -- Keeps both keys for at least this time.
 local function keep(queue, places, millis)
     for _, key in ipairs({ queue, places }) do

@@ -99,6 +99,9 @@ pub(crate) fn found<'k>(
         let found = format!("{what} in the key {:?}", first.leases());
         return Some((first, found));
     }
+    if subject == "condition" {
+        return Some((first, what.into()));
+    }
     let number = subject
         .strip_prefix("lock ")
         .and_then(|number| number.parse().ok());
@@ -151,6 +154,10 @@ mod tests {
             (
                 "WRONGTYPE token: a set",
                 "a set in the token key \"redisson_lock_token:{shop:pay}\"",
+            ),
+            (
+                "WRONGTYPE condition: a value that is not a sorted set in the key \"k\"",
+                "a value that is not a sorted set in the key \"k\"",
             ),
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value",

@@ -102,7 +102,7 @@ impl Channels {
     }
 
     /// Makes only messages with this word wake a listener.
-    pub(crate) fn only_for(&mut self, channel: &str, listener: &Unparker, word: &Arc<str>) {
+    pub(crate) fn only_with(&mut self, channel: &str, listener: &Unparker, word: &Arc<str>) {
         if let Some(entry) = self.channels.get_mut(channel)
             && let Some(at) = entry.position(listener)
         {
@@ -274,7 +274,7 @@ mod tests {
         let mut channels = Channels::default();
         let (one, _first) = pair();
         channels.add(&channel(), one.clone());
-        channels.only_for("channel", &one, &"12".into());
+        channels.only_with("channel", &one, &"12".into());
         for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
             assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
         }

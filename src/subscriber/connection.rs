@@ -98,9 +98,9 @@ impl SubscriberConnection {
     }
 
     /// Makes only messages with this word wake the listener.
-    pub(super) fn only_for(&self, channel: &str, unparker: &Unparker, word: &Arc<str>) {
+    pub(super) fn only_with(&self, channel: &str, unparker: &Unparker, word: &Arc<str>) {
         let mut state = self.shared.state.lock();
-        state.channels.only_for(channel, unparker, word);
+        state.channels.only_with(channel, unparker, word);
     }
 
     pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {

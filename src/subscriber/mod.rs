@@ -191,9 +191,9 @@ impl Listener {
     }
 
     /// Makes only messages with this word wake the thread. An earlier message may have woken it.
-    pub(crate) fn only_for(&self, word: &Arc<str>) {
+    pub(crate) fn only_with(&self, word: &Arc<str>) {
         if let Some(connection) = &self.connection {
-            connection.only_for(&self.channel, &self.unparker, word);
+            connection.only_with(&self.channel, &self.unparker, word);
         }
     }
 

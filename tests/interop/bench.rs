@@ -1,10 +1,9 @@
-//! Compares the time of a lock and unlock that no other thread wants.
+//! Compares the times of an acquire and a release that no other thread waits for.
 
 use std::time::Duration;
 
 use crate::Result;
 use crate::party::Party;
-use crate::scenarios::KINDS;
 use crate::stage::Stage;
 use crate::support::unique;
 
@@ -12,37 +11,63 @@ use crate::support::unique;
 const BOUND: f64 = 0.8;
 
 const ROUNDS: usize = 11;
-const PAIRS: u32 = 2_000;
+const PAIRS: u32 = 1_000;
 
-/// True if all ratios are within the bound.
-pub fn run(stage: &Stage) -> Result<bool> {
-    println!("median of a lock and unlock, {ROUNDS} rounds of {PAIRS}; bound {BOUND}");
+/// The kinds of locks and their names, after a common prefix.
+const LOCKS: &[(&str, &[&str])] = &[
+    ("plain", &[""]),
+    ("fenced", &[""]),
+    ("fair", &[""]),
+    ("read", &[""]),
+    ("write", &[""]),
+    ("multi", &["a", "b"]),
+];
+
+/// What is not a lock.
+const OTHERS: &[&str] = &["semaphore", "leased", "latch"];
+
+/// True if all ratios are within the bound. A filter selects kinds.
+pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
+    println!("median of an acquire and a release, {ROUNDS} rounds of {PAIRS}; bound {BOUND}");
     let mut passed = true;
-    for kind in KINDS {
+    let chosen = |kind: &str| kind.contains(filter);
+    for (kind, suffixes) in LOCKS.iter().filter(|(kind, _)| chosen(kind)) {
+        let prefix = unique(kind);
+        let names: Vec<_> = suffixes
+            .iter()
+            .map(|suffix| format!("{prefix}{suffix}"))
+            .collect();
+        let command = format!("pairs {kind} {} {PAIRS}", names.join(","));
+        passed &= compare(stage, kind, &command)?;
+    }
+    for kind in OTHERS.iter().filter(|kind| chosen(kind)) {
         let name = unique(kind);
-        let measure = |party: &Party| {
-            let nanos = party
-                .thread(1)
-                .number(&format!("pairs {kind} {name} {PAIRS}"));
-            nanos.map(Duration::from_nanos)
-        };
-        // Java compiles the code while it runs.
-        for _ in 0..3 {
-            measure(&stage.java)?;
+        if *kind != "latch" {
+            let java = stage.java.thread(1);
+            java.expect(&format!("{kind}-set {name} 1"), "true")?;
         }
-        measure(&stage.rust)?;
-        let (mut java, mut rust) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            java.push(measure(&stage.java)?);
-            rust.push(measure(&stage.rust)?);
-        }
-        let [java, rust] = [java, rust].map(median);
-        let ratio = rust.as_secs_f64() / java.as_secs_f64();
-        let verdict = if ratio <= BOUND { "ok    " } else { "FAILED" };
-        println!("{verdict} {kind}: Redisson {java:.1?}, leasehold {rust:.1?}, ratio {ratio:.2}");
-        passed &= ratio <= BOUND;
+        passed &= compare(stage, kind, &format!("{kind}-pairs {name} {PAIRS}"))?;
     }
     Ok(passed)
+}
+
+/// Runs the command on both sides, alternating.
+fn compare(stage: &Stage, kind: &str, command: &str) -> Result<bool> {
+    let measure = |party: &Party| party.thread(1).number(command).map(Duration::from_nanos);
+    // Java compiles the code while it runs.
+    for party in [&stage.java, &stage.java, &stage.java, &stage.rust] {
+        measure(party)?;
+    }
+    let (mut java, mut rust) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        java.push(measure(&stage.java)?);
+        rust.push(measure(&stage.rust)?);
+    }
+    let [java, rust] = [java, rust].map(median);
+    let ratio = rust.as_secs_f64() / java.as_secs_f64();
+    let verdict = if ratio <= BOUND { "ok    " } else { "FAILED" };
+    println!("{verdict} {kind:9}: Redisson {java:.1?}, leasehold {rust:.1?}, ratio {ratio:.2}");
+    Ok(ratio <= BOUND)
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

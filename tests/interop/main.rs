@@ -23,14 +23,17 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 /// The lease that the watchdogs of both sides renew.
 const LEASE: Duration = Duration::from_millis(1_500);
 
-const USAGE: &str = "leasehold-interop CLASSPATH [--bench | PART OF THE NAME OF A CHECK]";
+const USAGE: &str = "leasehold-interop CLASSPATH [--bench] [PART OF THE NAME OF A CHECK OR A KIND]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let passed = match arguments.as_slice() {
         [worker::ROLE, url, lease] => worker::serve(url, lease).map(|()| true),
-        [classpath, "--bench"] => Stage::open(classpath).and_then(|stage| bench::run(&stage)),
+        [classpath, "--bench", filter @ ..] if filter.len() <= 1 => {
+            let filter = filter.first().copied().unwrap_or_default();
+            Stage::open(classpath).and_then(|stage| bench::run(&stage, filter))
+        }
         [classpath] => Stage::open(classpath).map(|stage| checks::run(&stage, "")),
         [classpath, filter] => Stage::open(classpath).map(|stage| checks::run(&stage, filter)),
         _ => Err(USAGE.into()),

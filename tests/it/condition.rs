@@ -282,6 +282,31 @@ fn a_thread_that_does_not_hold_the_lock_can_neither_wait_nor_notify() {
 }
 
 #[test]
+fn keys_of_another_type_are_refused_and_stay_as_they_are() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("condition");
+    let place = Place::of(&client, &name);
+    let guard = place.lock.acquire().unwrap();
+    for key in &keys(&name)[..2] {
+        server.ask::<()>(redis::cmd("SET").arg(key).arg("text"));
+        for result in [place.condition.wait(), place.condition.notify_one()] {
+            let Err(Error::WrongType { found, .. }) = result else {
+                panic!("{result:?}");
+            };
+            assert!(
+                found.contains(key) && found.contains("sorted set"),
+                "{found}"
+            );
+        }
+        guard.check().unwrap();
+        assert_eq!(server.ask::<String>(redis::cmd("GETDEL").arg(key)), "text");
+    }
+    assert!(!place.condition.wait_for(Duration::ZERO).unwrap());
+    guard.unlock().unwrap();
+}
+
+#[test]
 fn an_interrupt_ends_a_wait_with_the_lock() {
     let server = Server::start();
     let client = client(&server.url());

@@ -229,6 +229,24 @@ fn a_process_that_dies_while_it_waits_loses_its_place_within_seconds() {
 }
 
 /// Longer than a place lasts. A client that waits sends one request in two seconds.
+/// The end of its place counts from that of the place before, which may be given up early.
+#[test]
+fn a_dead_client_behind_others_delays_the_next_by_one_place() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let end = |place: &str| -> u64 {
+        queue_up(&server, place, PLACE * 3);
+        let taken = client.fair_lock("lock").try_acquire_now().unwrap();
+        assert!(taken.is_none());
+        let end: u64 = server.ask(redis::cmd("ZSCORE").arg(ENDS).arg(place));
+        let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
+        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
+        end / 1000 - seconds
+    };
+    assert!(end("dead:0") <= PLACE.as_secs());
+    assert!(end("java:1") > PLACE.as_secs() * 2);
+}
+
 #[test]
 fn a_place_is_kept_for_as_long_as_its_client_waits() {
     let server = Server::start();

@@ -107,7 +107,7 @@ impl<'a> Waiting<'a> {
 
     fn listen_by(&mut self, listener: Option<Listener>) {
         if let (Some(listener), Some((_, number))) = (&listener, self.id.as_str().split_once(':')) {
-            listener.only_for(&number.into());
+            listener.only_with(&number.into());
         }
         self.listener = listener;
     }

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{KINDS, SLIP, ensure, unlock_of_a_free_lock, within};
+use super::{KINDS, SLIP, WAKE_UP, ensure, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
-
-/// From a release in one process until a waiting thread of the other holds the lock.
-const WAKE_UP: Duration = Duration::from_millis(100);
 
 /// A thread that misses the message sleeps for at least two thirds of a lease. Of few wake-ups, on
 /// a busy machine, some take longer than [`WAKE_UP`], but none as long.
@@ -25,12 +22,12 @@ pub fn checks() -> Vec<Check> {
             Check::both_ways(kind, "wake-up", wake_up),
             Check::both_ways(kind, "re-entry", re_entry),
             Check::both_ways(kind, "refusal to unlock another's", refusal),
-            Check::both_ways(kind, "death of the holder", death),
         ]);
     }
+    checks.push(Check::both_ways("all kinds", "death of the holder", death));
     checks.push(Check::both_ways("plain", "fixed lease", fixed_lease));
     checks.push(Check::once(
-        "plain",
+        "all kinds",
         "ten leases of both watchdogs",
         watchdog,
     ));
@@ -116,19 +113,34 @@ fn refusal(cast: Cast<'_>) -> Outcome {
     Ok("3 refused".into())
 }
 
+/// A process dies that holds a lock of each kind.
 fn death(cast: Cast<'_>) -> Outcome {
-    let (lock, name) = new_lock(cast);
     let mortal = cast.stage.start(cast.holder.side(), LEASE)?;
-    mortal.thread(1).expect(&format!("lock {lock}"), "ok")?;
-    let waiting = cast.waiter.begin(&format!("lock {lock}"))?;
-    cast.stage.await_waiting(cast.waiter, &name)?;
+    let mut waiting = Vec::new();
+    for (number, kind) in (1..).zip(KINDS) {
+        let name = unique(kind);
+        let lock = format!("{kind} {name}");
+        mortal
+            .thread(number)
+            .expect(&format!("lock {lock}"), "ok")?;
+        let waiter = cast.waiter.party.thread(number);
+        waiting.push((kind, waiter.begin(&format!("lock {lock}"))?));
+        cast.stage.await_waiting(waiter, &name)?;
+        waiting.push((kind, waiter.begin(&format!("unlock {lock}"))?));
+    }
     mortal.kill();
     let start = Instant::now();
-    let acquired = waiting.expect("ok")?;
-    let after = acquired.at.saturating_duration_since(start);
-    within(LEASE + SLIP, "a lock of a dead process", after)?;
-    cast.waiter.expect(&format!("unlock {lock}"), "ok")?;
-    Ok(format!("free after {after:.1?}, lease {LEASE:?}"))
+    let mut longest = Duration::ZERO;
+    for (kind, command) in waiting {
+        let after = command.expect("ok")?.at.saturating_duration_since(start);
+        within(
+            LEASE + SLIP,
+            &format!("a {kind} lock of a dead process"),
+            after,
+        )?;
+        longest = longest.max(after);
+    }
+    Ok(format!("all are free after {longest:.1?}, lease {LEASE:?}"))
 }
 
 /// No message announces the end of a lease.

@@ -4,8 +4,12 @@ mod contention;
 mod fair;
 mod fenced;
 mod force;
+mod latch;
+mod leased;
 mod locks;
 mod multi;
+mod permits;
+mod read_write;
 
 use std::time::Duration;
 
@@ -14,7 +18,10 @@ use crate::checks::Check;
 use crate::party::Side;
 
 /// The kinds of locks that have an owner and exclude all others.
-pub const KINDS: [&str; 3] = ["plain", "fenced", "fair"];
+pub const KINDS: [&str; 4] = ["plain", "fenced", "fair", "write"];
+
+/// From a release in one process until a waiting thread of the other goes on.
+const WAKE_UP: Duration = Duration::from_millis(100);
 
 /// The tolerance for times: the scheduling of a busy machine.
 const SLIP: Duration = Duration::from_millis(500);
@@ -27,6 +34,10 @@ pub fn all() -> Vec<Check> {
         contention::checks(),
         fenced::checks(),
         fair::checks(),
+        read_write::checks(),
+        permits::checks(),
+        leased::checks(),
+        latch::checks(),
         multi::checks(),
     ];
     groups.into_iter().flatten().collect()

@@ -8,7 +8,7 @@ use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
 
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_secs(2);
 
 /// Of both processes together.
 const LOWEST_RATE: f64 = 100.0;

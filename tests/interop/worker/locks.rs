@@ -1,12 +1,11 @@
 //! The commands of every kind of lock. The first two words are the kind and the name of the lock.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Lock, LockClient, LockGuard};
 use redis::Commands;
 
-use super::{Command, Session, number, word};
+use super::{Command, Session, median, number, sum_of_threads, word};
 use crate::Result;
 
 pub const COMMANDS: &[(&str, Command)] = &[
@@ -29,6 +28,8 @@ fn open(client: &LockClient, words: &[&str]) -> Result<Box<dyn Lock>> {
         "plain" => Box::new(client.reentrant_lock(name)),
         "fenced" => Box::new(client.fenced_lock(name)),
         "fair" => Box::new(client.fair_lock(name)),
+        "read" => Box::new(client.read_write_lock(name).read()),
+        "write" => Box::new(client.read_write_lock(name).write()),
         // NAME,NAME
         "multi" => Box::new(client.multi_lock(name.split(','))),
         _ => return Err(format!("no such kind: {kind}").into()),
@@ -86,49 +87,32 @@ fn lost(session: &mut Session, words: &[&str]) -> Result<String> {
     Ok(format!("{reason:?}"))
 }
 
-/// COUNTER THREADS MILLISECONDS: returns the number of increments.
+/// COUNTER THREADS MILLISECONDS: the number of increments. The counter is read and written under
+/// the lock.
 fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
-    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
     let (client, url) = (&session.client, session.url.as_str());
-    let sum = thread::scope(|scope| {
-        let threads: Vec<_> = (0..number(words, 3)?)
-            .map(|_| scope.spawn(move || increment(client, url, words, end)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| "a thread panicked")?)
-            .sum::<Result<u64>>()
-    })?;
-    Ok(sum.to_string())
-}
-
-/// Reads and writes the counter under the lock.
-fn increment(client: &LockClient, url: &str, words: &[&str], end: Instant) -> Result<u64> {
-    let lock = open(client, words)?;
     let counter = word(words, 2)?;
-    let mut redis = redis::Client::open(url)?.get_connection()?;
-    let mut count = 0;
-    while Instant::now() < end {
-        let guard = lock.acquire()?;
-        let before: Option<u64> = redis.get(counter)?;
-        redis.set::<_, _, ()>(counter, before.unwrap_or(0) + 1)?;
-        guard.unlock()?;
-        count += 1;
-    }
-    Ok(count)
+    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
+    sum_of_threads(number(words, 3)?, || {
+        let lock = open(client, words)?;
+        let mut redis = redis::Client::open(url)?.get_connection()?;
+        let mut count = 0;
+        while Instant::now() < end {
+            let guard = lock.acquire()?;
+            let before: Option<u64> = redis.get(counter)?;
+            redis.set::<_, _, ()>(counter, before.unwrap_or(0) + 1)?;
+            guard.unlock()?;
+            count += 1;
+        }
+        Ok(count)
+    })
 }
 
-/// N: returns the median time of a lock and unlock, in nanoseconds.
+/// N: the median time of a lock and unlock, in nanoseconds.
 fn pairs(session: &mut Session, words: &[&str]) -> Result<String> {
     let lock = open(&session.client, words)?;
-    let mut times = Vec::new();
-    for _ in 0..number(words, 2)? {
-        let start = Instant::now();
+    median(number(words, 2)?, || {
         lock.lock()?;
-        lock.unlock()?;
-        times.push(start.elapsed());
-    }
-    times.sort_unstable();
-    let median = times.get(times.len() / 2).ok_or("no pairs")?;
-    Ok(median.as_nanos().to_string())
+        Ok(lock.unlock()?)
+    })
 }

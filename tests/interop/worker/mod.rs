@@ -4,7 +4,11 @@
 //! commands in their order.
 
 mod fenced;
+mod latches;
+mod leased;
 mod locks;
+mod read_write;
+mod semaphores;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -12,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use leasehold::{LockClient, LockGuard};
+use leasehold::{LockClient, LockGuard, PermitGuard};
 
 use crate::Result;
 
@@ -22,7 +26,14 @@ pub const ROLE: &str = "worker";
 /// A command. It gets the words after its name, and returns its result.
 type Command = fn(&mut Session, &[&str]) -> Result<String>;
 
-const COMMANDS: &[&[(&str, Command)]] = &[locks::COMMANDS, fenced::COMMANDS];
+const COMMANDS: &[&[(&str, Command)]] = &[
+    locks::COMMANDS,
+    fenced::COMMANDS,
+    read_write::COMMANDS,
+    semaphores::COMMANDS,
+    leased::COMMANDS,
+    latches::COMMANDS,
+];
 
 /// What the commands of one thread use.
 struct Session {
@@ -30,6 +41,8 @@ struct Session {
     url: String,
     /// The levels of this thread, by the kind and the name of the lock.
     guards: HashMap<String, Vec<LockGuard>>,
+    /// The permits of this thread, by their ids.
+    permits: HashMap<String, PermitGuard>,
 }
 
 /// Runs commands until the input ends, because the parent has ended.
@@ -46,11 +59,11 @@ pub fn serve(url: &str, lease: &str) -> Result<()> {
             let (sender, commands) = unbounded();
             let (number, client, url) = (number.to_owned(), client.clone(), url.to_owned());
             thread::spawn(move || {
-                let guards = HashMap::new();
                 let session = Session {
                     client,
                     url,
-                    guards,
+                    guards: HashMap::new(),
+                    permits: HashMap::new(),
                 };
                 run_commands(session, &number, &commands);
             });
@@ -100,4 +113,29 @@ fn word<'a>(words: &[&'a str], index: usize) -> Result<&'a str> {
 /// A word of the command that is a number.
 fn number(words: &[&str], index: usize) -> Result<u64> {
     Ok(word(words, index)?.parse()?)
+}
+
+/// Runs `work` on several threads, and returns the sum of their results.
+fn sum_of_threads(threads: u64, work: impl Fn() -> Result<u64> + Sync) -> Result<String> {
+    let sum: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        results
+            .map(|result| result.map_err(|_| "a thread panicked")?)
+            .sum::<Result<u64>>()
+    })?;
+    Ok(sum.to_string())
+}
+
+/// Repeats `work`, and returns its median time in nanoseconds.
+fn median(times: u64, mut work: impl FnMut() -> Result<()>) -> Result<String> {
+    let mut took = Vec::new();
+    for _ in 0..times {
+        let start = Instant::now();
+        work()?;
+        took.push(start.elapsed());
+    }
+    took.sort_unstable();
+    let median = took.get(took.len() / 2).ok_or("repeated no times")?;
+    Ok(median.as_nanos().to_string())
 }

@@ -248,3 +248,33 @@ fn a_wait_ends_although_its_place_cannot_be_ended() {
         eventually("its end", || places(&proxied.server, &name) == 0);
     });
 }
+
+/// Places are renewed, and waiters are notified. Only new waiters are refused.
+#[test]
+fn a_server_without_memory_keeps_its_waiters() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    let name = unique("condition");
+    let [there, here] = clients.each_ref().map(|client| Place::of(client, &name));
+    let memory = |limit: &str| {
+        let mut config = redis::cmd("CONFIG");
+        server.ask::<()>(config.arg("SET").arg("maxmemory").arg(limit));
+    };
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| there.wait());
+        await_waiting(&server, &name, 1);
+        let guard = here.lock.acquire().unwrap();
+        memory("1");
+        throughout(LEASE.get() * 2, "the waiter waits", || {
+            waiting(&server, &name) == 1
+        });
+        let result = here.condition.wait();
+        assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+        guard.check().unwrap();
+        here.condition.notify_one().unwrap();
+        assert_eq!((waiting(&server, &name), places(&server, &name)), (0, 1));
+        memory("0");
+        guard.unlock().unwrap();
+        waiter.join().unwrap();
+    });
+}

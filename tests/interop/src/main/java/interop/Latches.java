@@ -24,6 +24,12 @@ final class Latches {
             latch.apply(words).await();
             return "ok";
         });
+        // N: the median time of setting a count of 1 and counting down, in nanoseconds.
+        commands.put("latch-pairs", words -> Threads.median(words[1], () -> {
+            latch.apply(words).trySetCount(1);
+            latch.apply(words).countDown();
+            return null;
+        }));
         // WAIT, in milliseconds.
         commands.put("latch-try", words ->
                 latch.apply(words).await(Long.parseLong(words[1]), MILLISECONDS));

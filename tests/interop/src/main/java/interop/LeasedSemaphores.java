@@ -1,9 +1,11 @@
 package interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
 
 import java.util.Map;
 import java.util.function.Function;
+import org.redisson.api.RAtomicLong;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 
@@ -32,5 +34,29 @@ final class LeasedSemaphores {
                 .updateLeaseTime(words[1], Long.parseLong(words[2]), MILLISECONDS));
         commands.put("leased-available", words -> semaphore.apply(words).availablePermits());
         commands.put("leased-acquired", words -> semaphore.apply(words).acquiredPermits());
+        // GAUGE LIMIT THREADS MILLISECONDS: the number of permits that were acquired. The gauge
+        // counts the threads that have one, which is an error above the limit.
+        commands.put("leased-contend", words -> {
+            RAtomicLong gauge = redisson.getAtomicLong(words[1]);
+            long end = Threads.after(words[4]);
+            return Threads.sum(words[3], () -> {
+                long count = 0;
+                for (; System.nanoTime() < end; count++) {
+                    String permit = semaphore.apply(words).acquire(10, SECONDS);
+                    long threads = gauge.incrementAndGet();
+                    gauge.decrementAndGet();
+                    semaphore.apply(words).release(permit);
+                    if (threads > Long.parseLong(words[2])) {
+                        throw new IllegalStateException(threads + " permits");
+                    }
+                }
+                return count;
+            });
+        });
+        // N: the median time of acquire and release, in nanoseconds.
+        commands.put("leased-pairs", words -> Threads.median(words[1], () -> {
+            semaphore.apply(words).release(semaphore.apply(words).acquire(10, SECONDS));
+            return null;
+        }));
     }
 }

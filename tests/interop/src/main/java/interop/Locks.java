@@ -2,13 +2,8 @@ package interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -36,9 +31,19 @@ final class Locks {
         commands.put("force", words -> lock(redisson, words).forceUnlock());
         commands.put("holds", words -> lock(redisson, words).getHoldCount());
         // COUNTER THREADS MILLISECONDS: the number of increments.
-        commands.put("contend", words -> contend(redisson, words));
+        commands.put("contend", words -> {
+            long end = Threads.after(words[4]);
+            return Threads.sum(words[3], () -> increment(redisson, words, end));
+        });
         // N: the median time of a lock and unlock, in nanoseconds.
-        commands.put("pairs", words -> pairs(lock(redisson, words), Integer.parseInt(words[2])));
+        commands.put("pairs", words -> {
+            RLock lock = lock(redisson, words);
+            return Threads.median(words[2], () -> {
+                lock.lock();
+                lock.unlock();
+                return null;
+            });
+        });
     }
 
     private static RLock lock(RedissonClient redisson, String[] words) {
@@ -54,25 +59,6 @@ final class Locks {
                     Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
             default -> throw new IllegalArgumentException("no such kind: " + words[0]);
         };
-    }
-
-    private static long contend(RedissonClient redisson, String[] words) throws Exception {
-        int threads = Integer.parseInt(words[3]);
-        long end = System.nanoTime() + MILLISECONDS.toNanos(Long.parseLong(words[4]));
-        ExecutorService pool = Executors.newFixedThreadPool(threads);
-        try {
-            List<Future<Long>> counts = new ArrayList<>();
-            for (int thread = 0; thread < threads; thread++) {
-                counts.add(pool.submit(() -> increment(redisson, words, end)));
-            }
-            long sum = 0;
-            for (Future<Long> count : counts) {
-                sum += count.get();
-            }
-            return sum;
-        } finally {
-            pool.shutdown();
-        }
     }
 
     /** Reads and writes the counter under the lock. */
@@ -91,17 +77,5 @@ final class Locks {
             }
         }
         return count;
-    }
-
-    private static long pairs(RLock lock, int number) {
-        long[] times = new long[number];
-        for (int pair = 0; pair < number; pair++) {
-            long start = System.nanoTime();
-            lock.lock();
-            lock.unlock();
-            times[pair] = System.nanoTime() - start;
-        }
-        Arrays.sort(times);
-        return times[number / 2];
     }
 }

@@ -37,6 +37,7 @@ final class Main {
         RedissonClient redisson = Redisson.create(config);
         Locks.add(COMMANDS, redisson);
         Fenced.add(COMMANDS, redisson);
+        ReadWrite.add(COMMANDS, redisson);
         Semaphores.add(COMMANDS, redisson);
         LeasedSemaphores.add(COMMANDS, redisson);
         Latches.add(COMMANDS, redisson);
