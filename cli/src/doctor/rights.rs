@@ -129,7 +129,6 @@ pub(super) const RIGHTS: &[Right] = {
             "ZSCORE {key} {absent}",
         ),
         // `none` is not a number.
-        Right::of(Always, "incrby", "INCRBY {absent} none"),
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),
         Right::of(Cluster, "cluster|slots", "CLUSTER SLOTS"),
