@@ -10,5 +10,5 @@ files["lua/*.lua"] = { read_globals = {
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
     "TURN", "exists", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
-    "note_wait", "set_lease", "reader_of", "read_write_channel",
+    "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY",
 } }

@@ -196,6 +196,9 @@ pub(super) enum Command {
     /// leasehold asks first, and looks at the lock again after the answer. If another client holds
     /// the lock by then, nothing is freed. If the same thread has acquired it again, only a fenced
     /// lock shows that.
+    ///
+    /// A read-write lock is freed for its writer, or for all its readers. Permits of semaphores
+    /// cannot be freed.
     Break(BreakArgs),
     /// Watch the locks that are held
     Watch(WatchArgs),

@@ -67,12 +67,17 @@ local function mode_of(lock)
     return nil, redis.error_reply('WRONGTYPE lock: ' .. what)
 end
 
+-- The data of another program can look like a lock.
+local function is_count(value)
+    return string.find(value, '^[1-9]%d*$') and tonumber(value) <= 4294967295
+end
+
 -- The field of the writer, and its hold count; an empty string without a writer.
 local function writer_of(lock)
     -- Beside the writer, only its own reader is there.
     local fields = redis.call('hgetall', lock)
     for i = 1, #fields, 2 do
-        if string.find(fields[i], ':write$') then
+        if string.find(fields[i], ':write$') and is_count(fields[i + 1]) then
             return fields[i], fields[i + 1]
         end
     end
@@ -83,7 +88,8 @@ end
 local function reader_of(lock)
     local fields = redis.call('hgetall', lock)
     for i = 1, #fields, 2 do
-        if fields[i] ~= 'mode' and not string.find(fields[i], ':write$') then
+        local is_reader = fields[i] ~= 'mode' and not string.find(fields[i], ':write$')
+        if is_reader and is_count(fields[i + 1]) then
             return fields[i], fields[i + 1]
         end
     end

@@ -275,8 +275,6 @@ pub(crate) fn inspect_any(key: &LockKey) -> Call {
 pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call::new(&FORCE_UNLOCK)
         .key(key.key())
-        .key(&key.prefixed("redisson_lock_queue"))
-        .key(&key.prefixed("redisson_lock_timeout"))
         .arg(&**key.channel())
         .publishing()
         .not_repeatable()

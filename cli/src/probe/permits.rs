@@ -66,7 +66,14 @@ impl Probe<'_> {
             let (Some(value), Some(left)) = (replies.next(), replies.next()) else {
                 break;
             };
-            rows.extend(self.number(key, value.ok(), left.ok()));
+            match value
+                .and_then(|value| Ok((value, left?)))
+                .map_err(Refusal::of)
+            {
+                Ok((value, left)) => rows.extend(self.number(key, value, left)),
+                Err(Refusal::Moved | Refusal::NoLock) => {}
+                Err(Refusal::Failure(error)) => return Err(error),
+            }
         }
         Ok(rows)
     }
@@ -83,18 +90,18 @@ impl Probe<'_> {
             return Ok(Found::Other);
         };
         let row = match (value, left) {
-            (Ok(value), Ok(left)) => self.number(key, Some(value), Some(left)),
+            (Ok(value), Ok(left)) => self.number(key, value, left),
             (Err(error), _) if !is_wrong_type(&error) => return Err(error),
             _ => None,
         };
         Ok(row.map_or(Found::Other, Found::Held))
     }
 
-    fn number(&self, key: &[u8], value: Option<Value>, left: Option<Value>) -> Option<Row> {
+    fn number(&self, key: &[u8], value: Value, left: Value) -> Option<Row> {
         Some(Row {
             name: key.into(),
-            kind: Kind::Number(number(&value?)?),
-            time_to_live: time_to_live(left?)?,
+            kind: Kind::Number(number(&value)?),
+            time_to_live: time_to_live(left)?,
             server: self.server.clone(),
         })
     }

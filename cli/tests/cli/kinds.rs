@@ -337,3 +337,81 @@ fn permissions_decide_which_kinds_are_seen() {
     send(&server, &["ACL SETUSER ann +time +zcount +zrange"]);
     assert_eq!(kinds(), [r#""fair""#, r#""permits""#, r#""read""#]);
 }
+
+fn exists(server: &Server, key: &str) -> bool {
+    server.ask(redis::cmd("EXISTS").arg(key))
+}
+
+/// What arrives on a channel, as far as it was published before this call.
+fn messages(server: &Server, channels: &[&str], change: impl FnOnce()) -> Vec<(String, String)> {
+    let mut connection = server.connection();
+    let mut published = connection.as_pubsub();
+    for channel in channels.iter().chain(&["end"]) {
+        published.subscribe(channel).unwrap();
+    }
+    change();
+    send(server, &["PUBLISH end 0"]);
+    let mut heard = Vec::new();
+    loop {
+        let message = published.get_message().unwrap();
+        if message.get_channel_name() == "end" {
+            return heard;
+        }
+        let text = message.get_payload().unwrap();
+        heard.push((message.get_channel_name().to_owned(), text));
+    }
+}
+
+#[test]
+fn break_frees_a_read_write_lock_and_tells_who_waits() {
+    let server = Server::start();
+    let channel = "redisson_rwlock:{catalog}";
+    plant_readers(&server, "catalog");
+    let heard = messages(&server, &[channel], || {
+        let output = ask(&server, &["break", "--yes", "catalog"]).expect(0);
+        let said = "freed catalog of 2 readers (count 3, time to live ";
+        assert!(output.text().starts_with(said), "{output:?}");
+    });
+    assert_eq!(heard, [(channel.to_owned(), "1".to_owned())]);
+    // With the leases of its readers.
+    let left: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    assert_eq!(left, [""; 0]);
+
+    plant_writer(&server, "catalog");
+    let heard = messages(&server, &[channel], || {
+        let output = ask(&server, &["break", "--yes", "catalog"]).expect(0);
+        assert!(output.text().contains(OTHER_OWNER), "{output:?}");
+    });
+    assert_eq!(heard, [(channel.to_owned(), "1".to_owned())]);
+    assert!(!exists(&server, "catalog"));
+    ask(&server, &["break", "--yes", "catalog"]).expect_failure(1, &["no client holds catalog"]);
+}
+
+#[test]
+fn break_tells_the_first_client_in_the_queue() {
+    let server = Server::start();
+    plant_fair(&server, "till", &["b:0", "a:0"]);
+    let channel = "redisson_lock__channel:{till}";
+    let [first, second] = ["b:0", "a:0"].map(|place| format!("{channel}:{place}"));
+    let heard = messages(&server, &[channel, &first, &second], || {
+        ask(&server, &["break", "--yes", "till"]).expect(0);
+    });
+    let of = |name: &str| (name.to_owned(), "0".to_owned());
+    assert_eq!(heard, [of(channel), of(&first)]);
+    assert!(!exists(&server, "till") && exists(&server, "redisson_lock_queue:{till}"));
+}
+
+#[test]
+fn break_refuses_what_is_no_lock_and_says_what_it_is() {
+    let server = Server::start();
+    plant_permits(&server, "api");
+    send(&server, &["SET tickets 5"]);
+    let semaphore = ask(&server, &["break", "--yes", "api"]);
+    semaphore.expect_failure(
+        64,
+        &["api", "semaphore", "2 leased permits", "leasehold show api"],
+    );
+    let number = ask(&server, &["break", "--yes", "tickets"]);
+    number.expect_failure(64, &["tickets", "the number 5", "semaphore or a latch"]);
+    assert!(exists(&server, "{api}:timeout") && exists(&server, "tickets"));
+}
