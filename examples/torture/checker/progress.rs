@@ -46,14 +46,15 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
 
 /// Finds locks that stay free in a calm while a thread waits for them.
 fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
-    let mut taken: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    let mut held: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     for hold in history.holds.values() {
         let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
-        taken.entry(hold.lock).or_default().push(Span { from, to });
+        held.entry(hold.lock).or_default().push(Span { from, to });
     }
-    for spans in taken.values_mut() {
-        spans.sort_by_key(|span| span.from);
-    }
+    let taken = held.into_iter();
+    let taken: BTreeMap<u32, Vec<Span>> = taken
+        .map(|(lock, held)| (lock, without_permit(held, bounds.permits)))
+        .collect();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
         if call.budget > 0 {
@@ -88,6 +89,23 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// When all permits were held, in the order of time.
+fn without_permit(mut held: Vec<Span>, permits: u32) -> Vec<Span> {
+    held.sort_by_key(|span| span.from);
+    let mut ends: Vec<u64> = Vec::new();
+    let mut taken = Vec::new();
+    for span in held {
+        ends.retain(|end| *end >= span.from);
+        ends.push(span.to);
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        if let Some(&to) = ends.get(permits as usize - 1) {
+            let from = span.from;
+            taken.push(Span { from, to });
+        }
+    }
+    taken
 }
 
 /// The longest time within `span` in which the lock is free. `taken` is sorted by `from`.
