@@ -53,7 +53,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     }
     let taken = held.into_iter();
     let taken: BTreeMap<u32, Vec<Span>> = taken
-        .map(|(lock, held)| (lock, without_permit(held, bounds.permits)))
+        .map(|(lock, held)| (lock, when_taken(held, bounds.permits)))
         .collect();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
@@ -91,19 +91,18 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// When all permits were held, in the order of time.
-fn without_permit(mut held: Vec<Span>, permits: u32) -> Vec<Span> {
-    held.sort_by_key(|span| span.from);
+/// When all permits were held, in the order of time. A hold that begins shows that the lock is not
+/// stuck, so its begin is in the list, too.
+fn when_taken(mut holds: Vec<Span>, permits: u32) -> Vec<Span> {
+    holds.sort_by_key(|span| span.from);
     let mut ends: Vec<u64> = Vec::new();
     let mut taken = Vec::new();
-    for span in held {
-        ends.retain(|end| *end >= span.from);
-        ends.push(span.to);
+    for Span { from, to } in holds {
+        ends.retain(|end| *end >= from);
+        ends.push(to);
         ends.sort_unstable_by(|one, other| other.cmp(one));
-        if let Some(&to) = ends.get(permits as usize - 1) {
-            let from = span.from;
-            taken.push(Span { from, to });
-        }
+        let to = ends.get(permits as usize - 1).copied().unwrap_or(from);
+        taken.push(Span { from, to });
     }
     taken
 }
