@@ -5,6 +5,8 @@
 
 #[path = "../examples/torture/checker/mod.rs"]
 mod checker;
+#[path = "checker/kinds.rs"]
+mod kinds;
 #[allow(dead_code, reason = "nothing is written here")]
 #[path = "../examples/torture/log.rs"]
 mod log;
@@ -15,6 +17,7 @@ use checker::{Bounds, Violation};
 use log::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
+    permits: 1,
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
@@ -34,7 +37,11 @@ const TWO_IN_TURN: &str = "
     30 2 1 vouches 1";
 
 fn found(log: &str) -> Vec<&'static str> {
-    let violations = checker::check(&records(log), &BOUNDS);
+    found_with(&BOUNDS, log)
+}
+
+fn found_with(bounds: &Bounds, log: &str) -> Vec<&'static str> {
+    let violations = checker::check(&records(log), bounds);
     violations.iter().map(Violation::kind).collect()
 }
 

@@ -29,8 +29,8 @@ pub struct Args {
     /// Number of locks
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub locks: u32,
-    /// Kind of the locks: reentrant, fenced, or fair [default: the first lock is reentrant, the others
-    /// are fenced]
+    /// Kind of the locks: reentrant, fenced, fair, read-write, or permits=K for semaphores with K
+    /// leased permits [default: the first lock is reentrant, the others are fenced]
     #[arg(long)]
     pub kind: Option<Kind>,
     /// How long to inject faults, in seconds
@@ -69,8 +69,8 @@ pub struct Args {
 /// How long the next holder of a free lock takes to hear of it and to acquire it, with many others.
 const WAKE_UP: Duration = Duration::from_millis(300);
 
-/// The longest time in which threads of a process hand a grant over.
-const SLICE: Duration = Duration::from_millis(10);
+/// How late a client may see that it was granted a lock.
+const LATE_GRANT: Duration = Duration::from_millis(10);
 
 /// The number of leases from the begin of a rush to the begin of the next.
 const RUSH_INTERVAL: u64 = 6;
@@ -107,9 +107,10 @@ impl Args {
 
     /// How long the threads of this worker may begin holds on one grant.
     pub fn reuse(&self) -> Duration {
+        let slice = self.kind_of(0).slice();
         match self.lingers {
-            true => SLICE + self.linger(),
-            false => SLICE,
+            true => slice + self.linger(),
+            false => slice,
         }
     }
 
@@ -156,8 +157,9 @@ impl Args {
                 + self.command_timeout() * 2
                 + slip,
             settled: self.linger() + WAKE_UP + slip,
-            reuse: SLICE + self.linger(),
-            late_grant: SLICE,
+            permits: kind.permits(),
+            reuse: kind.slice() + self.linger(),
+            late_grant: LATE_GRANT,
             delivered: self.command_timeout() + slip,
             slip,
         }

@@ -8,7 +8,9 @@ use crate::Result;
 use crate::args::Args;
 use crate::clock;
 use crate::conductor::{Conductor, Undo};
+use crate::kind::Kind;
 use crate::log::Event;
+use crate::permits::take_all;
 
 impl Conductor {
     /// Injects one random fault.
@@ -107,6 +109,17 @@ impl Conductor {
     fn delete(&mut self) -> Result<()> {
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
+        if let Some(Kind::Permits(permits)) = self.args.kind {
+            let taken: (u32, Option<u64>) = self.server.query(&take_all(lock, permits))?;
+            if taken.0 > 0 {
+                self.write(Event::Deleted {
+                    lock,
+                    from,
+                    token: None,
+                });
+            }
+            return Ok(());
+        }
         let script = "return { redis.call('del', KEYS[1]), redis.call('get', KEYS[2]) }";
         let mut delete = cmd("EVAL");
         delete.arg(script).arg(2);

@@ -33,6 +33,9 @@ pub enum Event {
         budget: u64,
         what: String,
     },
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold together
+    /// with others that do so.
+    Reads { call: u64 },
     /// After a call that acquired a free lock.
     Has { call: u64, token: Option<u64> },
     /// After a nested acquire inside `hold`.
@@ -113,6 +116,7 @@ impl fmt::Display for Record {
                 budget,
                 what,
             } => write!(f, "asks {call} {lock} {budget} {what}"),
+            Event::Reads { call } => write!(f, "reads {call}"),
             Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
             Event::HasAgain { call, hold, token } => {
                 write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
@@ -180,6 +184,9 @@ fn event(words: &mut Words) -> Option<Event> {
             lock: words.number()?,
             budget: words.number()?,
             what: words.rest(),
+        },
+        "reads" => Event::Reads {
+            call: words.number()?,
         },
         "has" => Event::Has {
             call: words.number()?,

@@ -15,10 +15,12 @@ mod hold_style;
 mod kind;
 mod log;
 mod network;
+mod permits;
 mod process;
 #[path = "../../tests/it/support/proxy/mod.rs"]
 mod proxy;
 mod queue_monitor;
+mod read_write;
 mod report;
 mod rush;
 mod server;
@@ -136,6 +138,9 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
         let (url, locks) = (format!("redis://{}", server.address()), args.locks);
         let monitored = Arc::downgrade(&log);
         thread::spawn(move || queue_monitor::run(&url, locks, &monitored));
+    }
+    if let Some(Kind::Permits(permits)) = args.kind {
+        permits::set(&server, args.locks, permits)?;
     }
     let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;
     let mut conductor = Conductor {

@@ -69,6 +69,7 @@ fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()>
 fn name(event: &Event) -> &'static str {
     match event {
         Event::Asks { .. } => "calls",
+        Event::Reads { .. } => "reads",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
         Event::Held { .. } => "short holds",

@@ -1,6 +1,6 @@
 //! Turns records into calls, holds, deletions and calms.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use super::Bounds;
@@ -22,6 +22,10 @@ impl HoldId {
             thread: record.thread,
             call,
         }
+    }
+
+    pub fn is_in_thread_of(self, other: Self) -> bool {
+        (self.process, self.thread) == (other.process, other.thread)
     }
 }
 
@@ -58,6 +62,8 @@ pub struct Hold {
     /// The last time for which the lock confirmed the hold; at least `since`.
     pub vouched: Option<u64>,
     pub token: Option<u64>,
+    /// Other threads may read at the same time.
+    pub reads: bool,
 }
 
 impl Hold {
@@ -131,6 +137,8 @@ pub struct History {
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
     pub machine: Machine,
+    /// The calls that acquire a read lock.
+    reads: HashSet<HoldId>,
     /// By id.
     pub clients: HashMap<String, Client>,
     /// By lock number, in the order of their times.
@@ -185,6 +193,9 @@ impl History {
                 };
                 self.calls.insert(call, asks);
             }
+            Event::Reads { call } => {
+                self.reads.insert(HoldId::of(record, *call));
+            }
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);
@@ -207,6 +218,7 @@ impl History {
                     since: at,
                     vouched: Some(*vouched).filter(|vouched| *vouched > 0),
                     token: *token,
+                    reads: self.reads.contains(&id),
                 };
                 self.holds.insert(id, hold);
             }
@@ -278,6 +290,7 @@ impl History {
             since,
             vouched,
             token,
+            reads: self.reads.contains(&id),
         };
         self.holds.insert(id, hold);
     }

@@ -15,6 +15,21 @@ pub enum Violation {
         overlap: Duration,
         at: u64,
     },
+    /// The lock confirmed a read and a write hold for the same time.
+    ReaderBesideWriter {
+        lock: u32,
+        first: HoldId,
+        second: HoldId,
+        overlap: Duration,
+        at: u64,
+    },
+    /// The semaphore confirmed more holds than it has permits for the same time.
+    TooManyPermits {
+        lock: u32,
+        hold: HoldId,
+        permits: usize,
+        at: u64,
+    },
     /// More than a lease after the deletion of its key, the lock still confirmed the hold.
     NotNotified {
         lock: u32,
@@ -78,6 +93,8 @@ impl Violation {
     pub fn at(&self) -> u64 {
         match self {
             Self::TwoHolders { at, .. }
+            | Self::ReaderBesideWriter { at, .. }
+            | Self::TooManyPermits { at, .. }
             | Self::NotNotified { at, .. }
             | Self::TokenDidNotRise { at, .. }
             | Self::TokenChanged { at, .. }
@@ -96,6 +113,8 @@ impl Violation {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TwoHolders { .. } => "two holders",
+            Self::ReaderBesideWriter { .. } => "reader beside a writer",
+            Self::TooManyPermits { .. } => "too many permits",
             Self::NotNotified { .. } => "holder not notified",
             Self::TokenDidNotRise { .. } => "token fell",
             Self::TokenChanged { .. } => "token changed",
@@ -115,7 +134,23 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}: ", self.kind(), self.at())?;
         match self {
+            Self::TooManyPermits {
+                lock,
+                hold,
+                permits,
+                ..
+            } => write!(
+                f,
+                "semaphore {lock} had {permits} holders when {hold} had acquired a permit"
+            ),
             Self::TwoHolders {
+                lock,
+                first,
+                second,
+                overlap,
+                ..
+            }
+            | Self::ReaderBesideWriter {
                 lock,
                 first,
                 second,
