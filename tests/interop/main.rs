@@ -34,8 +34,8 @@ fn main() -> ExitCode {
             let filter = filter.first().copied().unwrap_or_default();
             Stage::open(classpath).and_then(|stage| bench::run(&stage, filter))
         }
-        [classpath] => Stage::open(classpath).map(|stage| checks::run(&stage, "")),
-        [classpath, filter] => Stage::open(classpath).map(|stage| checks::run(&stage, filter)),
+        [classpath] => Stage::open(classpath).and_then(|stage| checks::run(stage, "")),
+        [classpath, filter] => Stage::open(classpath).and_then(|stage| checks::run(stage, filter)),
         _ => Err(USAGE.into()),
     };
     match passed {

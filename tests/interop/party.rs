@@ -52,10 +52,12 @@ pub struct Party {
 
 /// The replies that were not read yet, by thread.
 #[derive(Default)]
-struct Replies(Mutex<HashMap<u32, (Sender<Reply>, Receiver<Reply>)>>);
+struct Replies(Mutex<HashMap<u32, Channel>>);
+
+type Channel = (Sender<Reply>, Receiver<Reply>);
 
 impl Replies {
-    fn of(&self, thread: u32) -> (Sender<Reply>, Receiver<Reply>) {
+    fn of(&self, thread: u32) -> Channel {
         self.0
             .lock()
             .entry(thread)

@@ -46,11 +46,23 @@ impl Stage {
             java: java?,
             rust: rust?,
         };
+        stage.warm_up()?;
+        Ok(stage)
+    }
+
+    /// Starts both processes again, because a failed scenario may have left threads that wait.
+    pub fn restart(&mut self) -> Result<()> {
+        self.java = self.start(Side::Java, LEASE)?;
+        self.rust = self.start(Side::Rust, LEASE)?;
+        self.warm_up()
+    }
+
+    fn warm_up(&self) -> Result<()> {
         let name = unique("warm-up");
-        for party in [&stage.java, &stage.rust] {
+        for party in [&self.java, &self.rust] {
             party.thread(1).number(&format!("pairs plain {name} 200"))?;
         }
-        Ok(stage)
+        Ok(())
     }
 
     /// Starts another process, which can be killed and whose watchdog renews this lease.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{SLIP, WAKE_UP, ensure, within};
 use crate::checks::{Check, Outcome};
+use crate::party::Pending;
 use crate::stage::Cast;
 use crate::support::unique;
 
@@ -31,7 +32,7 @@ fn waiting(cast: Cast<'_>) -> Outcome {
         .expect(&format!("latch-count {name}"), "2")?;
     holder.expect(&format!("latch-down {name}"), "ok")?;
     ensure(
-        waiting.iter().all(|one| one.is_waiting()),
+        waiting.iter().all(Pending::is_waiting),
         "a thread did not wait",
     )?;
     let start = Instant::now();

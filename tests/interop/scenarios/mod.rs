@@ -8,6 +8,7 @@ mod latch;
 mod leased;
 mod locks;
 mod multi;
+mod other_kinds;
 mod permits;
 mod read_write;
 
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Check> {
         leased::checks(),
         latch::checks(),
         multi::checks(),
+        other_kinds::checks(),
     ];
     groups.into_iter().flatten().collect()
 }
