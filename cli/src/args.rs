@@ -1,8 +1,12 @@
 //! The command line. The help, the completions and the manual page are made from it.
 
-use std::ffi::{OsStr, OsString};
+mod run;
+
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub(super) use run::{Kind, RunArgs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
@@ -121,13 +125,6 @@ pub(super) struct RedisArgs {
     pub(super) timeout: Duration,
 }
 
-/// The kind of lock that `run` acquires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Kind {
-    Reentrant,
-    Fair,
-}
-
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a command while holding a lock
@@ -220,49 +217,6 @@ impl Command {
     fn asks_no_redis(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man)
     }
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct RunArgs {
-    /// How long to wait for the lock; default: without limit
-    #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_wait")]
-    pub(super) wait: Option<Duration>,
-
-    /// Do not wait: status 75 if another client holds the lock
-    #[arg(long)]
-    pub(super) no_wait: bool,
-
-    /// How long Redis keeps the lock if this machine dies; renewed while the command runs
-    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
-    pub(super) lease: Duration,
-
-    /// End the command after this time
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) max_hold: Option<Duration>,
-
-    /// The time between TERM and KILL for a command that is ended; shorter if the lease ends
-    /// sooner, and at most a sixth of the lease after the lock is lost
-    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
-    pub(super) kill_after: Duration,
-
-    /// Keep the lock for this time after it was acquired, also if the command ends sooner
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) at_least: Option<Duration>,
-
-    /// Use a fenced lock: LEASEHOLD_TOKEN in the command's environment rises with each hold
-    #[arg(long, conflicts_with = "kind")]
-    pub(super) fenced: bool,
-
-    /// The kind of lock. A fair one is acquired in the order in which clients began to wait
-    #[arg(long, value_enum, default_value_t = Kind::Reentrant, value_name = "KIND")]
-    pub(super) kind: Kind,
-
-    /// The lock
-    pub(super) key: String,
-
-    /// The command and its arguments; no shell
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]

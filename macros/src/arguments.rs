@@ -13,7 +13,8 @@ use crate::key::Key;
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
 
-const KINDS: &str = "`kind = reentrant`, which is the default, `kind = fenced` or `kind = fair`";
+const KINDS: &str = "`kind = reentrant`, which is the default, `kind = fenced`, `kind = fair`, \
+                     `kind = read` or `kind = write`";
 
 /// The arguments, validated.
 pub(crate) struct Arguments {
@@ -47,6 +48,8 @@ pub(crate) enum Kind {
     Reentrant,
     Fenced,
     Fair,
+    Read,
+    Write,
 }
 
 /// The arguments as raw, not yet validated.
@@ -232,8 +235,10 @@ fn kind(value: &Expr) -> Result<Kind> {
         Some("reentrant") => return Ok(Kind::Reentrant),
         Some("fenced") => return Ok(Kind::Fenced),
         Some("fair") => return Ok(Kind::Fair),
-        Some(name @ ("read" | "write" | "semaphore")) => {
-            format!("`{name}` locks are not supported")
+        Some("read") => return Ok(Kind::Read),
+        Some("write") => return Ok(Kind::Write),
+        Some(name @ ("semaphore" | "multi" | "redlock")) => {
+            format!("`{name}` is not supported")
         }
         _ => "unknown kind of lock".into(),
     };
@@ -358,8 +363,8 @@ mod tests {
             (r#"key = "a", wait = 10"#, "forever"),
             (r#"key = "a", wait = "always""#, "forever"),
             (
-                r#"key = "a", kind = read"#,
-                "`read` locks are not supported",
+                r#"key = "a", kind = semaphore"#,
+                "`semaphore` is not supported",
             ),
             (r#"key = "a", kind = spin"#, "kind = fenced"),
             (r#"key = "a", kind = "fenced""#, "kind = fenced"),

@@ -84,6 +84,8 @@ fn call(arguments: &Arguments) -> TokenStream {
         Kind::Reentrant => {}
         Kind::Fenced => append(quote_spanned!(Span::mixed_site()=> .fenced())),
         Kind::Fair => append(quote_spanned!(Span::mixed_site()=> .fair())),
+        Kind::Read => append(quote_spanned!(Span::mixed_site()=> .read())),
+        Kind::Write => append(quote_spanned!(Span::mixed_site()=> .write())),
     }
     if *ignores_loss {
         append(quote_spanned!(Span::mixed_site()=> .ignore_loss()));

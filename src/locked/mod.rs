@@ -97,6 +97,20 @@ impl Call {
         self
     }
 
+    /// Uses the read lock of a read-write lock.
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    /// Uses the write lock of a read-write lock.
+    #[must_use]
+    pub fn write(mut self) -> Self {
+        self.kind = Kind::Write;
+        self
+    }
+
     /// Only logs the loss of the lock and errors of its release.
     #[must_use]
     pub fn ignore_loss(mut self) -> Self {
@@ -139,6 +153,8 @@ impl Call {
         let lock: Box<dyn Lock> = match self.kind {
             Kind::Reentrant => Box::new(client.reentrant_lock(&self.name)),
             Kind::Fair => Box::new(client.fair_lock(&self.name)),
+            Kind::Read => Box::new(client.read_write_lock(&self.name).read()),
+            Kind::Write => Box::new(client.read_write_lock(&self.name).write()),
             Kind::Fenced => {
                 let lock = client.fenced_lock(&self.name);
                 let guard = match self.wait {
@@ -169,6 +185,8 @@ enum Kind {
     Reentrant,
     Fenced,
     Fair,
+    Read,
+    Write,
 }
 
 /// The guard of one call.

@@ -344,3 +344,26 @@ fn a_fair_lock_is_not_acquired_before_a_client_that_waits() {
     ask(redis::cmd("DEL").arg(queue));
     assert_eq!(fairly(&shop.locks).unwrap(), 7);
 }
+
+#[locked(client = locks, key = "order", kind = read)]
+fn read(locks: &LockClient, within: impl FnOnce()) -> leasehold::Result<u32> {
+    within();
+    Ok(7)
+}
+
+#[locked(client = locks, key = "order", kind = write)]
+fn write(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(8)
+}
+
+#[test]
+fn readers_run_together_and_a_writer_alone() {
+    let shop = Shop::open();
+    let other = shop.another_client();
+    let within = || {
+        assert_eq!(read(&other, || ()).unwrap(), 7);
+        assert_held_by_another(write(&other), "order");
+    };
+    assert_eq!(read(&shop.locks, within).unwrap(), 7);
+    assert_eq!(write(&other).unwrap(), 8);
+}

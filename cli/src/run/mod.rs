@@ -113,6 +113,8 @@ fn acquire(
         [client] if !redis.redlock => match args.kind {
             Kind::Reentrant => Box::new(client.reentrant_lock(&args.key)),
             Kind::Fair => Box::new(client.fair_lock(&args.key)),
+            Kind::Read => Box::new(client.read_write_lock(&args.key).read()),
+            Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
         },
         clients => Box::new(RedLock::new(clients, &args.key)),
     };
