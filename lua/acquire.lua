@@ -18,6 +18,15 @@
 -- that Redis executes later then finds no grant under its own name.
 
 local call, pcall = redis.call, redis.pcall
+
+-- True if clients of a fair lock wait for this lock. They would not learn of a release of another
+-- kind of lock, nor would this client learn of theirs.
+local function has_fair_queue(lock)
+    local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+    -- pcall: the user may have no permission for this key.
+    return pcall('exists', 'redisson_lock_queue:' .. tag) == 1
+end
+
 local locks = ARGV[3] and 1 or #KEYS
 local owner = ARGV[1]
 if string.find(owner, ' ', 1, true) then
@@ -52,6 +61,9 @@ if existing > 0 then
                 end
             end
             if not found[i] then
+                if has_fair_queue(KEYS[i]) then
+                    return redis.error_reply('WRONGTYPE lock ' .. i .. ': a fair lock with waiters')
+                end
                 return { call('pttl', KEYS[i]), i, holder }
             end
         end

@@ -33,7 +33,7 @@ pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::client::LockClient;
 use crate::error::Result;
 use crate::request::RedisClient;
@@ -148,18 +148,33 @@ fn key(client: &LockClient, name: &str) -> LockKey {
 /// assert_eq!(names.key, "order:pay");
 /// assert_eq!(names.channel, "redisson_lock__channel:{order:pay}");
 /// assert_eq!(names.last_token, "redisson_lock_token:{order:pay}");
+/// assert_eq!(names.leases, "{order:pay}:timeout");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockKeys {
-    /// The key of the lock: a hash of owner and hold count.
+    /// The key of the lock: a hash of owner and hold count. A semaphore and a latch are a number.
     pub key: String,
     /// The channel on which releases are published.
     pub channel: String,
     /// The key of the last fencing token.
     pub last_token: String,
+    /// Of a fair lock: the list of places in its queue.
+    pub queue: String,
+    /// Of a fair lock: when each place ends.
+    pub places: String,
+    /// Of a read-write lock: which clients wait.
+    pub read_write_waits: String,
+    /// Of a semaphore whose permits have leases: when each lease ends.
+    pub leases: String,
+    /// The channel of a read-write lock.
+    pub read_write_channel: String,
+    /// The channel of a semaphore.
+    pub semaphore_channel: String,
+    /// The channel of a count-down latch.
+    pub latch_channel: String,
 }
 
 impl LockKeys {
@@ -168,11 +183,41 @@ impl LockKeys {
     #[must_use]
     pub fn new(client: &LockClient, name: &str) -> Self {
         let key = key(client, name);
+        let channel = |family| {
+            let key = LockKey::of(family, &client.core.namespace, name);
+            key.channel().to_string()
+        };
         Self {
             key: key.key().to_string(),
             channel: key.channel().to_string(),
             last_token: key.last_token(),
+            queue: key.prefixed("redisson_lock_queue"),
+            places: key.prefixed("redisson_lock_timeout"),
+            read_write_waits: key.prefixed("leasehold_rwlock"),
+            leases: key.suffixed("timeout"),
+            read_write_channel: channel(Family::ReadWriteLock),
+            semaphore_channel: channel(Family::Semaphore),
+            latch_channel: channel(Family::CountDownLatch),
         }
+    }
+
+    /// Returns the key whose time to live is the lease of one hold of a read lock. `owner` has
+    /// several holds, numbered from 1. No I/O.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::{LockClient, admin};
+    ///
+    /// let client = LockClient::connect("redis://127.0.0.1:6379")?;
+    /// let names = admin::LockKeys::new(&client, "catalog");
+    /// assert_eq!(names.read_lease("uuid:7", 1), "{catalog}:uuid:7:rwlock_timeout:1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn read_lease(&self, owner: &str, hold: u64) -> String {
+        let key = LockKey::new("", &self.key);
+        key.suffixed(&format!("{owner}:rwlock_timeout:{hold}"))
     }
 }
 

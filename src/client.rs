@@ -1,5 +1,7 @@
 //! The client: it connects to Redis and makes lock handles.
 
+mod handles;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +14,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{
-    CountDownLatch, FencedLock, MultiLock, RedLock, ReentrantLock, Semaphore, Short,
-};
+use crate::lock::{RedLock, Short};
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -167,65 +167,6 @@ impl LockClient {
         })
     }
 
-    /// Makes a handle of the reentrant lock with this name. Never fails and sends nothing: an
-    /// invalid name is an error of the first call that uses the handle.
-    ///
-    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
-    /// kinds.
-    ///
-    /// [`ReentrantLock`] has an example.
-    #[must_use]
-    pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
-        ReentrantLock::new(Arc::clone(&self.core), name)
-    }
-
-    /// Makes a handle of the fenced lock with this name: a reentrant lock that gives each hold a
-    /// fencing token. A storage system can reject late writes by this number. Never fails and sends
-    /// nothing: an invalid name is an error of the first call that uses the handle.
-    ///
-    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks of different
-    /// kinds.
-    ///
-    /// [`FencedLock`] has an example.
-    #[must_use]
-    pub fn fenced_lock(&self, name: &str) -> FencedLock {
-        FencedLock::new(Arc::clone(&self.core), name)
-    }
-
-    /// Makes a handle of the semaphore with this name. Never fails and sends nothing: an invalid
-    /// name is an error of the first call that uses the handle.
-    ///
-    /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for different kinds.
-    ///
-    /// [`Semaphore`] has an example.
-    #[must_use]
-    pub fn semaphore(&self, name: &str) -> Semaphore {
-        Semaphore::new(Arc::clone(&self.core), name)
-    }
-
-    /// Makes a handle of the latch with this name. Never fails and sends nothing: an invalid name
-    /// is an error of the first call that uses the handle.
-    ///
-    /// Bounds of a name: 1 to 512 bytes of any UTF-8; in a cluster, without braces. Do not use one
-    /// name for different kinds.
-    ///
-    /// [`CountDownLatch`] has an example.
-    #[must_use]
-    pub fn count_down_latch(&self, name: &str) -> CountDownLatch {
-        CountDownLatch::new(Arc::clone(&self.core), name)
-    }
-
-    /// Makes a handle of the reentrant locks with these names, as one lock that acquires all of
-    /// them or none. Never fails and sends nothing: an empty list, a name that occurs twice and an
-    /// invalid name are errors of the first call that uses the handle.
-    ///
-    /// [`MultiLock`] has the details and an example, and [`MultiLock::over`] combines the locks of
-    /// several clients.
-    #[must_use]
-    pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
-        MultiLock::new(&self.core, names)
-    }
-
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How
     /// many times may be up to a second old: see [`LockStatus::hold_count`].
     ///
@@ -254,6 +195,7 @@ impl LockClient {
         Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
             owner: Some(hold.owner),
             hold_count: hold.hold_count,
+            readers: hold.readers,
             time_to_live: hold.millis_left.map(Duration::from_millis),
         }))
     }
@@ -366,6 +308,11 @@ pub struct LockStatus {
     /// process, and write the number for other programs to read: it may be up to a second old.
     /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
     pub hold_count: u32,
+    /// The number of owners of the read lock of a [`ReadWriteLock`], among them a writer that also
+    /// reads; 0 for any other lock. Threads of a client that share a grant are one owner. If there
+    /// is no writer, `owner` and `hold_count` are those of one of these. The owner id of a writer
+    /// ends in `:write`.
+    pub readers: u32,
     /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
     /// expires. This crate never sets a lock without an expiry.
     pub time_to_live: Option<Duration>,

@@ -74,6 +74,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
+//! | [`FairLock`] | clients acquire it in the order in which they began to wait |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
@@ -84,6 +85,8 @@
 //! |---|---|
 //! | [`Semaphore`] | a number of permits: any client takes some, and any client returns some |
 //! | [`CountDownLatch`] | lets threads wait until other threads have counted it down to zero |
+//!
+//! [Which lock do I want?](guide::which_lock) compares all kinds.
 //!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
 //!
@@ -147,6 +150,7 @@
 //!
 //! # Further pages
 //!
+//! * [Which lock do I want?](guide::which_lock): the kinds, side by side.
 //! * [Deployments](guide::deployments): what each can lose, and how to choose time limits.
 //! * [Operations](guide::operations): settings, permissions, errors of Redis, threads, metrics.
 //! * [Redisson](guide::redisson): sharing locks with Java.
@@ -209,8 +213,8 @@ pub use lease::Lease;
 #[doc(inline)]
 pub use leasehold_macros::locked;
 pub use lock::{
-    CountDownLatch, FencedGuard, FencedLock, Lock, LockGuard, MultiLock, RedLock, ReentrantLock,
-    Semaphore,
+    Condition, CountDownLatch, FairLock, FencedGuard, FencedLock, LeasedSemaphore, Lock, LockGuard,
+    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -219,7 +223,7 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: deployments, operations, sharing locks with Redisson, the command, and
+/// The pages of `docs/`: which lock, deployments, operations, sharing locks with Redisson, the command, and
 /// design decisions.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
@@ -227,6 +231,7 @@ pub mod guide {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[which_lock.md]: crate::guide::which_lock"]
             #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
             #[doc = "[promises]: crate#promises"]
             #[doc = ""]
@@ -240,6 +245,7 @@ pub mod guide {
     page!(deployments, "../docs/deployments.md");
     page!(operations, "../docs/operations.md");
     page!(redisson, "../docs/redisson.md");
+    page!(which_lock, "../docs/which_lock.md");
 }
 
 /// Compiles the programs in the README as doctests.

@@ -5,6 +5,8 @@
 
 #[path = "../examples/torture/checker/mod.rs"]
 mod checker;
+#[path = "checker/kinds.rs"]
+mod kinds;
 #[allow(dead_code, reason = "nothing is written here")]
 #[path = "../examples/torture/log.rs"]
 mod log;
@@ -15,10 +17,13 @@ use checker::{Bounds, Violation};
 use log::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
+    permits: 1,
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
     reuse: Duration::from_millis(30),
+    delivered: Duration::from_millis(100),
+    late_grant: Duration::from_millis(10),
     slip: Duration::from_millis(100),
 };
 
@@ -32,7 +37,11 @@ const TWO_IN_TURN: &str = "
     30 2 1 vouches 1";
 
 fn found(log: &str) -> Vec<&'static str> {
-    let violations = checker::check(&records(log), &BOUNDS);
+    found_with(&BOUNDS, log)
+}
+
+fn found_with(bounds: &Bounds, log: &str) -> Vec<&'static str> {
+    let violations = checker::check(&records(log), bounds);
     violations.iter().map(Violation::kind).collect()
 }
 
@@ -43,7 +52,7 @@ fn records(log: &str) -> Vec<Record> {
             let mut record = Record::parse(line).unwrap_or_else(|| panic!("not a record: {line}"));
             assert_eq!(record.to_string(), line, "written as it is read");
             record.at *= 1_000_000;
-            if let Event::Deleted { from, .. } = &mut record.event {
+            if let Event::Deleted { from, .. } | Event::Waiting { from, .. } = &mut record.event {
                 *from *= 1_000_000;
             }
             record

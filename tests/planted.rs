@@ -4,10 +4,14 @@
 //! The runs inject faults from fixed seeds. The copies share the target directory
 //! with the other tests, so that cargo compiles only the changed packages again.
 
+#[path = "planted/bugs.rs"]
+mod bugs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use bugs::Edit;
 use parking_lot::Mutex;
 
 /// Mostly faults.
@@ -51,128 +55,29 @@ const LONG_LEASES: [&str; 10] = [
     "300",
 ];
 
+/// Other kinds of locks.
+const FAIR: [&str; 4] = ["--kind", "fair", "--seconds", "3"];
+const READ_WRITE: [&str; 4] = ["--kind", "read-write", "--seconds", "5"];
+const PERMITS: [&str; 4] = ["--kind", "permits=3", "--seconds", "5"];
+
 /// One run at a time: it occupies two cores.
 static MACHINE: Mutex<()> = Mutex::new(());
-
-/// Replaces a text that the file contains exactly once.
-#[derive(Clone)]
-struct Edit {
-    file: &'static str,
-    text: String,
-    replacement: String,
-}
-
-impl Edit {
-    fn new(file: &'static str, text: &str, replacement: &str) -> Self {
-        Self {
-            file,
-            text: text.to_owned(),
-            replacement: replacement.to_owned(),
-        }
-    }
-
-    fn apply(&self, source: &str) -> String {
-        assert_eq!(
-            source.matches(&self.text).count(),
-            1,
-            "cannot plant the bug: {} must contain this text once:\n{}",
-            self.file,
-            self.text
-        );
-        source.replace(&self.text, &self.replacement)
-    }
-}
-
-/// Any client can release the lock, not only its holder.
-fn release_by_any_client() -> Vec<Edit> {
-    vec![Edit::new(
-        "lua/release.lua",
-        "pcall('hdel', lock, names)",
-        "pcall('del', lock)",
-    )]
-}
-
-/// A lease that is renewed does not expire by the local clock.
-fn lease_without_deadline() -> Vec<Edit> {
-    vec![Edit::new(
-        "src/local/lease_state.rs",
-        "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
-        "    pub(super) fn expires(&self) -> Moment {\n        \
-                  if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",
-    )]
-}
-
-/// The local queue does not wake the next thread.
-fn queue_without_wake_up() -> Vec<Edit> {
-    vec![Edit::new(
-        "src/local/queue/waiter.rs",
-        "        unparker.unpark();\n",
-        "        drop(unparker.clone());\n",
-    )]
-}
-
-/// A grant whose lease has ended is handed over, and the next thread believes in a new lease.
-fn hand_over_of_lost_grants() -> Vec<Edit> {
-    let usage = "src/local/grant/usage.rs";
-    let mut edits = hand_over_past_the_slice();
-    edits.extend([
-        Edit::new(
-            "src/local/queue/hand_over.rs",
-            "            let _ = hold.check_at(now);\n",
-            "            let _ = (hold, now);\n",
-        ),
-        Edit::new(
-            usage,
-            " && self.lease.suits(terms, now)\n",
-            " && (terms, now) == (terms, now)\n",
-        ),
-        Edit::new(
-            usage,
-            "state.lease.restart(terms);",
-            "state.lease = crate::local::lease_state::LeaseState::new(terms, Moment::now());",
-        ),
-    ]);
-    edits
-}
-
-/// A process keeps a lock as long as its threads want it.
-fn hand_over_past_the_slice() -> Vec<Edit> {
-    vec![Edit::new(
-        "src/local/queue/hand_over.rs",
-        "now >= grant.since().after(grant.slice(entry.yields.slice()))",
-        "now >= grant.since().after(Duration::from_secs(3600))",
-    )]
-}
-
-/// The watchdog never releases a grant that no thread uses.
-fn idle_grant_that_stays() -> Vec<Edit> {
-    vec![Edit::new(
-        "src/local/grant/renewal.rs",
-        "Usage::Idle(until) if now < until.min(",
-        "Usage::Idle(until) if now < until.after(Duration::from_secs(3600)).min(",
-    )]
-}
-
-/// Two holds on one grant get the same token.
-fn token_given_twice() -> Vec<Edit> {
-    vec![Edit::new(
-        "src/local/grant/usage.rs",
-        "self.tokens.next()",
-        "self.tokens.clone().next()",
-    )]
-}
 
 /// Fails as soon as a rename in the source needs the same rename here.
 #[test]
 fn every_bug_can_be_planted() {
     let bugs = [
-        release_by_any_client(),
-        lease_without_deadline(),
-        queue_without_wake_up(),
-        hand_over_of_lost_grants(),
-        hand_over_past_the_slice(),
-        idle_grant_that_stays(),
-        token_given_twice(),
+        bugs::release_by_any_client(),
+        bugs::lease_without_deadline(),
+        bugs::queue_without_wake_up(),
+        bugs::hand_over_of_lost_grants(),
+        bugs::hand_over_past_the_slice(),
+        bugs::idle_grant_that_stays(),
+        bugs::token_given_twice(),
+        bugs::fair_lock_without_order(),
+        bugs::read_lock_beside_a_writer(),
+        bugs::write_lock_beside_readers(),
+        bugs::permit_that_is_not_counted(),
         own_package("name", "example").to_vec(),
     ];
     for edit in bugs.iter().flatten() {
@@ -199,25 +104,45 @@ fn nothing_is_found_in_the_unchanged_source() {
 #[test]
 #[ignore = "soak"]
 fn a_release_by_any_client_is_found_as_two_holders() {
-    assert_finds("release", release_by_any_client(), &STORMS, "two holders");
+    assert_finds(
+        "release",
+        bugs::release_by_any_client(),
+        &STORMS,
+        "two holders",
+    );
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_lease_without_a_deadline_is_found_as_two_holders() {
-    assert_finds("deadline", lease_without_deadline(), &STORMS, "two holders");
+    assert_finds(
+        "deadline",
+        bugs::lease_without_deadline(),
+        &STORMS,
+        "two holders",
+    );
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_missing_wake_up_is_found_as_a_stuck_thread() {
-    assert_finds("wake", queue_without_wake_up(), &STORMS, "thread stuck");
+    assert_finds(
+        "wake",
+        bugs::queue_without_wake_up(),
+        &STORMS,
+        "thread stuck",
+    );
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_hand_over_of_a_lost_grant_is_found_as_two_holders() {
-    assert_finds("lost", hand_over_of_lost_grants(), &CROWDED, "two holders");
+    assert_finds(
+        "lost",
+        bugs::hand_over_of_lost_grants(),
+        &CROWDED,
+        "two holders",
+    );
 }
 
 #[test]
@@ -225,7 +150,7 @@ fn a_hand_over_of_a_lost_grant_is_found_as_two_holders() {
 fn a_hand_over_past_the_slice_is_found() {
     assert_finds(
         "slice",
-        hand_over_past_the_slice(),
+        bugs::hand_over_past_the_slice(),
         &CALM,
         "kept by hand-overs",
     );
@@ -234,13 +159,45 @@ fn a_hand_over_past_the_slice_is_found() {
 #[test]
 #[ignore = "soak"]
 fn an_idle_grant_that_stays_is_found_as_a_stuck_lock() {
-    assert_finds("idle", idle_grant_that_stays(), &LONG_LEASES, "lock stuck");
+    assert_finds(
+        "idle",
+        bugs::idle_grant_that_stays(),
+        &LONG_LEASES,
+        "lock stuck",
+    );
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_token_given_twice_is_found() {
-    assert_finds("token", token_given_twice(), &STORMS, "token fell");
+    assert_finds("token", bugs::token_given_twice(), &STORMS, "token fell");
+}
+
+#[test]
+#[ignore = "soak"]
+fn a_fair_lock_without_order_is_found() {
+    assert_finds("fair", bugs::fair_lock_without_order(), &FAIR, "overtaken");
+}
+
+#[test]
+#[ignore = "soak"]
+fn a_read_lock_beside_a_writer_is_found() {
+    let bug = bugs::read_lock_beside_a_writer();
+    assert_finds("read", bug, &READ_WRITE, "reader beside a writer");
+}
+
+#[test]
+#[ignore = "soak"]
+fn a_write_lock_beside_readers_is_found() {
+    let bug = bugs::write_lock_beside_readers();
+    assert_finds("write", bug, &READ_WRITE, "reader beside a writer");
+}
+
+#[test]
+#[ignore = "soak"]
+fn a_permit_that_is_not_counted_is_found() {
+    let bug = bugs::permit_that_is_not_counted();
+    assert_finds("permit", bug, &PERMITS, "too many permits");
 }
 
 fn assert_finds(name: &str, bug: Vec<Edit>, load: &[&str], kind: &str) {

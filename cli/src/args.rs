@@ -1,8 +1,12 @@
 //! The command line. The help, the completions and the manual page are made from it.
 
-use std::ffi::{OsStr, OsString};
+mod run;
+
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub(super) use run::{Kind, RunArgs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
@@ -170,17 +174,28 @@ pub(super) enum Command {
     Run(RunArgs),
     /// List the locks that are held
     ///
-    /// The kind of a lock is fenced if any hold of it ever had a fencing token, and unknown (null
-    /// in JSON) if the user may not read the token. In a cluster, the list lacks locks that move to
-    /// a server without slots.
+    /// The kind is what Redis shows: reentrant; fenced if any hold of the lock ever had a fencing
+    /// token; fair if clients wait in its queue; read or write; permits for a semaphore of which
+    /// permits are leased; and unknown (null in JSON) if the user may not read the token. A fair
+    /// lock for which no client waits cannot be told from a reentrant one. Semaphores and latches
+    /// without leases are plain numbers, which only --all lists. In a cluster, the list lacks locks
+    /// that move to a server without slots.
     List(ListArgs),
     /// Show who holds a lock
+    ///
+    /// Of a fair lock, it also shows the clients that wait, in their order; of a read-write lock,
+    /// each reader; of a semaphore whose permits have leases, the id of each leased permit. A key
+    /// that is a number is shown as such: it may be a semaphore or a latch. At most 1,000 clients or
+    /// permits are shown.
     Show(ShowArgs),
     /// Free a lock that any client holds
     ///
     /// leasehold asks first, and looks at the lock again after the answer. If another client holds
     /// the lock by then, nothing is freed. If the same thread has acquired it again, only a fenced
     /// lock shows that.
+    ///
+    /// A read-write lock is freed for its writer, or for all its readers. Permits of semaphores
+    /// cannot be freed.
     Break(BreakArgs),
     /// Watch the locks that are held
     Watch(WatchArgs),
@@ -205,51 +220,19 @@ impl Command {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct RunArgs {
-    /// How long to wait for the lock; default: without limit
-    #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_wait")]
-    pub(super) wait: Option<Duration>,
-
-    /// Do not wait: status 75 if another client holds the lock
-    #[arg(long)]
-    pub(super) no_wait: bool,
-
-    /// How long Redis keeps the lock if this machine dies; renewed while the command runs
-    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
-    pub(super) lease: Duration,
-
-    /// End the command after this time
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) max_hold: Option<Duration>,
-
-    /// The time between TERM and KILL for a command that is ended; shorter if the lease ends
-    /// sooner, and at most a sixth of the lease after the lock is lost
-    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
-    pub(super) kill_after: Duration,
-
-    /// Keep the lock for this time after it was acquired, also if the command ends sooner
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) at_least: Option<Duration>,
-
-    /// Use a fenced lock: LEASEHOLD_TOKEN in the command's environment rises with each hold
-    #[arg(long)]
-    pub(super) fenced: bool,
-
-    /// The lock
-    pub(super) key: String,
-
-    /// The command and its arguments; no shell
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
-}
-
-#[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
     #[arg(default_value = "*")]
     pub(super) pattern: String,
 
-    /// One JSON object for each lock: name, kind, owner, count, ttl_ms (null if it never expires),
+    /// Also keys that are numbers, which may be semaphores, latches, or data of other programs:
+    /// their bytes do not differ
+    #[arg(long)]
+    pub(super) all: bool,
+
+    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), count
+    /// (of several readers, their sum; of a semaphore, the leased permits), ttl_ms (null if it
+    /// never expires), waiting (fair), readers (read, write), available (permits), number (number),
     /// and server if there are several
     #[arg(long)]
     pub(super) json: bool,
@@ -260,9 +243,11 @@ pub(super) struct ShowArgs {
     /// The lock
     pub(super) key: String,
 
-    /// One JSON object with the keys of list, with token (if the lock was ever fenced) and
-    /// listeners (if the user may read their number); one object for each server of --redlock that
-    /// has the lock
+    /// One JSON object with the keys of list, with token (if the lock was ever fenced), queue (the
+    /// clients that wait for a fair lock, in their order, each with place and ttl_ms), read_holds
+    /// (the readers of a read-write lock, each with owner, count and ttl_ms), permits (the leased
+    /// permits, each with id and ttl_ms), and listeners (if the user may read their number); one
+    /// object for each server of --redlock that has the lock
     #[arg(long)]
     pub(super) json: bool,
 }

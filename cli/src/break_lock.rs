@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::args::{BreakArgs, RedisArgs};
+use super::kinds::{Fencing, Kind};
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::outcome::{Failure, NOT_HELD, Result, settle};
 use super::reporter::Reporter;
@@ -29,6 +30,9 @@ pub(super) fn break_lock(
     let mut holders = find_locks(redis, &clients, key, reporter)?;
     if holders.is_empty() {
         return Err(not_held(key));
+    }
+    for lock in &holders {
+        check_can_be_freed(lock)?;
     }
     if asks {
         if !is_wanted(&holders)? {
@@ -67,19 +71,53 @@ pub(super) fn break_lock(
     Ok(ExitCode::SUCCESS)
 }
 
-/// True if the hold was shown to the user. All holds that one thread has of a lock have the same
-/// owner. Tokens tell those of a fenced lock apart; nothing tells others apart.
+/// Fails for what is no lock.
+fn check_can_be_freed(lock: &FoundLock) -> Result<()> {
+    let name = lock.row.shown_name();
+    match lock.row.kind {
+        Kind::Lock { .. } | Kind::ReadWrite { .. } => Ok(()),
+        Kind::Permits { leased, .. } => Err(Failure::usage(format!(
+            "{name} is a semaphore with {leased} leased permits, and break frees locks only: a \
+             permit is free when its client ends it, or when its lease ends; leasehold show {name} \
+             tells when that is"
+        ))),
+        Kind::Number(number) => Err(Failure::usage(format!(
+            "{name} is the number {number}, and break frees locks only: a semaphore or a latch does \
+             not say who uses it, and its clients change the number"
+        ))),
+    }
+}
+
+/// True if all its owners were shown to the user. All holds that one thread has of a lock have the
+/// same owner. Tokens tell those of a fenced lock apart; nothing tells others apart.
 fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
-    let identity = |row: &Row| (row.owner.clone(), row.fencing);
-    holders
-        .iter()
-        .any(|holder| identity(&holder.row) == identity(&lock.row))
+    let (owners, fencing) = identity(&lock.row);
+    holders.iter().any(|holder| {
+        let (shown, shown_fencing) = identity(&holder.row);
+        fencing == shown_fencing && owners.iter().all(|owner| shown.contains(owner))
+    })
+}
+
+fn identity(row: &Row) -> (Vec<&str>, Option<Fencing>) {
+    match &row.kind {
+        Kind::Lock { hold, fencing, .. } => (vec![&hold.owner], Some(*fencing)),
+        Kind::ReadWrite { writer, readers } => {
+            let holds = writer.iter().chain(readers);
+            (holds.map(|hold| hold.owner.as_str()).collect(), None)
+        }
+        Kind::Permits { .. } | Kind::Number(_) => (Vec::new(), None),
+    }
 }
 
 fn line(verb: &str, lock: &FoundLock) -> String {
     let row = &lock.row;
-    let (name, owner, server) = (row.shown_name(), &row.owner, &row.server);
-    let (count, left) = (row.count, row.shown_time());
+    let (name, server) = (row.shown_name(), &row.server);
+    let (count, left) = (row.shown_count(), row.shown_time());
+    let (owners, _) = identity(row);
+    let owner = row.kind.hold().map_or_else(
+        || format!("{} readers", owners.len()),
+        |hold| hold.owner.clone(),
+    );
     format!("{verb} {name} of {owner} (count {count}, time to live {left}) at {server}\n")
 }
 

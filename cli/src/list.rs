@@ -5,12 +5,16 @@ use std::process::ExitCode;
 use super::args::{ListArgs, RedisArgs};
 use super::outcome::{Result, settle};
 use super::reporter::Reporter;
-use super::scan::Scan;
+use super::scan::{Scan, Wanted};
 use super::{connect, json, output, table};
 
 pub(super) fn list(redis: &RedisArgs, list: &ListArgs, reporter: Reporter) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
-    let scan = Scan::run(&clients, &list.pattern, &|| false);
+    let wanted = Wanted {
+        pattern: &list.pattern,
+        numbers: list.all,
+    };
+    let scan = Scan::run(&clients, wanted, &|| false);
     scan.check_deployment(&clients, redis)?;
     let with_server = scan.names_servers();
     let text = if list.json {

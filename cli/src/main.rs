@@ -4,13 +4,16 @@ mod args;
 mod break_lock;
 mod clock;
 mod connect;
+mod details;
 mod doctor;
 mod json;
+mod kinds;
 mod list;
 mod lookup;
 mod manual;
 mod outcome;
 mod output;
+mod pattern;
 mod probe;
 #[cfg(test)]
 mod replies;

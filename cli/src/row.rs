@@ -1,110 +1,76 @@
-//! One lock in Redis, as text and as JSON.
+//! One key in Redis that is a lock or a semaphore, as text and as JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{FromRedisValue, Value, from_redis_value};
 use serde_json::{Map, json};
-use uuid::Uuid;
 
-/// The length of a UUID with its dashes.
-const UUID: usize = 36;
+use super::kinds::{Fencing, Kind};
 
-/// The fencing tokens of a lock. The last token stays when the lock is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fencing {
-    Never,
-    Last(u64),
-    /// The user may not read it, or its slot moves to another server.
-    Unknown,
-}
-
-/// A lock that is held.
+/// A lock that is held, or a semaphore.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) name: Vec<u8>,
-    pub(super) fencing: Fencing,
-    pub(super) owner: String,
-    pub(super) count: u64,
-    /// `None`: it never expires.
+    pub(super) kind: Kind,
+    /// Of a semaphore, until the last lease ends. `None`: it never ends.
     pub(super) time_to_live: Option<Duration>,
     pub(super) server: Arc<str>,
 }
 
 impl Row {
-    /// From the replies to HGETALL and PTTL of the lock, and to GET of its token if there is one.
-    /// `None` if it is no lock by the rule of `lua/inspect.lua`, or has ended.
-    pub(super) fn decode(
-        name: &[u8],
-        server: &Arc<str>,
-        fields: Value,
-        millis_left: Value,
-        token: Option<Value>,
-    ) -> Option<Self> {
-        let [(owner, count)]: [(String, String); 1] =
-            decoded::<Vec<(String, String)>>(fields)?.try_into().ok()?;
-        let millis_left: i64 = decoded(millis_left)?;
-        // The hold ended between two commands.
-        if millis_left == -2 || !is_owner(&owner) {
-            return None;
-        }
-        let count = hold_count(&count)?;
-        Some(Self {
-            name: name.into(),
-            fencing: Fencing::of(token),
-            owner,
-            count,
-            time_to_live: u64::try_from(millis_left).ok().map(Duration::from_millis),
-            server: Arc::clone(server),
-        })
-    }
-
-    /// True if the owner is `<client uuid>:<number>`, as this crate and Redisson write it.
-    /// Any other hash may be data of another program.
-    pub(super) fn is_certainly_a_lock(&self) -> bool {
-        self.owner.split_once(':').is_some_and(|(client, thread)| {
-            let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
-            client.len() == UUID && Uuid::try_parse(client).is_ok() && number
-        })
-    }
-
     pub(super) fn shown_name(&self) -> String {
         shown(&String::from_utf8_lossy(&self.name))
     }
 
     pub(super) fn token(&self) -> Option<u64> {
-        match self.fencing {
-            Fencing::Last(token) => Some(token),
-            Fencing::Never | Fencing::Unknown => None,
+        match self.kind {
+            Kind::Lock {
+                fencing: Fencing::Last(token),
+                ..
+            } => Some(token),
+            _ => None,
         }
     }
 
     pub(super) fn shown_kind(&self) -> &'static str {
-        self.kind().unwrap_or("unknown")
+        self.kind.name().unwrap_or("unknown")
     }
 
-    fn kind(&self) -> Option<&'static str> {
-        match self.fencing {
-            Fencing::Never => Some("reentrant"),
-            Fencing::Last(_) => Some("fenced"),
-            Fencing::Unknown => None,
+    /// A minus if there is not exactly one owner.
+    pub(super) fn shown_owner(&self) -> &str {
+        self.kind.hold().map_or("-", |hold| &hold.owner)
+    }
+
+    /// Of a number, the number.
+    pub(super) fn shown_count(&self) -> String {
+        match &self.kind {
+            Kind::Number(number) => number.to_string(),
+            kind => kind.count().map_or("-".into(), |count| count.to_string()),
         }
     }
 
     pub(super) fn shown_time(&self) -> String {
-        self.time_to_live
-            .map_or("never".into(), |left| format!("{:.1}s", left.as_secs_f64()))
+        shown_time(self.time_to_live)
     }
 
     /// For scripts. The keys stay; more can be added.
     pub(super) fn json(&self, with_server: bool) -> Map<String, serde_json::Value> {
-        let millis = self.time_to_live.map(|left| left.as_millis() as u64);
         let mut object = Map::new();
         object.insert("name".into(), json!(String::from_utf8_lossy(&self.name)));
-        object.insert("kind".into(), json!(self.kind()));
-        object.insert("owner".into(), json!(self.owner));
-        object.insert("count".into(), json!(self.count));
-        object.insert("ttl_ms".into(), json!(millis));
+        object.insert("kind".into(), json!(self.kind.name()));
+        let owner = self.kind.hold().map(|hold| &hold.owner);
+        object.insert("owner".into(), json!(owner));
+        object.insert("count".into(), json!(self.kind.count()));
+        object.insert("ttl_ms".into(), json!(millis(self.time_to_live)));
+        match &self.kind {
+            Kind::Lock { waiting: 0, .. } => None,
+            Kind::Lock { waiting, .. } => object.insert("waiting".into(), json!(waiting)),
+            Kind::ReadWrite { readers, .. } => {
+                object.insert("readers".into(), json!(readers.len()))
+            }
+            Kind::Permits { available, .. } => object.insert("available".into(), json!(available)),
+            Kind::Number(number) => object.insert("number".into(), json!(number)),
+        };
         if with_server {
             object.insert("server".into(), json!(&*self.server));
         }
@@ -112,29 +78,13 @@ impl Row {
     }
 }
 
-impl Fencing {
-    fn of(token: Option<Value>) -> Self {
-        match token {
-            Some(Value::Nil) => Self::Never,
-            Some(token) => decoded(token).map_or(Self::Unknown, Self::Last),
-            None => Self::Unknown,
-        }
-    }
+pub(super) fn shown_time(left: Option<Duration>) -> String {
+    left.map_or("never".into(), |left| format!("{:.1}s", left.as_secs_f64()))
 }
 
-fn decoded<T: FromRedisValue>(value: Value) -> Option<T> {
-    from_redis_value(value).ok()
-}
-
-fn is_owner(field: &str) -> bool {
-    let is_printable = |byte| matches!(byte, b' '..=b'~');
-    !field.is_empty() && field != "mode" && field.bytes().all(is_printable)
-}
-
-fn hold_count(value: &str) -> Option<u64> {
-    let count: u32 = value.parse().ok()?;
-    // Without a sign and leading zeros.
-    (count > 0 && count.to_string() == value).then_some(count.into())
+/// Milliseconds for JSON.
+pub(super) fn millis(left: Option<Duration>) -> Option<u64> {
+    left.map(|left| left.as_millis() as u64)
 }
 
 /// A name for messages: in quotes and escaped if it could control a terminal or be misread.
@@ -149,83 +99,52 @@ pub(super) fn shown(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::kinds::Hold;
 
-    const OWNER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
-
-    fn text(text: &str) -> Value {
-        Value::BulkString(text.into())
-    }
-
-    fn decode(fields: &[&str], millis_left: i64, token: Option<Value>) -> Option<Row> {
-        let fields = Value::Array(fields.iter().map(|field| text(field)).collect());
-        Row::decode(b"a", &"h:1".into(), fields, Value::Int(millis_left), token)
-    }
-
-    #[test]
-    fn a_hash_of_an_owner_and_a_count_is_a_lock() {
-        let row = decode(&[OWNER, "2"], 28_432, Some(Value::Nil)).unwrap();
-        assert_eq!((row.owner.as_str(), row.count), (OWNER, 2));
-        assert_eq!(
-            (row.shown_kind(), &*row.shown_time()),
-            ("reentrant", "28.4s")
-        );
-        let row = decode(&[OWNER, "1"], -1, Some(text("7"))).unwrap();
-        assert_eq!((row.shown_kind(), &*row.shown_time()), ("fenced", "never"));
-        assert_eq!(row.token(), Some(7));
-    }
-
-    #[test]
-    fn a_token_that_cannot_be_read_is_unknown() {
-        for token in [None, Some(text("many"))] {
-            let row = decode(&[OWNER, "1"], -1, token).unwrap();
-            assert_eq!((row.shown_kind(), row.token()), ("unknown", None));
-            assert_eq!(row.json(false)["kind"], json!(null));
+    /// A lock with this name and hold count.
+    pub(crate) fn row(name: &str, count: u64) -> Row {
+        let owner = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:1".into();
+        Row {
+            name: name.into(),
+            kind: Kind::Lock {
+                hold: Hold { owner, count },
+                fencing: Fencing::Never,
+                waiting: 0,
+            },
+            time_to_live: Some(Duration::from_secs(30)),
+            server: "h:1".into(),
         }
     }
 
     #[test]
-    fn a_hash_without_an_owner_and_a_count_is_no_lock() {
-        for fields in [
-            &[][..],
-            &[OWNER, "0"],
-            &[OWNER, "-1"],
-            &[OWNER, "+1"],
-            &[OWNER, "01"],
-            &[OWNER, "one"],
-            &[OWNER, "4294967296"],
-            &["", "1"],
-            &["mode", "1"],
-            &["two\nlines", "1"],
-            &["mode", "write", OWNER, "1"],
-        ] {
-            assert_eq!(decode(fields, 1, None), None, "{fields:?}");
-        }
-        assert_eq!(decode(&[OWNER, "1"], -2, None), None);
-        assert_eq!(
-            decode(&[OWNER, "4294967295"], 1, None).unwrap().count,
-            4_294_967_295
-        );
+    fn a_time_has_tenths_of_seconds() {
+        let mut row = row("a", 1);
+        assert_eq!(row.shown_time(), "30.0s");
+        row.time_to_live = None;
+        assert_eq!(row.shown_time(), "never");
+        assert_eq!(row.json(false)["ttl_ms"], json!(null));
     }
 
     #[test]
-    fn a_lock_is_recognized_by_its_owner_among_all_keys() {
-        let is_certain = |owner| {
-            decode(&[owner, "1"], 1, None)
-                .unwrap()
-                .is_certainly_a_lock()
+    fn what_has_no_owner_shows_none() {
+        let mut row = row("a", 1);
+        row.kind = Kind::Permits {
+            leased: 3,
+            available: 2,
         };
-        assert!(is_certain(OWNER));
-        for owner in [
-            "name",
-            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-            "6ba7b810-9dad-11d1-80b4-00c04fd430c8:",
-            "6ba7b8109dad11d180b400c04fd430c8:17",
-            "6ba7b810-9dad-11d1-80b4-00c04fd430c8:main",
-        ] {
-            assert!(!is_certain(owner), "{owner}");
-        }
+        let cells = (row.shown_kind(), row.shown_owner(), &*row.shown_count());
+        assert_eq!(cells, ("permits", "-", "3"));
+        assert_eq!(row.json(false)["owner"], json!(null));
+        row.kind = Kind::Number(-2);
+        let cells = (row.shown_kind(), row.shown_owner(), &*row.shown_count());
+        assert_eq!(cells, ("number", "-", "-2"));
+        let json = row.json(false);
+        assert_eq!(
+            (&json["count"], &json["number"]),
+            (&json!(null), &json!(-2))
+        );
     }
 
     #[test]

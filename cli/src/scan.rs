@@ -5,14 +5,34 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 
 use super::args::RedisArgs;
+use super::kinds::LEASES;
 use super::outcome::{Failure, Result};
+use super::pattern;
 use super::probe::Probe;
 use super::row::Row;
 use leasehold::LockClient;
-use leasehold::admin::{self, Server};
+use leasehold::admin::{self, Server, ServerError};
 
 /// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
+
+/// Which keys are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// The pattern of their names.
+    pub(super) pattern: &'a str,
+    /// Also numbers, which may be semaphores or latches.
+    pub(super) numbers: bool,
+}
+
+/// The keys that one pass over a server looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Hashes,
+    /// The sorted sets of leased permits: semaphores are found by them.
+    Leases,
+    Numbers,
+}
 
 /// The locks that were found, in the order of their names.
 #[derive(Debug, Default)]
@@ -24,22 +44,26 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Finds all locks whose names match `pattern`. Sends no further request once `stopped` returns
-    /// true, and returns what was found until then.
-    pub(super) fn run(clients: &[LockClient], pattern: &str, stopped: &dyn Fn() -> bool) -> Self {
+    /// Finds what is wanted. Sends no further request once `stopped` returns true, and returns what
+    /// was found until then.
+    pub(super) fn run(
+        clients: &[LockClient],
+        wanted: Wanted<'_>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Self {
         let mut scan = Self::default();
         for client in clients {
             if stopped() {
                 break;
             }
-            scan.client(client, pattern, stopped);
+            scan.client(client, wanted, stopped);
         }
         scan.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
         scan
     }
 
-    fn client(&mut self, client: &LockClient, pattern: &str, stopped: &dyn Fn() -> bool) {
+    fn client(&mut self, client: &LockClient, wanted: Wanted<'_>, stopped: &dyn Fn() -> bool) {
         let servers = match admin::servers(client) {
             Ok(servers) => servers,
             Err(error) => {
@@ -55,7 +79,7 @@ impl Scan {
                 break;
             }
             self.servers += 1;
-            if let Err(failure) = scan_server(client, server, pattern, stopped, &mut found) {
+            if let Err(failure) = scan_server(client, server, wanted, stopped, &mut found) {
                 self.failures.push(failure);
             }
         }
@@ -92,32 +116,80 @@ impl Scan {
 fn scan_server(
     client: &LockClient,
     server: &Server,
-    pattern: &str,
+    wanted: Wanted<'_>,
     stopped: &dyn Fn() -> bool,
     found: &mut BTreeMap<Vec<u8>, Row>,
 ) -> Result<()> {
     let mut probe = Probe::connect(client, server)?;
-    let mut cursor = 0;
     let mut by_type = true;
-    while !stopped() {
-        let reply = match probe.run(&next_keys(cursor, pattern, by_type)) {
-            // SCAN has no TYPE before Redis 6.
-            Err(error) if by_type && error.is_reply() => {
-                by_type = false;
-                continue;
+    for pass in wanted.passes() {
+        let mut cursor = 0;
+        while !stopped() {
+            let reply = match probe.run(&pass.next_keys(cursor, wanted.pattern, by_type)) {
+                // SCAN has no TYPE before Redis 6.
+                Err(error) if by_type && error.is_reply() => {
+                    by_type = false;
+                    continue;
+                }
+                reply => reply?,
+            };
+            let (next, keys): (u64, Vec<Vec<u8>>) = probe.decode(reply)?;
+            for row in pass.rows(&mut probe, &keys, wanted.pattern)? {
+                // A semaphore with leased permits is a number, too.
+                found.entry(row.name.clone()).or_insert(row);
             }
-            reply => reply?,
-        };
-        let (next, keys): (u64, Vec<Vec<u8>>) = probe.decode(reply)?;
-        for row in probe.locks(&keys)? {
-            found.insert(row.name.clone(), row);
+            if next == 0 {
+                break;
+            }
+            cursor = next;
         }
-        if next == 0 {
-            break;
-        }
-        cursor = next;
     }
     Ok(())
+}
+
+impl<'a> Wanted<'a> {
+    /// What is held.
+    pub(super) fn locks(pattern: &'a str) -> Self {
+        let numbers = false;
+        Self { pattern, numbers }
+    }
+
+    fn passes(self) -> impl Iterator<Item = Pass> {
+        let numbers = self.numbers.then_some(Pass::Numbers);
+        [Pass::Hashes, Pass::Leases].into_iter().chain(numbers)
+    }
+}
+
+impl Pass {
+    fn next_keys(self, cursor: u64, pattern: &str, by_type: bool) -> Cmd {
+        let (pattern, of_type) = match self {
+            Self::Hashes => (pattern, "hash"),
+            Self::Leases => (LEASES, "zset"),
+            Self::Numbers => (pattern, "string"),
+        };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern);
+        scan.arg("COUNT").arg(BATCH);
+        if by_type {
+            scan.arg("TYPE").arg(of_type);
+        }
+        scan
+    }
+
+    fn rows(
+        self,
+        probe: &mut Probe<'_>,
+        keys: &[Vec<u8>],
+        pattern: &str,
+    ) -> Result<Vec<Row>, ServerError> {
+        match self {
+            Self::Hashes => probe.locks(keys),
+            Self::Leases => {
+                probe.semaphores(keys, &|name| pattern::matches(pattern.as_bytes(), name))
+            }
+            Self::Numbers => probe.numbers(keys),
+        }
+    }
 }
 
 fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
@@ -125,16 +197,6 @@ fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
     let reply = probe.run(redis::cmd("INFO").arg("cluster"))?;
     let info: String = probe.decode(reply)?;
     Ok(info.contains("cluster_enabled:1"))
-}
-
-fn next_keys(cursor: u64, pattern: &str, by_type: bool) -> Cmd {
-    let mut scan = redis::cmd("SCAN");
-    scan.arg(cursor).arg("MATCH").arg(pattern);
-    scan.arg("COUNT").arg(BATCH);
-    if by_type {
-        scan.arg("TYPE").arg("hash");
-    }
-    scan
 }
 
 #[cfg(test)]
@@ -152,7 +214,7 @@ mod tests {
         for checks in 0..2 {
             let left = Cell::new(checks);
             let stopped = || left.replace(left.get() - 1) == 0;
-            let scan = Scan::run(&clients, "*", &stopped);
+            let scan = Scan::run(&clients, Wanted::locks("*"), &stopped);
             assert!(scan.failures.is_empty(), "{scan:?}");
             assert_eq!(scan.servers, 0);
         }

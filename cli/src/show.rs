@@ -1,11 +1,16 @@
-//! `leasehold show`: one lock.
+//! `leasehold show`: one lock or semaphore.
 
 use std::process::ExitCode;
 
+use serde_json::{Map, Value};
+
 use super::args::{RedisArgs, ShowArgs};
+use super::details::Share;
+use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::outcome::Result;
 use super::reporter::Reporter;
+use super::row::{millis, shown, shown_time};
 use super::{connect, json, output};
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
@@ -30,16 +35,36 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
 }
 
 fn lines(lock: &FoundLock, with_server: bool) -> String {
-    let FoundLock { row, listeners, .. } = lock;
+    let row = &lock.row;
     let mut lines = vec![
         ("name", row.shown_name()),
         ("kind", row.shown_kind().into()),
-        ("owner", row.owner.clone()),
-        ("count", row.count.to_string()),
-        ("ttl", row.shown_time()),
     ];
+    if let Some(hold) = row.kind.hold() {
+        lines.push(("owner", hold.owner.clone()));
+    }
+    match &row.kind {
+        Kind::Permits { leased, available } => lines.extend([
+            ("leased", leased.to_string()),
+            ("available", available.to_string()),
+        ]),
+        Kind::Number(number) => lines.push(("number", number.to_string())),
+        Kind::Lock { .. } | Kind::ReadWrite { .. } => lines.push(("count", row.shown_count())),
+    }
+    lines.push(("ttl", row.shown_time()));
     lines.extend(row.token().map(|token| ("token", token.to_string())));
-    lines.extend(listeners.map(|listeners| ("listeners", listeners.to_string())));
+    match &row.kind {
+        Kind::Lock { waiting: 0, .. } => {}
+        Kind::Lock { waiting, .. } => lines.push(("waiting", waiting.to_string())),
+        Kind::ReadWrite { readers, .. } => lines.push(("readers", readers.len().to_string())),
+        Kind::Permits { .. } | Kind::Number(_) => {}
+    }
+    let share = |share: &Share| (share_label(&row.kind), shown_share(share));
+    lines.extend(lock.shares.iter().map(share));
+    lines.extend(
+        lock.listeners
+            .map(|listeners| ("listeners", listeners.to_string())),
+    );
     if with_server {
         lines.push(("server", row.server.as_ref().into()));
     }
@@ -49,13 +74,52 @@ fn lines(lock: &FoundLock, with_server: bool) -> String {
         .collect()
 }
 
+/// What one of the shares is.
+fn share_label(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Lock { .. } => "waits",
+        Kind::ReadWrite { .. } => "reader",
+        Kind::Permits { .. } | Kind::Number(_) => "permit",
+    }
+}
+
+fn shown_share(share: &Share) -> String {
+    let (who, left) = (shown(&share.who), shown_time(share.time_to_live));
+    match share.count {
+        Some(count) => format!("{who} (count {count}, time to live {left})"),
+        None => format!("{who} (time to live {left})"),
+    }
+}
+
 fn object(lock: &FoundLock, with_server: bool) -> String {
     let mut object = lock.row.json(with_server);
     if let Some(token) = lock.row.token() {
         object.insert("token".into(), token.into());
     }
+    if let Some((list, who)) = keys_of_shares(&lock.row.kind) {
+        let share = |share: &Share| {
+            let mut object = Map::new();
+            object.insert(who.into(), share.who.as_str().into());
+            if let Some(count) = share.count {
+                object.insert("count".into(), count.into());
+            }
+            object.insert("ttl_ms".into(), millis(share.time_to_live).into());
+            Value::Object(object)
+        };
+        object.insert(list.into(), lock.shares.iter().map(share).collect());
+    }
     if let Some(listeners) = lock.listeners {
         object.insert("listeners".into(), listeners.into());
     }
     json::line(object)
+}
+
+/// The key of the list of shares, and that of the name of each.
+fn keys_of_shares(kind: &Kind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        Kind::Lock { waiting: 0, .. } | Kind::Number(_) => None,
+        Kind::Lock { .. } => Some(("queue", "place")),
+        Kind::ReadWrite { .. } => Some(("read_holds", "owner")),
+        Kind::Permits { .. } => Some(("permits", "id")),
+    }
 }

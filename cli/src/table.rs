@@ -10,8 +10,8 @@ fn cells(row: &Row, with_server: bool) -> Vec<String> {
     let mut cells = vec![
         row.shown_name(),
         row.shown_kind().into(),
-        row.owner.clone(),
-        row.count.to_string(),
+        row.shown_owner().into(),
+        row.shown_count(),
         row.shown_time(),
     ];
     if with_server {
@@ -68,19 +68,7 @@ pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, flat: bool) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Fencing;
-    use std::time::Duration;
-
-    fn row(name: &str, count: u64) -> Row {
-        Row {
-            name: name.into(),
-            fencing: Fencing::Never,
-            owner: "6ba7b810-9dad-11d1-80b4-00c04fd430c8:1".into(),
-            count,
-            time_to_live: Some(Duration::from_secs(30)),
-            server: "h:1".into(),
-        }
-    }
+    use crate::row::tests::row;
 
     #[test]
     fn columns_are_aligned_in_a_pipe() {

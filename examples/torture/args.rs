@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::checker::Bounds;
+use crate::kind::Kind;
 
 /// Tests the locks under random faults.
 ///
@@ -28,6 +29,10 @@ pub struct Args {
     /// Number of locks
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub locks: u32,
+    /// Kind of the locks: reentrant, fenced, fair, read-write, or permits=K for semaphores with K
+    /// leased permits [default: the first lock is reentrant, the others are fenced]
+    #[arg(long)]
+    pub kind: Option<Kind>,
     /// How long to inject faults, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
@@ -61,14 +66,11 @@ pub struct Args {
     pub url: Option<String>,
 }
 
-/// The longest pause between two attempts of a waiter without a subscription, as documented.
-const LONGEST_POLL: Duration = Duration::from_secs(1);
-
 /// How long the next holder of a free lock takes to hear of it and to acquire it, with many others.
 const WAKE_UP: Duration = Duration::from_millis(300);
 
-/// The longest time in which threads of a process hand a grant over.
-const SLICE: Duration = Duration::from_millis(10);
+/// How late a client may see that it was granted a lock.
+const LATE_GRANT: Duration = Duration::from_millis(10);
 
 /// The number of leases from the begin of a rush to the begin of the next.
 const RUSH_INTERVAL: u64 = 6;
@@ -84,6 +86,11 @@ pub struct Rush {
 }
 
 impl Args {
+    /// The kind of this lock.
+    pub fn kind_of(&self, lock: u32) -> Kind {
+        self.kind.unwrap_or(Kind::by_default(lock))
+    }
+
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease)
     }
@@ -96,6 +103,15 @@ impl Args {
     /// How long every second worker keeps a lock that none of its threads uses.
     pub fn linger(&self) -> Duration {
         self.lease() / 10
+    }
+
+    /// How long the threads of this worker may begin holds on one grant.
+    pub fn reuse(&self) -> Duration {
+        let slice = self.kind_of(0).slice();
+        match self.lingers {
+            true => slice + self.linger(),
+            false => slice,
+        }
     }
 
     /// The time from one rush to the next.
@@ -130,12 +146,21 @@ impl Args {
 
     pub fn bounds(&self) -> Bounds {
         let slip = Duration::from_millis(self.slip);
+        let kind = self.kind_of(0);
         Bounds {
             longest_lease: self.longest_lease(),
-            // The lease of a dead holder, the pause before the next attempt, and that attempt.
-            idle: self.longest_lease() + LONGEST_POLL + self.command_timeout() * 2 + slip,
+            // The lease of a dead holder, the place of a dead client, the pause before the next
+            // attempt, and that attempt.
+            idle: self.longest_lease()
+                + kind.place()
+                + kind.longest_poll()
+                + self.command_timeout() * 2
+                + slip,
             settled: self.linger() + WAKE_UP + slip,
-            reuse: SLICE + self.linger(),
+            permits: kind.permits(),
+            reuse: kind.slice() + self.linger(),
+            late_grant: LATE_GRANT,
+            delivered: self.command_timeout() + slip,
             slip,
         }
     }

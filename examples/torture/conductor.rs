@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
+use crate::kind::Kind;
 use crate::log::{Event, Log};
+use crate::permits;
 use crate::server::Server;
 use crate::workers::Workers;
 
@@ -21,6 +23,8 @@ pub struct Conductor {
     pub log: Arc<Log>,
     pub undo: Vec<(Instant, Undo)>,
     pub server_paused: bool,
+    /// When it killed a worker.
+    pub killed: Option<Instant>,
 }
 
 /// The action that ends a fault.
@@ -74,7 +78,10 @@ impl Conductor {
     fn remains(&mut self) -> Result<Vec<(u32, String)>> {
         let mut found = Vec::new();
         for lock in 0..self.args.locks {
-            let remains = self.server.remains(&Args::key(lock))?;
+            let remains = match self.args.kind {
+                Some(Kind::Permits(permits)) => permits::missing(&self.server, lock, permits)?,
+                _ => self.server.remains(&Args::key(lock))?,
+            };
             found.extend(remains.map(|what| (lock, what)));
         }
         Ok(found)

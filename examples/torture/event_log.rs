@@ -7,7 +7,9 @@ use std::time::Duration;
 use leasehold::Error;
 
 use crate::clock;
+use crate::kind::Access;
 use crate::log::{Event, Log};
+use crate::worker_thread::Target;
 
 /// Starvation up to this is not logged, in nanoseconds.
 const TOLERATED: u64 = 5_000_000;
@@ -43,15 +45,20 @@ impl<'a> EventLog<'a> {
 
     /// Logs the start of a call and returns its number. Without a budget the call may take as long
     /// as other threads hold the lock.
-    pub fn asks(&mut self, lock: u32, budget: Option<Duration>, what: String) -> u64 {
+    pub fn asks(&mut self, at: Target, budget: Option<Duration>, what: String) -> u64 {
         let budget = budget.map_or(0, whole_millis);
         let call = self.next_call();
-        self.write(Event::Asks {
+        let asks = Event::Asks {
             call,
-            lock,
+            lock: at.lock,
             budget,
             what,
-        });
+        };
+        let reads = (at.access == Access::Shared).then_some(Event::Reads { call });
+        let now = clock::now();
+        let events = reads.into_iter().chain([asks]);
+        self.log
+            .write_all(self.thread, events.map(|event| (now, event)));
         self.starved = self.starved();
         call
     }
@@ -112,10 +119,6 @@ impl<'a> EventLog<'a> {
             self.log.write(at, self.thread, starved);
         }
         self.log.write(at, self.thread, event);
-    }
-
-    fn write(&self, event: Event) {
-        self.log.write(clock::now(), self.thread, event);
     }
 
     /// How long this thread has been runnable without a CPU, in nanoseconds.

@@ -8,7 +8,9 @@ use crate::Result;
 use crate::args::Args;
 use crate::clock;
 use crate::conductor::{Conductor, Undo};
+use crate::kind::Kind;
 use crate::log::Event;
+use crate::permits::take_all;
 
 impl Conductor {
     /// Injects one random fault.
@@ -17,10 +19,7 @@ impl Conductor {
         match self.random.u8(0..28) {
             0..9 => self.pause_worker(slot),
             9 => self.pause_server(),
-            10 => {
-                self.workers.resume(slot)?;
-                self.workers.replace(slot)
-            }
+            10 => self.kill_worker(slot),
             11..15 => self.isolate(slot),
             15 => self.refuse(slot),
             16 => {
@@ -66,6 +65,19 @@ impl Conductor {
         Ok(())
     }
 
+    /// Kills the worker, unless another one was killed so shortly before that both can have places in
+    /// the queue of a fair lock. The places would end one after the other.
+    fn kill_worker(&mut self, slot: usize) -> Result<()> {
+        let place = self.args.kind_of(0).place();
+        let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;
+        if self.killed.is_some_and(is_too_soon) {
+            return Ok(());
+        }
+        self.killed = Some(Instant::now());
+        self.workers.resume(slot)?;
+        self.workers.replace(slot)
+    }
+
     fn pause_server(&mut self) -> Result<()> {
         if !self.server_paused {
             self.note("the server is paused");
@@ -97,6 +109,17 @@ impl Conductor {
     fn delete(&mut self) -> Result<()> {
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
+        if let Some(Kind::Permits(permits)) = self.args.kind {
+            let taken: (u32, Option<u64>) = self.server.query(&take_all(lock, permits))?;
+            if taken.0 > 0 {
+                self.write(Event::Deleted {
+                    lock,
+                    from,
+                    token: None,
+                });
+            }
+            return Ok(());
+        }
         let script = "return { redis.call('del', KEYS[1]), redis.call('get', KEYS[2]) }";
         let mut delete = cmd("EVAL");
         delete.arg(script).arg(2);

@@ -1,71 +1,131 @@
-//! A lock of either kind, and how a thread holds it: with a guard, or with manual `lock` and
-//! `unlock` calls.
+//! A lock of any kind, and how a thread holds it: with a guard, or with manual `lock` and `unlock`
+//! calls.
 
 use std::time::Duration;
 
 use leasehold::{
-    FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient, LockGuard, ReentrantLock, Result,
+    FairLock, FencedGuard, FencedLock, Interrupt, Lease, LeasedSemaphore, Lock, LockClient,
+    LockGuard, PermitGuard, ReadLock, ReentrantLock, Result, WriteLock,
 };
 
-use crate::args::Args;
+use crate::kind::{Access, Kind};
 
-/// The first lock has no tokens, so the number of hand-overs is not limited by them.
 pub enum TestedLock {
     Plain(ReentrantLock),
     Fenced(FencedLock),
+    Fair(FairLock),
+    ReadWrite(ReadLock, WriteLock),
+    Permits(LeasedSemaphore),
 }
 
 pub enum HoldStyle {
     Guard(LockGuard),
     Fenced(FencedGuard),
-    Manual,
+    Permit(PermitGuard),
+    Manual(Access),
 }
 
 impl TestedLock {
-    pub fn new(client: &LockClient, number: u32) -> Self {
-        let key = Args::key(number);
-        match number {
-            0 => Self::Plain(client.reentrant_lock(&key)),
-            _ => Self::Fenced(client.fenced_lock(&key)),
+    pub fn new(client: &LockClient, kind: Kind, key: &str) -> Self {
+        match kind {
+            Kind::Reentrant => Self::Plain(client.reentrant_lock(key)),
+            Kind::Fenced => Self::Fenced(client.fenced_lock(key)),
+            Kind::Fair => Self::Fair(client.fair_lock(key)),
+            Kind::ReadWrite => {
+                let lock = client.read_write_lock(key);
+                Self::ReadWrite(lock.read(), lock.write())
+            }
+            Kind::Permits(_) => Self::Permits(client.leased_semaphore(key)),
         }
     }
 
-    pub fn acquire(&self) -> Result<HoldStyle> {
-        Ok(match self {
-            Self::Plain(lock) => HoldStyle::Guard(lock.acquire()?),
-            Self::Fenced(lock) => HoldStyle::Fenced(lock.acquire()?),
-        })
+    pub fn acquire(&self, access: Access) -> Result<HoldStyle> {
+        match self {
+            Self::Plain(lock) => lock.acquire().map(HoldStyle::Guard),
+            Self::Fenced(lock) => lock.acquire().map(HoldStyle::Fenced),
+            Self::Fair(lock) => lock.acquire().map(HoldStyle::Guard),
+            Self::ReadWrite(read, write) => match access {
+                Access::Shared => read.acquire().map(HoldStyle::Guard),
+                Access::Exclusive => write.acquire().map(HoldStyle::Guard),
+            },
+            Self::Permits(permits) => permits.acquire().map(HoldStyle::Permit),
+        }
     }
 
-    pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<HoldStyle>> {
+    pub fn try_acquire(
+        &self,
+        access: Access,
+        wait: Duration,
+        lease: Lease,
+    ) -> Result<Option<HoldStyle>> {
         Ok(match self {
             Self::Plain(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Guard),
             Self::Fenced(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Fenced),
+            Self::Fair(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Guard),
+            Self::ReadWrite(read, write) => match access {
+                Access::Shared => read.try_acquire(wait, lease)?.map(HoldStyle::Guard),
+                Access::Exclusive => write.try_acquire(wait, lease)?.map(HoldStyle::Guard),
+            },
+            Self::Permits(permits) => permits.try_acquire(wait, lease)?.map(HoldStyle::Permit),
         })
     }
 
-    pub fn lock_with(&self, lease: Lease) -> Result<HoldStyle> {
-        self.lock().lock_with(lease).map(|()| HoldStyle::Manual)
+    pub fn lock_with(&self, access: Access, lease: Lease) -> Result<HoldStyle> {
+        match self.lock(access) {
+            Ok(lock) => lock.lock_with(lease).map(|()| HoldStyle::Manual(access)),
+            Err(permits) => permits.acquire_with(lease).map(HoldStyle::Permit),
+        }
     }
 
-    pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<HoldStyle>> {
-        let taken = self.lock().try_lock(wait, lease)?;
-        Ok(taken.then_some(HoldStyle::Manual))
+    pub fn try_lock(
+        &self,
+        access: Access,
+        wait: Duration,
+        lease: Lease,
+    ) -> Result<Option<HoldStyle>> {
+        match self.lock(access) {
+            Ok(lock) => {
+                let taken = lock.try_lock(wait, lease)?;
+                Ok(taken.then_some(HoldStyle::Manual(access)))
+            }
+            Err(_) => self.try_acquire(access, wait, lease),
+        }
     }
 
-    pub fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<HoldStyle> {
-        let taken = self.lock().lock_interruptibly(lease, interrupt);
-        taken.map(|()| HoldStyle::Manual)
+    pub fn lock_interruptibly(
+        &self,
+        access: Access,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<HoldStyle> {
+        match self.lock(access) {
+            Ok(lock) => {
+                let taken = lock.lock_interruptibly(lease, interrupt);
+                taken.map(|()| HoldStyle::Manual(access))
+            }
+            Err(permits) => {
+                let taken = permits.acquire_interruptibly(lease, interrupt);
+                taken.map(HoldStyle::Permit)
+            }
+        }
     }
 
-    pub fn unlock(&self) -> Result<()> {
-        self.lock().unlock()
+    /// True if a thread can acquire it within its own hold.
+    pub fn nests(&self) -> bool {
+        !matches!(self, Self::Permits(_))
     }
 
-    fn lock(&self) -> &dyn Lock {
+    /// The lock, or the semaphore, whose permits belong to no thread.
+    pub fn lock(&self, access: Access) -> std::result::Result<&dyn Lock, &LeasedSemaphore> {
         match self {
-            Self::Plain(lock) => lock,
-            Self::Fenced(lock) => lock,
+            Self::Plain(lock) => Ok(lock),
+            Self::Fenced(lock) => Ok(lock),
+            Self::Fair(lock) => Ok(lock),
+            Self::ReadWrite(read, write) => match access {
+                Access::Shared => Ok(read),
+                Access::Exclusive => Ok(write),
+            },
+            Self::Permits(permits) => Err(permits),
         }
     }
 }
@@ -76,7 +136,11 @@ impl HoldStyle {
         match self {
             Self::Guard(guard) => guard.check().is_ok(),
             Self::Fenced(guard) => guard.check().is_ok(),
-            Self::Manual => lock.lock().is_held_by_current_thread(),
+            Self::Permit(guard) => guard.check().is_ok(),
+            Self::Manual(access) => {
+                let lock = lock.lock(*access);
+                lock.is_ok_and(|lock| lock.is_held_by_current_thread())
+            }
         }
     }
 
@@ -84,19 +148,20 @@ impl HoldStyle {
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Fenced(guard) => Some(guard.fencing_token()),
-            Self::Guard(_) | Self::Manual => None,
+            Self::Guard(_) | Self::Permit(_) | Self::Manual(_) => None,
         }
     }
 
     pub fn has_guard(&self) -> bool {
-        !matches!(self, Self::Manual)
+        !matches!(self, Self::Manual(_))
     }
 
     pub fn extend(&self, by: Duration) -> Result<()> {
         match self {
             Self::Guard(guard) => guard.extend(by),
             Self::Fenced(guard) => guard.extend(by),
-            Self::Manual => Ok(()),
+            Self::Permit(guard) => guard.extend(by),
+            Self::Manual(_) => Ok(()),
         }
     }
 
@@ -104,7 +169,8 @@ impl HoldStyle {
         match self {
             Self::Guard(guard) => guard.unlock(),
             Self::Fenced(guard) => guard.unlock(),
-            Self::Manual => lock.unlock(),
+            Self::Permit(guard) => guard.release(),
+            Self::Manual(access) => lock.lock(access).map_or(Ok(()), |lock| lock.unlock()),
         }
     }
 }

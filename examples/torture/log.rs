@@ -33,6 +33,9 @@ pub enum Event {
         budget: u64,
         what: String,
     },
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold together
+    /// with others that do so.
+    Reads { call: u64 },
     /// After a call that acquired a free lock.
     Has { call: u64, token: Option<u64> },
     /// After a nested acquire inside `hold`.
@@ -63,6 +66,15 @@ pub enum Event {
     Late { nanos: u64 },
     /// The threads of this process handed locks over for this long without a request to Redis.
     Kept { nanos: u64 },
+    /// This process uses the client with this id. Its threads may begin holds on one grant for
+    /// `reuse` nanoseconds.
+    Client { reuse: u64, id: String },
+    /// The queue of a fair lock in Redis, at some time from `from` on. The first client is next.
+    Waiting {
+        lock: u32,
+        from: u64,
+        clients: Vec<String>,
+    },
     /// Before a process is paused.
     Pauses { process: u32 },
     /// After a paused process was resumed.
@@ -104,6 +116,7 @@ impl fmt::Display for Record {
                 budget,
                 what,
             } => write!(f, "asks {call} {lock} {budget} {what}"),
+            Event::Reads { call } => write!(f, "reads {call}"),
             Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
             Event::HasAgain { call, hold, token } => {
                 write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
@@ -124,6 +137,15 @@ impl fmt::Display for Record {
             Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Kept { nanos } => write!(f, "kept {nanos}"),
+            Event::Client { reuse, id } => write!(f, "client {reuse} {id}"),
+            Event::Waiting {
+                lock,
+                from,
+                clients,
+            } => {
+                write!(f, "waiting {lock} {from}")?;
+                clients.iter().try_for_each(|client| write!(f, " {client}"))
+            }
             Event::Pauses { process } => write!(f, "pauses {process}"),
             Event::Continued { process } => write!(f, "continued {process}"),
             Event::Killed { process } => write!(f, "killed {process}"),
@@ -163,6 +185,9 @@ fn event(words: &mut Words) -> Option<Event> {
             budget: words.number()?,
             what: words.rest(),
         },
+        "reads" => Event::Reads {
+            call: words.number()?,
+        },
         "has" => Event::Has {
             call: words.number()?,
             token: words.token()?,
@@ -199,6 +224,15 @@ fn event(words: &mut Words) -> Option<Event> {
         },
         "kept" => Event::Kept {
             nanos: words.number()?,
+        },
+        "client" => Event::Client {
+            reuse: words.number()?,
+            id: words.rest(),
+        },
+        "waiting" => Event::Waiting {
+            lock: words.number()?,
+            from: words.number()?,
+            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
         },
         "pauses" => Event::Pauses {
             process: words.number()?,

@@ -12,11 +12,15 @@ mod conductor;
 mod event_log;
 mod faults;
 mod hold_style;
+mod kind;
 mod log;
 mod network;
+mod permits;
 mod process;
 #[path = "../../tests/it/support/proxy/mod.rs"]
 mod proxy;
+mod queue_monitor;
+mod read_write;
 mod report;
 mod rush;
 mod server;
@@ -37,6 +41,7 @@ use tempfile::TempDir;
 
 use crate::args::Args;
 use crate::conductor::Conductor;
+use crate::kind::Kind;
 use crate::log::{CONDUCTOR, Log};
 use crate::server::Server;
 use crate::workers::Workers;
@@ -98,11 +103,13 @@ fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
             threads,
             locks,
             seconds,
+            kind,
             ..
         } = args;
         let seed = args.seed.unwrap_or(0);
+        let kind = kind.map_or(String::new(), |kind| format!("{kind} "));
         println!(
-            "seed {seed}: {processes} x {threads} threads, {locks} locks, {seconds} s of faults"
+            "seed {seed}: {processes} x {threads} threads, {locks} {kind}locks, {seconds} s of faults"
         );
         conduct(args, log.path())?;
     }
@@ -127,6 +134,14 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     let monitored = Arc::downgrade(&log);
     thread::spawn(move || stall_monitor::run(&monitored));
     let server = Server::start()?;
+    if args.kind == Some(Kind::Fair) {
+        let (url, locks) = (format!("redis://{}", server.address()), args.locks);
+        let monitored = Arc::downgrade(&log);
+        thread::spawn(move || queue_monitor::run(&url, locks, &monitored));
+    }
+    if let Some(Kind::Permits(permits)) = args.kind {
+        permits::set(&server, args.locks, permits)?;
+    }
     let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;
     let mut conductor = Conductor {
         args: args.clone(),
@@ -135,6 +150,7 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
         workers,
         log,
         undo: Vec::new(),
+        killed: None,
         server_paused: false,
     };
     conductor.run(&INTERRUPTED)?;

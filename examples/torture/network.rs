@@ -7,8 +7,6 @@ use crate::clock;
 use crate::log::{Event, Log};
 use crate::proxy::{Fault, Gate, Proxy, Request};
 
-const SCRIPTS: [&str; 3] = ["acquire", "release", "renew"];
-
 /// The longest delay, and the pause between pieces of a reply.
 const DELAY: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(5);
@@ -19,6 +17,8 @@ pub struct Network {
     slot: u32,
     log: Arc<Log>,
     gate: Gate,
+    /// The scripts of the locks under test.
+    scripts: &'static [&'static str],
 }
 
 /// The faults of a network in one storm.
@@ -36,12 +36,18 @@ struct FaultPlan {
 }
 
 impl Network {
-    pub fn before(server: &str, slot: u32, log: &Arc<Log>) -> Self {
+    pub fn before(
+        server: &str,
+        slot: u32,
+        log: &Arc<Log>,
+        scripts: &'static [&'static str],
+    ) -> Self {
         Self {
             proxy: Proxy::before(server),
             slot,
             log: Arc::clone(log),
             gate: Gate::new(),
+            scripts,
         }
     }
 
@@ -65,7 +71,7 @@ impl Network {
         let one_of = *random.choice(&[1, 2, 3, 10, 30]).expect("not empty");
         let script = random
             .bool()
-            .then(|| *random.choice(&SCRIPTS).expect("not empty"));
+            .then(|| *random.choice(self.scripts).expect("not empty"));
         let kind = random.bool().then(|| random.u8(0..KINDS));
         let lost_messages = *random.choice(&[0, 0, 50, 100]).expect("not empty");
         self.note(&format!(
@@ -132,7 +138,7 @@ const KINDS: u8 = 10;
 
 impl FaultPlan {
     fn fault_for(&mut self, request: &Request) -> Fault {
-        let script = SCRIPTS.into_iter().find(|script| request.runs(script));
+        let script = request.script();
         if self.script.is_some() && script != self.script || self.random.u32(0..self.one_of) > 0 {
             return Fault::Pass;
         }

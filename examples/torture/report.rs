@@ -69,6 +69,7 @@ fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()>
 fn name(event: &Event) -> &'static str {
     match event {
         Event::Asks { .. } => "calls",
+        Event::Reads { .. } => "reads",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
         Event::Held { .. } => "short holds",
@@ -80,6 +81,8 @@ fn name(event: &Event) -> &'static str {
         Event::Starved { .. } => "starved calls",
         Event::Late { .. } => "late threads",
         Event::Kept { .. } => "exceeded slices",
+        Event::Client { .. } => "clients",
+        Event::Waiting { .. } => "looks at queues",
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use leasehold::{Error, Lease, Result};
 
 use crate::clock;
+use crate::kind::Access;
 use crate::log::Event;
-use crate::worker_thread::WorkerThread;
+use crate::worker_thread::{Target, WorkerThread};
 
 /// The most holds that are logged together. A killed worker loses those that are not logged yet.
 const TOGETHER: usize = 64;
@@ -29,7 +30,11 @@ impl WorkerThread<'_> {
     /// Joins a rush, for some holds. The whole is logged as one call, without a bound while others
     /// hold the lock.
     pub fn rush(&mut self, lock: u32) {
-        let rush = self.event_log.asks(lock, None, "rush".into());
+        let at = Target {
+            lock,
+            access: Access::Exclusive,
+        };
+        let rush = self.event_log.asks(at, None, "rush".into());
         let mut holds = Vec::with_capacity(TOGETHER);
         let mut result = Ok(());
         while result.is_ok()
@@ -49,20 +54,25 @@ impl WorkerThread<'_> {
         }
     }
 
-    fn hold_briefly(&mut self, at: u32, holds: &mut Vec<(u64, Event)>) -> Result<()> {
+    fn hold_briefly(&mut self, lock: u32, holds: &mut Vec<(u64, Event)>) -> Result<()> {
+        let at = self.target(lock);
+        let access = at.access;
         let choice = self.random.u8(..);
         let call = self.event_log.next_call();
-        let lock = &self.locks[at as usize];
+        let lock = &self.locks[at.lock as usize];
         let asked = clock::now();
         let style = if choice.is_multiple_of(2) {
-            lock.acquire()?
+            lock.acquire(access)?
         } else {
-            lock.lock_with(Lease::RENEWED)?
+            lock.lock_with(access, Lease::RENEWED)?
         };
         let since = clock::now();
         let nested = match choice / 2 % 8 {
-            0 => lock.acquire().and_then(|inner| inner.unlock(lock)),
-            1 => lock.lock_with(Lease::RENEWED).and_then(|_| lock.unlock()),
+            _ if !lock.nests() => Ok(()),
+            0 => lock.acquire(access).and_then(|inner| inner.unlock(lock)),
+            1 => lock
+                .lock_with(access, Lease::RENEWED)
+                .and_then(|inner| inner.unlock(lock)),
             _ => Ok(()),
         };
         let now = clock::now();
@@ -73,11 +83,14 @@ impl WorkerThread<'_> {
         let vouched = if is_valid || unlocked.is_ok() { now } else { 0 };
         let held = Event::Held {
             call,
-            lock: at,
+            lock: at.lock,
             asked,
             token,
             vouched,
         };
+        if access == Access::Shared {
+            holds.push((since, Event::Reads { call }));
+        }
         holds.push((since, held));
         nested.and(unlocked)
     }

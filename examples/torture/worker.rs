@@ -10,7 +10,8 @@ use leasehold::LockClient;
 
 use crate::Result;
 use crate::args::Args;
-use crate::log::Log;
+use crate::clock;
+use crate::log::{Event, Log};
 use crate::worker_thread::WorkerThread;
 use crate::{slice_monitor, stall_monitor};
 
@@ -34,12 +35,29 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
         scope.spawn(|| slice_monitor::run(&client, &log, &stop));
+        scope.spawn(|| log_client(&client, args, &log, &stop));
         for thread in 1..=args.threads {
             let (client, log, stop) = (&client, &log, &stop);
             scope.spawn(move || WorkerThread::new(args, client, log, number, thread, stop).run());
         }
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Logs the id of the client, which a lock of its own shows.
+fn log_client(client: &LockClient, args: &Args, log: &Log, stop: &AtomicBool) {
+    let reuse = u64::try_from(args.reuse().as_nanos()).unwrap_or(u64::MAX);
+    let name = format!("worker:{}", args.worker.unwrap_or_default());
+    let id = || {
+        let _guard = client.reentrant_lock(&name).acquire().ok()?;
+        let owner = client.inspect(&name).ok()?.owner?;
+        Some(owner.split(':').next()?.to_owned())
+    };
+    while !stop.load(Ordering::Relaxed) {
+        if let Some(id) = id() {
+            return log.write(clock::now(), 0, Event::Client { reuse, id });
+        }
+    }
 }
 
 /// A line on standard input asks the threads to stop. The end of the input means that the conductor

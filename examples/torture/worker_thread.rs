@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::event_log::EventLog;
 use crate::hold_style::{HoldStyle, TestedLock};
+use crate::kind::{Access, Kind};
 use crate::log::Log;
 
 /// After its deadline a waiter still waits this long for a reply that is under way, as documented.
@@ -27,12 +28,19 @@ pub struct WorkerThread<'a> {
     pub(crate) thread: u32,
 }
 
-/// A hold of this thread: its lock and the number of the call that acquired it.
+/// A lock by its number, and how to access it.
 #[derive(Clone, Copy)]
-struct Hold {
-    lock: u32,
-    call: u64,
-    depth: u32,
+pub struct Target {
+    pub lock: u32,
+    pub access: Access,
+}
+
+/// A hold of this thread, and the number of the call that acquired it.
+#[derive(Clone, Copy)]
+pub struct Hold {
+    pub at: Target,
+    pub call: u64,
+    pub depth: u32,
 }
 
 impl<'a> WorkerThread<'a> {
@@ -44,7 +52,8 @@ impl<'a> WorkerThread<'a> {
         thread: u32,
         stop: &'a AtomicBool,
     ) -> Self {
-        let locks = (0..args.locks).map(|lock| TestedLock::new(client, lock));
+        let locks = (0..args.locks)
+            .map(|lock| TestedLock::new(client, args.kind_of(lock), &Args::key(lock)));
         let seed = args.seed.unwrap_or(0);
         let own = u64::from(process) << 32 | u64::from(thread);
         Self {
@@ -68,73 +77,85 @@ impl<'a> WorkerThread<'a> {
                 self.idle(Duration::from_millis(4));
                 continue;
             }
-            if let Some((call, style)) = self.take(lock, None) {
-                let hold = Hold {
-                    lock,
-                    call,
-                    depth: 1,
-                };
+            let at = self.target(lock);
+            if let Some((call, style)) = self.take(at, None) {
+                let hold = Hold { at, call, depth: 1 };
                 self.work(hold, &style);
+                let (hold, style) = self.downgrade(hold, style);
                 self.release(hold, style);
                 if self.random.u8(..) < 8 {
-                    self.unlock_not_held(lock);
+                    self.unlock_not_held(at);
                 }
             }
             self.idle(Duration::from_millis(4));
         }
     }
 
+    /// Mostly readers use a read-write lock.
+    pub(crate) fn target(&mut self, lock: u32) -> Target {
+        let reads = self.args.kind_of(lock) == Kind::ReadWrite && self.random.u8(0..4) > 0;
+        let access = match reads {
+            true => Access::Shared,
+            false => Access::Exclusive,
+        };
+        Target { lock, access }
+    }
+
+    pub(crate) fn tested(&self, at: Target) -> &TestedLock {
+        &self.locks[at.lock as usize]
+    }
+
     /// Acquires the lock by a random method; inside `hold`, a nested level of it.
-    fn take(&mut self, lock: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
-            0..2 => self.lock(lock, hold),
-            2..4 => self.acquire(lock, hold),
-            4..6 => self.try_lock(lock, hold),
-            6..8 => self.try_acquire(lock, hold),
-            _ if hold.is_none() => self.lock_interruptibly(lock),
-            _ => self.lock(lock, hold),
+            0..2 => self.lock(at, hold),
+            2..4 => self.acquire(at, hold),
+            4..6 => self.try_lock(at, hold),
+            6..8 => self.try_acquire(at, hold),
+            _ if hold.is_none() => self.lock_interruptibly(at),
+            _ => self.lock(at, hold),
         }
     }
 
-    fn lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    fn lock(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let budget = self.budget_to_lock(hold);
         let call = self
             .event_log
             .asks(at, budget, format!("lock_with {lease:?}"));
-        let result = self.locks[at as usize].lock_with(lease);
+        let result = self.tested(at).lock_with(at.access, lease);
         self.log_result(call, hold, result.map(Some), false)
     }
 
-    fn acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    fn acquire(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let budget = self.budget_to_lock(hold);
         let call = self.event_log.asks(at, budget, "acquire".into());
-        let result = self.locks[at as usize].acquire();
+        let result = self.tested(at).acquire(at.access);
         self.log_result(call, hold, result.map(Some), false)
     }
 
-    fn try_lock(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    fn try_lock(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let (wait, lease) = (self.wait(), self.lease());
         let what = format!("try_lock {wait:?} {lease:?}");
         let call = self
             .event_log
             .asks(at, Some(self.budget_to_try(wait)), what);
-        let result = self.locks[at as usize].try_lock(wait, lease);
+        let result = self.tested(at).try_lock(at.access, wait, lease);
         self.log_result(call, hold, result, false)
     }
 
-    fn try_acquire(&mut self, at: u32, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    fn try_acquire(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let (wait, lease) = (self.wait(), self.lease());
         let what = format!("try_acquire {wait:?} {lease:?}");
         let call = self
             .event_log
             .asks(at, Some(self.budget_to_try(wait)), what);
-        let result = self.locks[at as usize].try_acquire(wait, lease);
+        let result = self.tested(at).try_acquire(at.access, wait, lease);
         self.log_result(call, hold, result, false)
     }
 
     /// Interrupts half of the calls.
-    fn lock_interruptibly(&mut self, at: u32) -> Option<(u64, HoldStyle)> {
+    fn lock_interruptibly(&mut self, at: Target) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let interrupt = Interrupt::new();
         let (args, after) = (self.args, self.wait());
@@ -152,11 +173,12 @@ impl<'a> WorkerThread<'a> {
                 interrupt.interrupt();
             });
         }
-        let result = self.locks[at as usize].lock_interruptibly(lease, &interrupt);
+        let lock = self.tested(at);
+        let result = lock.lock_interruptibly(at.access, lease, &interrupt);
         self.log_result(call, None, result.map(Some), comes)
     }
 
-    fn log_result(
+    pub(crate) fn log_result(
         &self,
         call: u64,
         hold: Option<u64>,
@@ -184,11 +206,11 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// Checks the hold repeatedly, and sometimes nests or extends it.
-    fn work(&mut self, hold: Hold, style: &HoldStyle) {
+    pub(crate) fn work(&mut self, hold: Hold, style: &HoldStyle) {
         let until = clock::now() + nanos(self.hold_time(hold.depth));
         loop {
             let now = clock::now();
-            if !style.is_valid(&self.locks[hold.lock as usize]) {
+            if !style.is_valid(self.tested(hold.at)) {
                 return;
             }
             self.event_log.vouches(hold.call, now);
@@ -196,7 +218,7 @@ impl<'a> WorkerThread<'a> {
                 return;
             }
             match self.random.u8(..) {
-                0..16 if hold.depth < MAX_DEPTH => self.nest(hold),
+                0..16 if hold.depth < MAX_DEPTH && self.tested(hold.at).nests() => self.nest(hold),
                 16..20 => self.extend(hold, style),
                 _ => self.idle(Duration::from_millis(3)),
             }
@@ -204,11 +226,16 @@ impl<'a> WorkerThread<'a> {
     }
 
     fn nest(&mut self, hold: Hold) {
-        if let Some((_, style)) = self.take(hold.lock, Some(hold.call)) {
-            let inner = Hold {
-                depth: hold.depth + 1,
-                ..hold
-            };
+        let at = match hold.at.access {
+            Access::Exclusive => self.target(hold.at.lock),
+            Access::Shared if hold.depth == 1 && self.random.u8(0..4) == 0 => {
+                return self.upgrade(hold);
+            }
+            Access::Shared => hold.at,
+        };
+        if let Some((_, style)) = self.take(at, Some(hold.call)) {
+            let (call, depth) = (hold.call, hold.depth + 1);
+            let inner = Hold { at, call, depth };
             self.work(inner, &style);
             self.release(inner, style);
         }
@@ -219,9 +246,7 @@ impl<'a> WorkerThread<'a> {
             return;
         }
         let (by, budget) = (self.args.longest_lease(), self.budget_for_a_reply());
-        let call = self
-            .event_log
-            .asks(hold.lock, Some(budget), "extend".into());
+        let call = self.event_log.asks(hold.at, Some(budget), "extend".into());
         match style.extend(by) {
             Ok(()) => self.event_log.answered(call, "extended"),
             Err(error) => {
@@ -231,7 +256,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    fn release(&mut self, hold: Hold, style: HoldStyle) {
+    pub(crate) fn release(&mut self, hold: Hold, style: HoldStyle) {
         let timeout = self.args.command_timeout();
         let drops = style.has_guard() && self.random.u8(..) < 64;
         let (budget, what) = if drops {
@@ -239,13 +264,13 @@ impl<'a> WorkerThread<'a> {
         } else {
             (timeout * 3 + GRACE.min(timeout), "unlock")
         };
-        let call = self.event_log.asks(hold.lock, Some(budget), what.into());
+        let call = self.event_log.asks(hold.at, Some(budget), what.into());
         let before = clock::now();
         if drops {
             drop(style);
             return self.event_log.answered(call, "dropped");
         }
-        match style.unlock(&self.locks[hold.lock as usize]) {
+        match style.unlock(self.tested(hold.at)) {
             Ok(()) => {
                 // A successful unlock confirms the hold until then.
                 self.event_log.vouches(hold.call, before);
@@ -259,18 +284,21 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// Unlocks a lock that this thread does not hold, which must fail.
-    fn unlock_not_held(&mut self, at: u32) {
+    fn unlock_not_held(&mut self, at: Target) {
+        let Ok(lock) = self.locks[at.lock as usize].lock(at.access) else {
+            return;
+        };
         let call = self
             .event_log
             .asks(at, Some(GRACE), "unlock while not held".into());
-        match self.locks[at as usize].unlock() {
+        match lock.unlock() {
             Err(error @ Error::NotHeld { .. }) => self.event_log.answered(call, &error.to_string()),
             other => self.event_log.wrong(call, &format!("{other:?}")),
         }
     }
 
     /// A first acquire waits for other holders without a bound; a nested one only for replies.
-    fn budget_to_lock(&self, hold: Option<u64>) -> Option<Duration> {
+    pub(crate) fn budget_to_lock(&self, hold: Option<u64>) -> Option<Duration> {
         hold.map(|_| self.args.command_timeout() * 10)
     }
 
@@ -278,7 +306,7 @@ impl<'a> WorkerThread<'a> {
         wait.max(self.args.command_timeout()) + GRACE
     }
 
-    fn budget_for_a_reply(&self) -> Duration {
+    pub(crate) fn budget_for_a_reply(&self) -> Duration {
         self.args.command_timeout() + GRACE
     }
 

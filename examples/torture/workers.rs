@@ -52,7 +52,8 @@ impl Workers {
             slots: Vec::new(),
         };
         for slot in 0..args.processes {
-            let network = Network::before(server, slot + 1, log);
+            let scripts = args.kind_of(0).scripts();
+            let network = Network::before(server, slot + 1, log, scripts);
             let worker = workers.start_worker(slot as usize, &network.url())?;
             workers.slots.push(Slot { network, worker });
         }
@@ -73,6 +74,9 @@ impl Workers {
             ("--seed", args.seed.unwrap_or(0)),
         ] {
             command.args([name, &value.to_string()]);
+        }
+        if let Some(kind) = args.kind {
+            command.args(["--kind", &kind.to_string()]);
         }
         if slot % 2 == 1 {
             command.arg("--lingers");

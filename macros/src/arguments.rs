@@ -13,6 +13,9 @@ use crate::key::Key;
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
 
+const KINDS: &str = "`kind = reentrant`, which is the default, `kind = fenced`, `kind = fair`, \
+                     `kind = read` or `kind = write`";
+
 /// The arguments, validated.
 pub(crate) struct Arguments {
     pub(crate) client: Option<Expr>,
@@ -44,6 +47,9 @@ pub(crate) enum Renewals {
 pub(crate) enum Kind {
     Reentrant,
     Fenced,
+    Fair,
+    Read,
+    Write,
 }
 
 /// The arguments as raw, not yet validated.
@@ -221,21 +227,24 @@ fn kind(value: &Expr) -> Result<Kind> {
     let Expr::Path(path) = value else {
         return Err(syn::Error::new_spanned(
             value,
-            "`kind` is an identifier; write `kind = reentrant` or `kind = fenced`",
+            format!("`kind` is an identifier; write {KINDS}"),
         ));
     };
     let name = path.path.get_ident().map(Ident::to_string);
     let message = match name.as_deref() {
         Some("reentrant") => return Ok(Kind::Reentrant),
         Some("fenced") => return Ok(Kind::Fenced),
-        Some(name @ ("read" | "write" | "fair" | "semaphore")) => {
-            format!("`{name}` locks are not supported")
+        Some("fair") => return Ok(Kind::Fair),
+        Some("read") => return Ok(Kind::Read),
+        Some("write") => return Ok(Kind::Write),
+        Some(name @ ("semaphore" | "multi" | "redlock")) => {
+            format!("`{name}` is not supported")
         }
         _ => "unknown kind of lock".into(),
     };
     Err(syn::Error::new_spanned(
         value,
-        format!("{message}; write `kind = reentrant`, which is the default, or `kind = fenced`"),
+        format!("{message}; write {KINDS}"),
     ))
 }
 
@@ -354,8 +363,8 @@ mod tests {
             (r#"key = "a", wait = 10"#, "forever"),
             (r#"key = "a", wait = "always""#, "forever"),
             (
-                r#"key = "a", kind = read"#,
-                "`read` locks are not supported",
+                r#"key = "a", kind = semaphore"#,
+                "`semaphore` is not supported",
             ),
             (r#"key = "a", kind = spin"#, "kind = fenced"),
             (r#"key = "a", kind = "fenced""#, "kind = fenced"),

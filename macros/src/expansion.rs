@@ -80,8 +80,12 @@ fn call(arguments: &Arguments) -> TokenStream {
         |wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)),
     );
     append(wait);
-    if *kind == Kind::Fenced {
-        append(quote_spanned!(Span::mixed_site()=> .fenced()));
+    match kind {
+        Kind::Reentrant => {}
+        Kind::Fenced => append(quote_spanned!(Span::mixed_site()=> .fenced())),
+        Kind::Fair => append(quote_spanned!(Span::mixed_site()=> .fair())),
+        Kind::Read => append(quote_spanned!(Span::mixed_site()=> .read())),
+        Kind::Write => append(quote_spanned!(Span::mixed_site()=> .write())),
     }
     if *ignores_loss {
         append(quote_spanned!(Span::mixed_site()=> .ignore_loss()));

@@ -118,6 +118,15 @@ impl CallBudget {
         Self::new(self.started, now, ReplyLimit::By(end), Duration::ZERO)
     }
 
+    /// The budget of a first request that does not wait for other holders. Redis has as long to
+    /// reply as to the whole call.
+    pub(crate) fn without_wait(&self) -> Self {
+        Self {
+            interrupt: self.interrupt.clone(),
+            ..Self::new(self.started, self.started, self.reply_limit, self.grace)
+        }
+    }
+
     /// Gives all later steps of the call one grace together. It begins when the call ends, or with
     /// the first request after that. Without this every request has a grace of its own.
     pub(crate) fn share_grace(&self) {
@@ -215,6 +224,12 @@ impl CallBudget {
     pub(crate) fn take_message(&self) -> bool {
         let parked = self.parked.get();
         parked.is_some_and(|parked| parked.parker.take_message())
+    }
+
+    /// True if [`take_message`](Self::take_message) would return true.
+    pub(crate) fn has_message(&self) -> bool {
+        let parked = self.parked.get();
+        parked.is_some_and(|parked| parked.parker.has_message())
     }
 
     /// Forgets an earlier wake-up, so that it does not end the next sleep. True if there was one.

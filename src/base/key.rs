@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// The longest lock name, in bytes.
+/// The longest name of a lock or a condition, in bytes.
 const MAX_NAME: usize = 512;
 
 /// The number of slots of a cluster.
@@ -19,11 +19,12 @@ struct Names {
     name: Arc<str>,
     key: Arc<str>,
     channel: Arc<str>,
+    family: Family,
     slot: u16,
 }
 
 /// What a name in Redis is used for, as far as its channel depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     /// A lock with one holder.
     Lock,
@@ -71,22 +72,18 @@ impl LockKey {
             },
             key,
             channel,
+            family,
             slot,
         }))
     }
 
     /// Fails if the name is empty or too long.
     pub(crate) fn check(&self) -> Result<()> {
-        let rule = match self.0.name.len() {
-            0 => "the name of a lock must have at least one byte",
-            1..=MAX_NAME => return Ok(()),
-            _ => "the name of a lock must have at most 512 bytes",
-        };
-        Err(Error::Config {
-            field: "name",
-            value: format!("{} bytes long", self.0.name.len()),
-            rule: rule.into(),
-        })
+        check_name("lock", &self.0.name)
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        self.0.family
     }
 
     /// The slot of the key in a cluster.
@@ -129,6 +126,29 @@ impl LockKey {
         self.prefixed("redisson_lock_token")
     }
 
+    /// The same names with another channel, which must be in the same slot.
+    pub(crate) fn with_channel(&self, channel: String) -> Self {
+        let Names {
+            name,
+            key,
+            slot,
+            family,
+            ..
+        } = &*self.0;
+        Self(Arc::new(Names {
+            name: Arc::clone(name),
+            key: Arc::clone(key),
+            channel: channel.into(),
+            slot: *slot,
+            family: *family,
+        }))
+    }
+
+    /// The key of the leases of a semaphore's permits.
+    pub(crate) fn leases(&self) -> String {
+        self.suffixed("timeout")
+    }
+
     /// Another key or channel of the name, by the rule of Redisson's `prefixName`.
     pub(crate) fn prefixed(&self, prefix: &str) -> String {
         prefixed(prefix, &self.0.key)
@@ -143,6 +163,20 @@ impl LockKey {
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.0.channel
     }
+}
+
+/// Fails if the name of this thing is empty or too long.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    let rule = match name.len() {
+        0 => "at least one byte",
+        1..=MAX_NAME => return Ok(()),
+        _ => "at most 512 bytes",
+    };
+    Err(Error::Config {
+        field: "name",
+        value: format!("{} bytes long", name.len()),
+        rule: format!("the name of a {what} must have {rule}"),
+    })
 }
 
 /// Redisson's `prefixName`: the key becomes the hash tag, unless it already contains a `{`.

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use uuid::Uuid;
+
 /// The next number. A process never uses a number twice: a request that is still under way must
 /// not find a later grant under its owner id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -62,7 +64,7 @@ impl Liveness {
     }
 }
 
-/// The owner id of a grant in Redis. While it is unknown which copy of an acquire was executed, it
+/// The owner id of a grant in Redis, or the id of a permit. While it is unknown which copy of an acquire was executed, it
 /// contains the names of all copies, the newest first, separated by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerId(Arc<str>);
@@ -79,10 +81,17 @@ impl OwnerId {
         Self(owner.into())
     }
 
+    /// The id of a permit of a semaphore that was never used before: 32 hexadecimal characters.
+    pub(crate) fn of_permit() -> Self {
+        Self(Uuid::new_v4().simple().to_string().into())
+    }
+
     /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
-        let client = self.0.split(':').next().unwrap_or_default();
-        Self(format!("{client}:{} {}", next_number(), self.0).into())
+        Self(match self.0.split_once(':') {
+            Some((client, _)) => format!("{client}:{} {}", next_number(), self.0).into(),
+            None => format!("{} {}", Self::of_permit().0, self.0).into(),
+        })
     }
 
     /// Splits off the newest name. Also returns the older names, if there are any.
@@ -97,6 +106,11 @@ impl OwnerId {
     pub(crate) fn newest(&self, names: usize) -> Self {
         let newest: Vec<&str> = self.0.split(' ').take(names).collect();
         Self(newest.join(" ").into())
+    }
+
+    /// The UUID of the client.
+    pub(crate) fn client(&self) -> &str {
+        self.0.split(':').next().unwrap_or_default()
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -134,8 +148,20 @@ mod tests {
     }
 
     #[test]
+    fn each_copy_of_a_request_for_a_permit_has_an_id_of_its_own() {
+        let both = OwnerId::of_permit().with_fresh_name();
+        let (second, first) = both.split();
+        let first = first.unwrap();
+        assert_ne!(first, second);
+        for id in [first, second] {
+            let is_hex = id.as_str().chars().all(|c| c.is_ascii_hexdigit());
+            assert!(is_hex && id.as_str().len() == 32, "{id:?}");
+        }
+    }
+
+    #[test]
     fn the_wire_form_is_uuid_and_a_number_that_is_used_once() {
-        let client = uuid::Uuid::new_v4().to_string();
+        let client = Uuid::new_v4().to_string();
         let owners = [(); 100].map(|()| OwnerId::new(&client));
         let mut numbers = HashSet::new();
         for owner in owners {

@@ -7,13 +7,13 @@ use redis::Value;
 
 use super::held::{Needed, joined};
 use super::parts::Parts;
-use super::renew::renew;
+use super::renew::{ToRenew, renew};
 use crate::base::call_budget::CallBudget;
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::LockId;
+use crate::local::{Grant, LockId};
 use crate::protocol::{Inspected, forced, inspected};
 use crate::request::Request;
 use crate::script::{self, Call};
@@ -30,7 +30,13 @@ impl Parts {
         let requests: List<Request<'_>> = self
             .list
             .iter()
-            .map(|part| Request::new(&part.core.redis, &part.key, script::inspect(&part.key)))
+            .map(|part| {
+                Request::new(
+                    &part.core.redis,
+                    &part.key,
+                    part.protocol.inspect(&part.key),
+                )
+            })
             .collect();
         let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
@@ -58,7 +64,8 @@ impl Parts {
 
 /// Asks Redis which owner holds a lock.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let reply = request_once(core, key, script::inspect(key), &core.budget_for_a_reply())?;
+    let call = script::inspect_any(key);
+    let reply = request_once(core, key, call, &core.budget_for_a_reply())?;
     inspected(reply).map_err(|error| core.redis.refusal(key, error))
 }
 
@@ -67,16 +74,33 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     let budget = core.budget_for_a_reply();
     let reply = request_once(core, key, script::force_unlock(key), &budget)?;
     let is_forced = forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
-    let id = LockId::new(core.number, Arc::clone(key.key()));
-    if let (true, Some(grant)) = (is_forced, core.queue.current_grant(&id)) {
-        // Redis may have had another owner's hold, so this grant is confirmed now. If there is no
-        // reply, the watchdog confirms it later.
-        let _ = renew(&[(core, &grant, 0)], Needed::All, &budget);
+    let mut grants: List<Arc<Grant>> = List::new();
+    if is_forced {
+        for family in [Family::Lock, Family::ReadWriteLock] {
+            let names = LockKey::of(family, &core.namespace, key.name());
+            let id = LockId::new(core.number, &names);
+            grants.extend(core.queue.current_grants(&id));
+        }
     }
+    // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
+    // there is no reply, the watchdog confirms them later.
+    let to_confirm = grants.into_iter().map(|grant| ToRenew {
+        core,
+        grant,
+        hold: None,
+        millis: 0,
+    });
+    let _ = renew(&to_confirm.collect::<List<_>>(), Needed::All, &budget);
     Ok(is_forced)
 }
 
-fn request_once(core: &Core, key: &LockKey, request: Call, budget: &CallBudget) -> Result<Value> {
+/// Sends a request about one lock, which is repeated if that is safe.
+pub(super) fn request_once(
+    core: &Core,
+    key: &LockKey,
+    request: Call,
+    budget: &CallBudget,
+) -> Result<Value> {
     core.check_process(key.name())?;
     key.check()?;
     match core.redis.request(key, request, budget) {

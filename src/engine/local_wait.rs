@@ -37,6 +37,7 @@ pub(super) fn wait_for_claim(
         terms: missing.iter().map(|&(_, terms)| terms).collect(),
         needed: parts.needed.of(missing.len()),
         kind: parts.kind(),
+        is_shared: parts.is_shared(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
     match queue.enqueue(&waiter) {
@@ -94,7 +95,7 @@ pub(super) fn wait_for_claim(
 /// Makes the watchdog confirm the grant of this lock more often, because a thread has begun to wait
 /// for it.
 pub(super) fn confirm_soon(Part { core, id, .. }: &Part) {
-    if let Some(grant) = core.queue.current_grant(id) {
+    for grant in core.queue.current_grants(id) {
         core.watchdog.reschedule(grant.id());
     }
 }

@@ -11,20 +11,24 @@
 //! | `group` | which parts share one request: those of one client, in a cluster of one slot |
 //! | `local_wait` | waits in the local queue for the tickets |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
+//! | `condition/` | waits on a condition of a lock, and notifications |
 //! | `undo` | releases what a request was granted, or may have been granted, but is not used |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
+//! | `permits` | reads and changes the number of permits of a semaphore |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
 //! | `number/` | kinds without a holder: semaphores and latches |
 //! | `wait` | for kinds without a holder: repeats a request until it succeeds, and listens |
 
 mod acquire;
+mod condition;
 mod group;
 mod held;
 mod inspect;
 mod local_wait;
 mod number;
 mod parts;
+mod permits;
 mod release;
 mod renew;
 mod undo;

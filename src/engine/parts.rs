@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::held::{Needed, are_of_this_process, slowest};
 use crate::base::key::LockKey;
-use crate::base::owner::ThreadId;
+use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
@@ -24,8 +24,8 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) fn new(core: Arc<Core>, name: &str, protocol: &'static dyn Protocol) -> Self {
-        let key = LockKey::new(&core.namespace, name);
-        let id = LockId::new(core.number, Arc::clone(key.key()));
+        let key = protocol.names(&core.namespace, name, &core.owner_prefix);
+        let id = LockId::new(core.number, &key);
         Self {
             core,
             key,
@@ -34,10 +34,16 @@ impl Part {
         }
     }
 
+    /// A new owner id for a grant of this part.
+    pub(super) fn new_owner(&self) -> OwnerId {
+        self.protocol.owner(&self.core.owner_prefix)
+    }
+
     /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked
     /// the process.
     pub(super) fn hold(&self) -> Option<Arc<Hold>> {
-        self.core.queue.hold_of(&self.id, ThreadId::current())
+        let who = (ThreadId::current(), self.protocol.is_shared());
+        self.core.queue.hold_of(&self.id, who)
     }
 
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
@@ -112,9 +118,21 @@ impl Parts {
         self.needed
     }
 
+    /// False if several threads of a client can have holds at the same time. Such a lock has one
+    /// part.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.list.iter().all(|part| part.protocol.is_exclusive())
+    }
+
     /// The kind of lock. It is the same for all parts.
     pub(super) fn kind(&self) -> &'static str {
         self.list.first().map_or("", |part| part.protocol.kind())
+    }
+
+    /// True if the holds of several threads do not exclude each other. It is the same for all parts.
+    pub(super) fn is_shared(&self) -> bool {
+        let first = self.list.first();
+        first.is_some_and(|part| part.protocol.is_shared())
     }
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, or in a

@@ -14,13 +14,13 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::local::{Hold, LevelId, Released, Unlocked};
+use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
 use crate::script::Call;
 
-/// A level to unlock: the one with this id, or the newest one without a guard.
-type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Option<LevelId>);
+/// The levels to unlock of a hold.
+type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
@@ -49,7 +49,7 @@ impl Parts {
         let levels: List<Level<'_>> = holds
             .iter()
             .filter(|(.., unguarded)| self.needed == Needed::All || Some(*unguarded) == newest)
-            .map(|(core, hold, _)| (*core, hold, None))
+            .map(|(core, hold, _)| (*core, hold, Unlocks::Newest))
             .collect();
         if levels.len() < self.needed.of(levels.len()) {
             return Err(self.held_otherwise());
@@ -71,8 +71,15 @@ pub(crate) fn release_all(
     }
     let levels = held
         .iter()
-        .map(|part| (&part.core, &part.hold, Some(part.level)));
+        .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
     release_levels(&levels.collect::<List<_>>(), needed, budget)
+}
+
+/// Releases a lock whatever its level. Its hold is suspended, and can
+/// [continue](crate::local::LocalQueue::resume).
+pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
+    let levels = [(core, hold, Unlocks::Suspends)];
+    release_levels(&levels, Needed::All, || core.budget_to_unlock())
 }
 
 /// Unlocks a level of each of these holds. A release without a reply goes on in the background.
@@ -99,7 +106,12 @@ fn release_levels(
             Unlocked::Inner => note_count(core, hold),
             Unlocked::HandedOver | Unlocked::Idle => {
                 core.observer.counters.held(|| hold.held_for());
-                reschedule_if_earlier(core, grant);
+                reschedule_if_earlier(core, &grant);
+            }
+            Unlocked::Shared => {
+                core.observer.counters.held(|| hold.held_for());
+                note_count(core, hold);
+                reschedule_if_earlier(core, &grant);
             }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),
@@ -136,6 +148,8 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
         Unlocked::Lost { reason, last: true } => {
             hold.has_ended_with_majority()
                 || matches!(reason, LostReason::Expired | LostReason::RenewalLimit)
+                    // Other threads may still use it.
+                    && hold.grant().has_ended()
         }
         _ => false,
     }
@@ -180,7 +194,7 @@ fn finish(
             }
             Err(hold.lost_error(reason))
         }
-        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Idle, _) => Ok(()),
+        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Shared | Unlocked::Idle, _) => Ok(()),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
             core.queue.close(hold, None);
@@ -233,7 +247,7 @@ fn release_later(core: &Core, hold: &Hold) {
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.
 fn report_late_release(core: &Core, hold: &Hold) {
-    let late_by = Moment::now().since(hold.grant().expires());
+    let late_by = Moment::now().since(hold.expires());
     if late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {
             lock: hold.key().shared_name(),

@@ -20,11 +20,16 @@ pub(crate) fn extend_all(
     budget: &CallBudget,
 ) -> Result<()> {
     let checks: List<Result<()>> = parts.iter().map(|(part, _)| part.check()).collect();
-    let live: List<(&Arc<Core>, &Arc<Grant>, u64)> = parts
+    let live: List<ToRenew<'_>> = parts
         .iter()
         .zip(&checks)
         .filter(|(_, check)| check.is_ok())
-        .map(|(&(part, millis), _)| (&part.core, part.hold.grant(), millis))
+        .map(|(&(part, millis), _)| ToRenew {
+            core: &part.core,
+            grant: part.hold.grant(),
+            hold: Some(part.hold.number()),
+            millis,
+        })
         .collect();
     let mut renewed = renew(&live, needed, budget).into_iter();
     let results: List<Result<()>> = parts
@@ -46,29 +51,39 @@ pub(crate) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudge
     extend_all(&parts, needed, budget)
 }
 
+/// A grant to renew.
+pub(super) struct ToRenew<'a> {
+    pub(super) core: &'a Arc<Core>,
+    pub(super) grant: Arc<Grant>,
+    /// The hold that gets the longer lease.
+    pub(super) hold: Option<u64>,
+    /// With 0, Redis only confirms that it has the grant.
+    pub(super) millis: u64,
+}
+
 /// Renews these grants, those of one client and slot by one request.
 pub(super) fn renew(
-    grants: &[(&Arc<Core>, &Arc<Grant>, u64)],
+    grants: &[ToRenew<'_>],
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<()>> {
     let renewals: List<Renewal> = grants
         .iter()
-        .map(|(_, grant, millis)| grant.renewal(*millis, None))
+        .map(|one| one.grant.renewal(one.millis, one.hold, None))
         .collect();
     let requests: List<GrantRequest<'_>> = grants
         .iter()
         .zip(&renewals)
-        .map(|(&(core, grant, _), renewal)| GrantRequest {
-            core,
-            key: grant.key(),
+        .map(|(one, renewal)| GrantRequest {
+            core: one.core,
+            key: one.grant.key(),
             call: renewal.call.clone(),
         })
         .collect();
     let replies = request_each(&requests, needed, budget);
     let results = grants.iter().zip(&renewals).zip(replies);
     results
-        .map(|((&(core, grant, _), renewal), reply)| apply(core, grant, renewal, reply))
+        .map(|((one, renewal), reply)| apply(one.core, &one.grant, renewal, reply))
         .collect()
 }
 

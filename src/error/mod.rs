@@ -137,6 +137,17 @@ pub enum Error {
         lock: String,
     },
 
+    /// The calling thread holds the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), and tried
+    /// to acquire the write lock, for which it would wait until it unlocks the read lock itself.
+    #[error(
+        "lock {lock:?}: this thread holds the read lock, so it cannot acquire the write lock; \
+         unlock the read lock first"
+    )]
+    Upgrade {
+        /// The name of the lock.
+        lock: String,
+    },
+
     /// A key of this lock holds another value: a read-write lock of Redisson, or data of another
     /// type. Nothing was changed.
     #[error(

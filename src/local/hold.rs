@@ -1,10 +1,19 @@
 //! The hold of one thread on a grant: its token, its end, and the notification of its loss.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `loss` | ends the hold as lost, and notifies |
+//! | `suspension` | a wait on a condition: the hold continues on another grant |
+
+mod loss;
+mod suspension;
+
+mod begin;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
 use super::LockId;
@@ -16,16 +25,15 @@ use crate::base::key::LockKey;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
+use suspension::Suspended;
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    number: u64,
-    grant: Arc<Grant>,
-    token: Option<u64>,
+    key: LockKey,
+    lock: LockId,
     thread: ThreadId,
     liveness: Liveness,
-    since: Moment,
     /// The thread has taken the hold. False while a hold that was handed over is on its way to its
     /// thread. Set under the queue's mutex.
     is_taken: AtomicBool,
@@ -35,15 +43,28 @@ pub(crate) struct Hold {
 
 /// The part of a hold that changes. Its mutex protects: a hold ends once. Only a release that finds
 /// the lock gone turns `Released` into `Lost`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct HoldState {
+    place: GrantPlace,
     end: Option<HoldEnd>,
+    /// What a suspended hold has when it continues.
+    suspended: Option<Box<Suspended>>,
     /// They are notified of the loss.
     observers: Vec<Weak<dyn ObserveLoss>>,
     /// The majority that this hold belongs to. They end together.
     majority: Option<Arc<dyn ObserveLoss>>,
     /// It ended because too few parts of its majority were left. Redis may still have the lock.
     ended_with_majority: bool,
+}
+
+/// Which grant a hold uses, and since when. It changes only while the hold is suspended.
+#[derive(Clone, Debug)]
+struct GrantPlace {
+    grant: Arc<Grant>,
+    /// The number of the hold on this grant.
+    number: u64,
+    token: Option<u64>,
+    since: Moment,
 }
 
 /// Is notified of the loss of a hold, once.
@@ -56,6 +77,18 @@ enum HoldEnd {
     Lost(LostReason),
     /// The thread has unlocked the last level. The release in Redis may still be under way.
     Released,
+    /// The thread waits on a condition. It has unlocked all levels, and gets them again.
+    Suspended,
+}
+
+/// Which levels a thread unlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocks {
+    Level(LevelId),
+    /// The newest level without a guard.
+    Newest,
+    /// All, until the hold continues.
+    Suspends,
 }
 
 /// The result of removing a level.
@@ -77,28 +110,6 @@ pub(crate) enum Popped {
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
 
-    /// The first hold on a grant, for a thread with this id.
-    pub(super) fn first_of(grant: &Arc<Grant>, thread: ThreadId) -> Arc<Self> {
-        let who = (thread, Liveness::of_this_thread());
-        let hold = grant
-            .begin(|number, token| Arc::new(Self::new(grant, number, token, who, grant.since())));
-        hold.take();
-        hold
-    }
-
-    /// A further hold, of a thread that gets the grant without a request; `None` if the grant does
-    /// not suit its terms.
-    pub(super) fn next(
-        grant: &Arc<Grant>,
-        who: (ThreadId, Liveness),
-        terms: Terms,
-        now: Moment,
-    ) -> Option<Arc<Self>> {
-        grant.hand_over(terms, |number, token| {
-            Arc::new(Self::new(grant, number, token, who, now))
-        })
-    }
-
     fn new(
         grant: &Arc<Grant>,
         number: u64,
@@ -106,37 +117,59 @@ impl Hold {
         (thread, liveness): (ThreadId, Liveness),
         since: Moment,
     ) -> Self {
-        Self {
-            number,
+        let place = GrantPlace {
             grant: Arc::clone(grant),
+            number,
             token,
+            since,
+        };
+        Self {
+            key: grant.key().clone(),
+            lock: grant.lock().clone(),
             thread,
             liveness,
-            since,
             is_taken: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(HoldState {
+                place,
+                end: None,
+                suspended: None,
+                observers: Vec::new(),
+                majority: None,
+                ended_with_majority: false,
+            }),
             loss_notifier: LossNotifier::default(),
         }
     }
 
-    pub(crate) fn grant(&self) -> &Arc<Grant> {
-        &self.grant
+    /// Its number among the holds on its grant.
+    pub(crate) fn number(&self) -> u64 {
+        self.state.lock().place.number
+    }
+
+    /// The grant that the hold uses, or used last.
+    pub(crate) fn grant(&self) -> Arc<Grant> {
+        Arc::clone(&self.state.lock().place.grant)
     }
 
     pub(crate) fn lock(&self) -> &LockId {
-        self.grant.lock()
+        &self.lock
     }
 
     pub(crate) fn key(&self) -> &LockKey {
-        self.grant.key()
+        &self.key
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.token
+        self.state.lock().place.token
     }
 
     pub(crate) fn thread(&self) -> ThreadId {
         self.thread
+    }
+
+    /// True if it does not exclude the other shared holds on the lock.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.grant().protocol().is_shared()
     }
 
     pub(super) fn take(&self) {
@@ -153,7 +186,7 @@ impl Hold {
 
     /// How long the thread has had the hold.
     pub(crate) fn held_for(&self) -> Duration {
-        Moment::now().since(self.since)
+        Moment::now().since(self.state.lock().place.since)
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here
@@ -180,10 +213,14 @@ impl Hold {
     }
 
     fn left_at(&self, now: Moment) -> Result<Duration> {
-        if let Some(end) = self.state.lock().end {
-            return Err(self.error(end));
-        }
-        let left = self.grant.expires().since(now);
+        let place = {
+            let state = self.state.lock();
+            match state.end {
+                Some(end) => return Err(self.error(end)),
+                None => state.place.clone(),
+            }
+        };
+        let left = place.grant.expires_for(place.number).since(now);
         if left.is_zero() {
             return Err(self.lost_error(LostReason::Expired));
         }
@@ -194,7 +231,7 @@ impl Hold {
         let lock = self.key().name().into();
         match end {
             HoldEnd::Lost(reason) => Error::Lost { lock, reason },
-            HoldEnd::Released => Error::NotHeld { lock },
+            HoldEnd::Released | HoldEnd::Suspended => Error::NotHeld { lock },
         }
     }
 
@@ -223,38 +260,73 @@ impl Hold {
     /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
     /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
-        self.left().map_or(0, |_| self.grant.levels())
+        let levels = || {
+            let GrantPlace { grant, number, .. } = self.place();
+            grant.levels(number)
+        };
+        self.left().map_or(0, |_| levels())
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
     pub(crate) fn unguarded(&self) -> usize {
-        if self.state.lock().end == Some(HoldEnd::Released) {
-            return 0;
+        match self.unless_unlocked() {
+            Some(place) => place.grant.unguarded(place.number),
+            None => 0,
         }
-        self.grant.unguarded()
+    }
+
+    /// The grant, also after a loss; `None` if the thread has unlocked the last level.
+    fn unless_unlocked(&self) -> Option<GrantPlace> {
+        let state = self.state.lock();
+        match state.end {
+            Some(HoldEnd::Released | HoldEnd::Suspended) => None,
+            Some(HoldEnd::Lost(_)) | None => Some(state.place.clone()),
+        }
     }
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.grant.guard(level);
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.guard(number, level);
+    }
+
+    /// True if a further level with these terms needs no request to Redis.
+    pub(crate) fn covers(&self, terms: Terms) -> bool {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.covers(number, terms)
+    }
+
+    /// When it ends in this process unless it is renewed.
+    pub(crate) fn expires(&self) -> Moment {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.expires_for(number)
     }
 
     /// Adds a level, unless the hold has ended. The caller has checked it.
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
-        let level = self.grant.push(self.number, terms);
+        let GrantPlace { grant, number, .. } = self.place();
+        let level = grant.push(number, terms);
         level.ok_or_else(|| match self.state.lock().end {
             Some(end) => self.error(end),
             None => self.not_held(),
         })
     }
 
-    /// Removes `level`, or the newest level without a guard.
-    pub(super) fn pop(&self, level: Option<LevelId>) -> Popped {
-        let end = self.state.lock().end;
-        if end == Some(HoldEnd::Released) {
+    fn place(&self) -> GrantPlace {
+        self.state.lock().place.clone()
+    }
+
+    /// Removes these levels.
+    pub(super) fn pop(&self, unlocks: Unlocks) -> Popped {
+        let Some(GrantPlace { grant, number, .. }) = self.unless_unlocked() else {
             return Popped::Nothing;
-        }
-        let Some(left) = self.grant.pop(level) else {
+        };
+        let level = match unlocks {
+            Unlocks::Level(level) => Some(level),
+            Unlocks::Newest => None,
+            Unlocks::Suspends => return self.suspend(),
+        };
+        let Some(left) = grant.pop(number, level) else {
             return Popped::Nothing;
         };
         // A loss after the first look counts: it has ended the hold.
@@ -270,113 +342,6 @@ impl Hold {
             }
             _ => Popped::Inner,
         }
-    }
-
-    /// Ends the grant as lost, unless this hold has ended: the grant may have another hold then.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        self.grant.lose_hold(self.number, reason);
-    }
-
-    /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
-    pub(crate) fn lose_on_release(&self, reason: LostReason) {
-        let reason = if self.grant.expires().is_past() {
-            LostReason::Expired
-        } else {
-            reason
-        };
-        {
-            let mut state = self.state.lock();
-            if state.end != Some(HoldEnd::Released) {
-                return;
-            }
-            state.end = Some(HoldEnd::Lost(reason));
-            self.grant.count_loss();
-        }
-        self.notify_loss(reason);
-        self.grant.report_loss(reason);
-    }
-
-    /// A channel that gets one message when the hold is lost. In a forked process
-    /// (`is_same_process` is false) it never gets one.
-    pub(crate) fn loss_receiver(&self, is_same_process: bool) -> &Receiver<LostReason> {
-        self.loss_notifier
-            .subscribe(|| is_same_process.then(|| self.loss_reason()).flatten())
-    }
-
-    /// Why the hold was lost, if it was.
-    pub(crate) fn loss_reason(&self) -> Option<LostReason> {
-        match self.state.lock().end {
-            Some(HoldEnd::Lost(reason)) => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// Makes this hold a part of `majority`: it ends when too few parts are left.
-    pub(super) fn join(&self, majority: &Arc<dyn ObserveLoss>) {
-        let mut state = self.state.lock();
-        if let Some(HoldEnd::Lost(reason)) = state.end {
-            drop(state);
-            majority.lost(reason);
-            return;
-        }
-        state.majority = Some(Arc::clone(majority));
-    }
-
-    /// Ends the hold because too few parts of its majority are left.
-    pub(super) fn end_with_majority(&self, reason: LostReason) {
-        {
-            let mut state = self.state.lock();
-            state.ended_with_majority |= state.end.is_none();
-        }
-        self.lose(reason);
-    }
-
-    /// True if the hold ended with its majority. Redis may still have the lock.
-    pub(crate) fn has_ended_with_majority(&self) -> bool {
-        self.state.lock().ended_with_majority
-    }
-
-    /// Notifies `observer` when this hold is lost, at once if it is lost already.
-    pub(super) fn observe(&self, observer: Weak<dyn ObserveLoss>) {
-        if let Some(reason) = self.loss_reason() {
-            observer.upgrade().inspect(|observer| observer.lost(reason));
-            return;
-        }
-        let mut state = self.state.lock();
-        if let Some(HoldEnd::Lost(reason)) = state.end {
-            drop(state);
-            observer.upgrade().inspect(|observer| observer.lost(reason));
-            return;
-        }
-        state.observers.retain(|old| old.strong_count() > 0);
-        state.observers.push(observer);
-    }
-}
-
-impl Holder for Hold {
-    fn end_as_lost(&self, reason: LostReason) {
-        let mut state = self.state.lock();
-        if state.end.is_none() {
-            state.end = Some(HoldEnd::Lost(reason));
-        }
-    }
-
-    fn notify_loss(&self, reason: LostReason) {
-        let (observers, majority) = {
-            let mut state = self.state.lock();
-            (std::mem::take(&mut state.observers), state.majority.take())
-        };
-        self.loss_notifier.notify(reason);
-        if let Some(majority) = majority {
-            majority.lost(reason);
-        }
-        for observer in observers.iter().filter_map(Weak::upgrade) {
-            observer.lost(reason);
-        }
-    }
-
-    fn held_for(&self) -> Duration {
-        self.held_for()
     }
 }
 

@@ -50,6 +50,14 @@ impl LeaseState {
         state
     }
 
+    /// The same lease for another hold, whose first level has these terms.
+    pub(super) fn joined(&self, terms: Terms) -> Self {
+        Self {
+            levels: Levels::new(terms),
+            ..*self
+        }
+    }
+
     pub(super) fn expires(&self) -> Moment {
         self.expires
     }
@@ -75,12 +83,32 @@ impl LeaseState {
         self.levels = Levels::new(terms);
     }
 
+    /// Removes all levels.
+    pub(super) fn take_levels(&mut self) -> Levels {
+        std::mem::take(&mut self.levels)
+    }
+
+    /// Replaces all levels. The lease stays what it is.
+    pub(super) fn restore(&mut self, levels: Levels) {
+        self.levels = levels;
+    }
+
     /// True if a further level with these terms needs no longer lease: the rest is long enough, or
     /// renewals keep it as long as the level needs.
     pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {
         let is_renewed = terms.renewals != Renewals::None;
         is_renewed && self.levels.longest_renewed() >= terms.millis
             || self.lease_ends >= now().after(Duration::from_millis(terms.millis))
+    }
+
+    /// True if renewals without a limit keep it as long as these terms need.
+    pub(super) fn keeps(&self, terms: Terms) -> bool {
+        self.levels.longest_unlimited() >= terms.millis
+    }
+
+    /// True if no renewal prolongs it.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.levels.are_fixed()
     }
 
     /// True if another thread can get the grant with these terms and without a request. Its lease

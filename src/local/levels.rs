@@ -9,7 +9,7 @@ use crate::lease::{Renewals, Terms};
 pub(crate) type LevelId = u32;
 
 /// The levels that are not unlocked yet, oldest first, with the lease that each acquire asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Levels {
     held: List<Level>,
     next: LevelId,
@@ -89,6 +89,12 @@ impl Levels {
     /// The longest renewed lease of any level, in milliseconds; 0 without one.
     pub(super) fn longest_renewed(&self) -> u64 {
         self.longest(|renewals| renewals != Renewals::None)
+    }
+
+    /// The longest lease of any level that is renewed without a limit, in milliseconds; 0 without
+    /// one.
+    pub(super) fn longest_unlimited(&self) -> u64 {
+        self.longest(|renewals| renewals == Renewals::Unlimited)
     }
 
     fn longest(&self, condition: impl Fn(Renewals) -> bool) -> u64 {

@@ -11,7 +11,7 @@ use crate::base::owner::ThreadId;
 /// There is no sweep before the map has this many lost holds.
 const FEW: usize = 64;
 
-/// The lost holds of all locks, by thread and lock. A thread that acquires or unlocks a lock finds
+/// The lost holds of all locks, by thread and lock, and whether they were shared. A thread that acquires or unlocks a lock finds
 /// its lost hold here.
 ///
 /// Only the thread of a hold can unlock it, so the holds of threads that have ended are removed. A
@@ -19,13 +19,13 @@ const FEW: usize = 64;
 /// holds, or twice the largest number that running threads had at one time.
 #[derive(Debug, Default)]
 pub(super) struct LostHolds {
-    holds: HashMap<(ThreadId, LockId), Arc<Hold>>,
+    holds: HashMap<((ThreadId, bool), LockId), Arc<Hold>>,
     /// The number of holds at which the next sweep runs.
     sweep_at: usize,
 }
 
 impl LostHolds {
-    pub(super) fn get(&self, lock: &LockId, thread: ThreadId) -> Option<&Arc<Hold>> {
+    pub(super) fn get(&self, lock: &LockId, thread: (ThreadId, bool)) -> Option<&Arc<Hold>> {
         if self.holds.is_empty() {
             return None;
         }
@@ -39,7 +39,7 @@ impl LostHolds {
         if hold.thread_has_ended() {
             return vec![hold];
         }
-        let key = (hold.thread(), hold.lock().clone());
+        let key = ((hold.thread(), hold.is_shared()), hold.lock().clone());
         let mut removed = Vec::from_iter(self.holds.insert(key, hold));
         if self.holds.len() > self.sweep_at.max(FEW) {
             let ended = self.holds.extract_if(|_, hold| hold.thread_has_ended());
@@ -51,7 +51,7 @@ impl LostHolds {
 
     /// Removes a hold that its thread has unlocked.
     pub(super) fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
-        let key = (hold.thread(), hold.lock().clone());
+        let key = ((hold.thread(), hold.is_shared()), hold.lock().clone());
         let is_same = |kept: &Arc<Hold>| std::ptr::eq(&raw const **kept, hold);
         self.holds.get(&key).is_some_and(is_same).then_some(())?;
         self.holds.remove(&key)
@@ -92,10 +92,10 @@ mod tests {
         let key = hold.lock().clone();
         assert!(lost.insert(Arc::clone(&hold)).is_empty());
         assert_eq!(
-            lost.get(&key, thread(1)).unwrap().key().key(),
+            lost.get(&key, (thread(1), false)).unwrap().key().key(),
             hold.key().key()
         );
-        assert!(lost.get(&key, thread(2)).is_none());
+        assert!(lost.get(&key, (thread(2), false)).is_none());
         assert!(Arc::ptr_eq(&lost.remove(&hold).unwrap(), &hold));
         assert!(lost.remove(&hold).is_none());
         assert!(lost.is_empty());
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(lost.holds.len() + removed, RUNNING + 1000);
         for number in 0..RUNNING as u64 {
             let key = hold(&Arc::default(), thread(number)).lock().clone();
-            assert!(lost.get(&key, thread(number)).is_some());
+            assert!(lost.get(&key, (thread(number), false)).is_some());
         }
     }
 }

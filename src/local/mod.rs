@@ -12,6 +12,7 @@
 //! | `hold` | a hold: its thread, its token, and its end |
 //! | `quorum`, `loss_notifier` | several holds that count as one; the channels of `lost()` |
 //! | `lost` | lost holds that their threads have not unlocked yet |
+//! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
 //! | `wait_queue` | the threads that wait for a kind without a holder |
@@ -22,6 +23,7 @@ mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
+mod place;
 mod queue;
 mod quorum;
 #[cfg(test)]
@@ -34,36 +36,45 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use crate::base::key::{Family, LockKey};
+
 pub(crate) use grant::{Grant, Granted};
-pub(crate) use hold::Hold;
+pub(crate) use hold::{Hold, Unlocks};
 pub(crate) use levels::LevelId;
+pub(crate) use place::Place;
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
 pub(crate) use wait_queue::{Position, Queued, WaitQueues};
 
-/// Identifies a lock in this process: the same key at another client is another lock.
+/// Identifies a lock in this process: the same key at another client is another lock, and so is a
+/// lock of another family. The two locks of a read-write lock have one id.
 #[derive(Clone, Debug, Eq)]
 pub(crate) struct LockId {
     /// The number of the client in this process.
     pub(crate) client: u64,
     pub(crate) key: Arc<str>,
+    family: Family,
     /// Computed once, because every call looks the lock up several times.
     hash: u64,
 }
 
 impl LockId {
-    pub(crate) fn new(client: u64, key: Arc<str>) -> Self {
+    pub(crate) fn new(client: u64, names: &LockKey) -> Self {
+        let (key, family) = (Arc::clone(names.key()), names.family());
         Self {
             client,
-            hash: FixedState::default().hash_one((client, &key)),
+            hash: FixedState::default().hash_one((client, &key, family)),
             key,
+            family,
         }
     }
 }
 
 impl PartialEq for LockId {
     fn eq(&self, other: &Self) -> bool {
-        self.client == other.client && (Arc::ptr_eq(&self.key, &other.key) || self.key == other.key)
+        self.client == other.client
+            && self.family == other.family
+            && (Arc::ptr_eq(&self.key, &other.key) || self.key == other.key)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{OwnerId, ThreadId};
 use crate::lease::{Renewals, Terms};
-use crate::protocol::{Fenced, Plain, Protocol};
+use crate::protocol::{Fenced, Plain, Protocol, Read, Write};
 
 pub(super) const LEASE: u64 = 3000;
 
@@ -25,7 +25,7 @@ pub(super) fn renewed() -> Terms {
 }
 
 pub(super) fn lock(name: &str) -> LockId {
-    LockId::new(1, name.into())
+    LockId::new(1, &LockKey::new("", name))
 }
 
 pub(super) fn millis_ago(millis: u64) -> Moment {
@@ -41,12 +41,33 @@ pub(super) fn grant(
     tokens: Range<u64>,
 ) -> Arc<Grant> {
     let protocol: &'static dyn Protocol = if tokens.is_empty() { &Plain } else { &Fenced };
+    grant_of(queue, (name, protocol), terms, asked, tokens)
+}
+
+/// A grant of the read lock `k`.
+pub(super) fn read_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
+    grant_of(queue, ("k", &Read), terms, asked, 0..0)
+}
+
+/// A grant of the write lock `k`.
+pub(super) fn write_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
+    grant_of(queue, ("k", &Write), terms, asked, 0..0)
+}
+
+fn grant_of(
+    queue: &Arc<LocalQueue>,
+    (name, protocol): (&str, &'static dyn Protocol),
+    terms: Terms,
+    asked: Moment,
+    tokens: Range<u64>,
+) -> Arc<Grant> {
     let granted = Granted {
         owner: OwnerId::new("client"),
         asked,
         replied: asked,
         terms,
         tokens,
+        others_wait: false,
     };
     let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
     let parts = (lock(name), LockKey::new("", name), protocol);

@@ -101,6 +101,12 @@ impl Yields {
         self.0.as_mut()?.pause.take()
     }
 
+    /// True if the next request waits.
+    pub(super) fn has_pause(&self) -> bool {
+        let history = self.0.as_ref();
+        history.is_some_and(|history| history.pause.is_some())
+    }
+
     /// Records at `now` whether another client acquired the lock during the pause.
     pub(super) fn ended(&mut self, now: Moment, was_used: bool) {
         let Some(history) = &mut self.0 else {

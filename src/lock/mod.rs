@@ -1,11 +1,16 @@
 //! The public lock types and their guards.
 
+mod condition;
 mod debug;
+mod fair;
 mod fenced;
 mod guard;
 mod latch;
+mod leased_semaphore;
 mod methods;
 mod multi;
+mod permit_guard;
+mod read_write;
 mod redlock;
 mod reentrant;
 mod semaphore;
@@ -13,11 +18,16 @@ mod semaphore;
 use std::fmt;
 use std::time::Duration;
 
+pub use condition::Condition;
 pub(crate) use debug::Short;
+pub use fair::FairLock;
 pub use fenced::{FencedGuard, FencedLock};
 pub use guard::LockGuard;
 pub use latch::CountDownLatch;
+pub use leased_semaphore::LeasedSemaphore;
 pub use multi::MultiLock;
+pub use permit_guard::PermitGuard;
+pub use read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use redlock::RedLock;
 pub use reentrant::ReentrantLock;
 pub use semaphore::Semaphore;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockGuard;
 use super::methods::lock_by_handle;
+use super::{Condition, LockGuard};
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
@@ -61,6 +61,13 @@ pub struct ReentrantLock(Parts);
 impl ReentrantLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
         Self(Parts::one(Part::new(core, name, &Plain)))
+    }
+
+    /// Returns the condition of this lock with this name. Clients that use the same names use the
+    /// same condition. No I/O: a bad name is refused by the first wait or notification.
+    #[must_use]
+    pub fn condition(&self, name: &str) -> Condition {
+        Condition::new(self.0.clone(), name)
     }
 
     pub(super) fn parts(&self) -> &Parts {

@@ -15,7 +15,7 @@ use crate::base::clock::Moment;
 use crate::client::LockClient;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lock::{FencedGuard, LockGuard};
+use crate::lock::{FencedGuard, Lock, LockGuard};
 use crate::observe::tell;
 use current::Entered;
 use result::LockedResult;
@@ -30,7 +30,7 @@ pub struct Call {
     lease: Lease,
     /// `None`: without a limit.
     wait: Option<Duration>,
-    fenced: bool,
+    kind: Kind,
     ignores_loss: bool,
 }
 
@@ -43,7 +43,7 @@ impl Call {
             name: key.to_string(),
             lease: Lease::RENEWED,
             wait: Some(Duration::ZERO),
-            fenced: false,
+            kind: Kind::Reentrant,
             ignores_loss: false,
         }
     }
@@ -86,7 +86,28 @@ impl Call {
     /// Uses a fenced lock.
     #[must_use]
     pub fn fenced(mut self) -> Self {
-        self.fenced = true;
+        self.kind = Kind::Fenced;
+        self
+    }
+
+    /// Uses a fair lock.
+    #[must_use]
+    pub fn fair(mut self) -> Self {
+        self.kind = Kind::Fair;
+        self
+    }
+
+    /// Uses the read lock of a read-write lock.
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    /// Uses the write lock of a read-write lock.
+    #[must_use]
+    pub fn write(mut self) -> Self {
+        self.kind = Kind::Write;
         self
     }
 
@@ -129,24 +150,43 @@ impl Call {
             None => default::default_client(&self.name)?,
         };
         let start = Moment::now();
-        let acquired = if self.fenced {
-            let lock = client.fenced_lock(&self.name);
-            match self.wait {
-                Some(wait) => lock.try_acquire(wait, self.lease)?.map(AnyGuard::Fenced),
-                None => Some(AnyGuard::Fenced(lock.acquire_with(self.lease)?)),
-            }
-        } else {
-            let lock = client.reentrant_lock(&self.name);
-            match self.wait {
-                Some(wait) => lock.try_acquire(wait, self.lease)?.map(AnyGuard::Plain),
-                None => Some(AnyGuard::Plain(lock.acquire_with(self.lease)?)),
+        let lock: Box<dyn Lock> = match self.kind {
+            Kind::Reentrant => Box::new(client.reentrant_lock(&self.name)),
+            Kind::Fair => Box::new(client.fair_lock(&self.name)),
+            Kind::Read => Box::new(client.read_write_lock(&self.name).read()),
+            Kind::Write => Box::new(client.read_write_lock(&self.name).write()),
+            Kind::Fenced => {
+                let lock = client.fenced_lock(&self.name);
+                let guard = match self.wait {
+                    Some(wait) => lock.try_acquire(wait, self.lease)?,
+                    None => Some(lock.acquire_with(self.lease)?),
+                };
+                return self.acquired(start, guard.map(AnyGuard::Fenced));
             }
         };
+        let guard = match self.wait {
+            Some(wait) => lock.try_acquire(wait, self.lease)?,
+            None => Some(lock.acquire_with(self.lease)?),
+        };
+        self.acquired(start, guard.map(AnyGuard::Plain))
+    }
+
+    fn acquired(self, start: Moment, acquired: Option<AnyGuard>) -> Result<AnyGuard> {
         acquired.ok_or_else(|| Error::HeldByAnother {
             lock: self.name,
             waited: Moment::now().since(start),
         })
     }
+}
+
+/// The kind of lock of one call.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Reentrant,
+    Fenced,
+    Fair,
+    Read,
+    Write,
 }
 
 /// The guard of one call.

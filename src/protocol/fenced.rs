@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Protocol, plain, unexpected};
+use super::{AcquireReply, Protocol, Wish, plain, unexpected};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::Call;
@@ -32,12 +32,12 @@ impl Protocol for Fenced {
         |reply| matches!(reply, Value::Array(parts) if parts.len() == 2)
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, holds: usize) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = plain::acquire(keys, owner, millis, self.grants());
         // The call has one key, because this kind is not joinable.
         let tokens = keys.first().map(|key| key.last_token());
         call.key(&tokens.unwrap_or_default())
-            .arg(if holds > 1 { BLOCK } else { 1 }.to_string())
+            .arg(if wish.holds > 1 { BLOCK } else { 1 }.to_string())
             .arg(TOKEN_KEPT.as_millis().to_string())
     }
 

@@ -5,13 +5,20 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `plain`, `fenced` | a kind of lock each |
+//! | `plain`, `fenced`, `fair` | a kind of lock each |
+//! | `read_write` | the two locks of a read-write lock |
+//! | `condition` | the condition of a lock |
+//! | `permits` | the permits of a leased semaphore |
 //! | `number` | kinds without a holder: semaphores and latches |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
+mod condition;
+mod fair;
 mod fenced;
 mod number;
+mod permits;
 mod plain;
+mod read_write;
 mod reply;
 
 use std::fmt;
@@ -19,9 +26,13 @@ use std::ops::Range;
 
 use redis::{RedisResult, Value};
 
+pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
+pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
 pub(crate) use number::{NumberKey, number, number_or_nil, records};
+pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
+pub(crate) use read_write::{Read, Write};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
 
 use crate::base::key::LockKey;
@@ -32,19 +43,51 @@ use crate::script::{self, Call};
 ///
 /// The provided methods are those of a lock that is a hash of owner to hold count.
 pub(crate) trait Protocol: fmt::Debug + Send + Sync {
-    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds. `holds` is the
-    /// number of holds that the grant is wanted for: that of the caller, and those of the threads
-    /// that wait behind it.
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, holds: usize) -> Call;
+    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
+
+    /// The call after which Redis does not count a client any more among those that wait for the
+    /// lock; `None` if Redis knows of no client that waits. `owner` is one of the client's ids.
+    fn give_up(&self, _key: &LockKey, _owner: &OwnerId) -> Option<Call> {
+        None
+    }
 
     /// Decodes the reply to [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
 
+    /// The names of a lock in Redis. Its channel can depend on the client.
+    fn names(&self, namespace: &str, name: &str, _client: &str) -> LockKey {
+        LockKey::new(namespace, name)
+    }
+
     /// The name of the kind. Grants of one kind do not suit another.
     fn kind(&self) -> &'static str;
 
+    /// True if several threads of a client hold the lock at the same time, and may share a grant.
+    /// Locks of the same id whose holds are not shared exclude them.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
+
+    /// True if other clients wait in a queue in Redis, by a reply that grants the lock. The grant
+    /// is not handed over then.
+    fn others_wait(&self, _reply: &Value) -> bool {
+        false
+    }
+
+    /// A new owner id for a grant to a client whose owner ids begin with `client`.
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::new(client)
+    }
+
+    /// True if a hold keeps all other owners from the lock. Otherwise several threads of a client
+    /// can have holds at the same time, and each hold has a grant of its own.
+    fn is_exclusive(&self) -> bool {
+        true
+    }
 
     /// True if each hold has a fencing token.
     fn has_tokens(&self) -> bool {
@@ -85,6 +128,23 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
             .arg(millis.to_string())
             .arg(count.to_string())
     }
+
+    /// Reads an owner of a lock.
+    fn inspect(&self, key: &LockKey) -> Call {
+        script::inspect(key)
+    }
+}
+
+/// What an acquire is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    /// The number of holds that the grant is wanted for: that of the caller, and those of the
+    /// threads that wait behind it.
+    pub(crate) holds: usize,
+    /// The caller waits if the locks are held.
+    pub(crate) waits: bool,
+    /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
+    pub(crate) within: Option<OwnerId>,
 }
 
 /// The result of one attempt to acquire locks.

@@ -2,7 +2,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Protocol};
+use super::{AcquireReply, Protocol, Wish};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -33,7 +33,7 @@ impl Protocol for Plain {
         |reply| *reply == Value::Nil
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _holds: usize) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: &Wish) -> Call {
         acquire(keys, owner, millis, self.grants())
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Inspected {
     pub(crate) millis_left: Option<u64>,
     pub(crate) owner: String,
     pub(crate) hold_count: u32,
+    /// Of a read-write lock.
+    pub(crate) readers: u32,
 }
 
 impl Inspected {
@@ -64,11 +66,12 @@ impl Inspected {
 
 /// The reply to [`inspect`](crate::script::inspect).
 pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
-    let found: Option<(i64, String, u32)> = redis::from_redis_value(reply)?;
-    Ok(found.map(|(pttl, owner, hold_count)| Inspected {
+    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
+    Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
         millis_left: u64::try_from(pttl).ok(),
         owner,
         hold_count,
+        readers,
     }))
 }
 
@@ -91,6 +94,13 @@ pub(crate) fn found<'k>(
     if subject == "token" {
         let found = format!("{what} in the token key {:?}", first.last_token());
         return Some((first, found));
+    }
+    if subject == "leases" {
+        let found = format!("{what} in the key {:?}", first.leases());
+        return Some((first, found));
+    }
+    if subject == "condition" {
+        return Some((first, what.into()));
     }
     let number = subject
         .strip_prefix("lock ")
@@ -144,6 +154,10 @@ mod tests {
             (
                 "WRONGTYPE token: a set",
                 "a set in the token key \"redisson_lock_token:{shop:pay}\"",
+            ),
+            (
+                "WRONGTYPE condition: a value that is not a sorted set in the key \"k\"",
+                "a value that is not a sorted set in the key \"k\"",
             ),
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value",

@@ -46,8 +46,19 @@ scripts! {
     RELEASE = "release.lua",
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
-    INSPECT = "shared/holder_of.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/holder_of.lua" "force_unlock.lua",
+    FAIR_ACQUIRE = "shared/holder_of.lua" "shared/fair_head.lua" "fair_acquire.lua",
+    FAIR_RELEASE = "shared/fair_head.lua" "fair_release.lua",
+    FAIR_LEAVE = "shared/fair_head.lua" "fair_leave.lua",
+    INSPECT = "shared/holder_of.lua" "shared/read_write.lua" "inspect.lua",
+    FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "shared/read_write.lua" "force_unlock.lua",
+    READ_ACQUIRE = "shared/read_write.lua" "read_acquire.lua",
+    READ_RELEASE = "shared/read_write.lua" "read_release.lua",
+    READ_LEAVE = "shared/read_write.lua" "read_leave.lua",
+    READ_RENEW = "shared/read_write.lua" "read_renew.lua",
+    WRITE_ACQUIRE = "shared/read_write.lua" "write_acquire.lua",
+    WRITE_RELEASE = "shared/read_write.lua" "write_release.lua",
+    WRITE_GIVE_UP = "shared/read_write.lua" "write_give_up.lua",
+    READ_WRITE_INSPECT = "shared/read_write.lua" "read_write_inspect.lua",
     TAKE_PERMITS = "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
     DRAIN_PERMITS = "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
     ADD_PERMITS = "shared/number_of.lua" "shared/once.lua" "add_permits.lua",
@@ -55,6 +66,15 @@ scripts! {
     COUNT_DOWN = "shared/number_of.lua" "shared/once.lua" "count_down.lua",
     SET_NUMBER = "shared/number_of.lua" "shared/once.lua" "set_number.lua",
     READ_NUMBER = "shared/number_of.lua" "read_number.lua",
+    CONDITION_WAIT = "shared/waiters.lua" "condition_wait.lua",
+    CONDITION_RENEW = "shared/waiters.lua" "condition_renew.lua",
+    CONDITION_NOTIFY = "shared/waiters.lua" "condition_notify.lua",
+    CONDITION_END = "shared/waiters.lua" "condition_end.lua",
+    PERMIT_ACQUIRE = "shared/permits.lua" "permit_acquire.lua",
+    PERMIT_RELEASE = "shared/permits.lua" "permit_release.lua",
+    PERMIT_RENEW = "shared/permits.lua" "permit_renew.lua",
+    PERMIT_TOTAL = "shared/permits.lua" "permit_total.lua",
+    PERMIT_COUNT = "shared/permits.lua" "permit_count.lua",
 }
 
 /// How a release is published.
@@ -196,6 +216,11 @@ impl Call {
         std::ptr::eq(self.script, other.script)
     }
 
+    /// Sorts calls so that those that are alike are neighbours.
+    pub(crate) fn order(&self) -> usize {
+        std::ptr::from_ref(self.script).addr()
+    }
+
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.
     pub(crate) fn joined(calls: impl IntoIterator<Item = Self>) -> Option<Self> {
         calls.into_iter().reduce(|joined, call| joined.join(&call))
@@ -235,9 +260,14 @@ impl Call {
     }
 }
 
-/// Reads the owner of a lock.
+/// Reads the owner of a lock that is no read-write lock.
 pub(crate) fn inspect(key: &LockKey) -> Call {
-    Call::new(&INSPECT).key(key.key())
+    Call::new(&INSPECT).key(key.key()).arg("")
+}
+
+/// Reads the owner of a lock of any kind.
+pub(crate) fn inspect_any(key: &LockKey) -> Call {
+    Call::new(&INSPECT).key(key.key()).arg("any")
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

@@ -25,6 +25,8 @@ pub(super) struct Listening {
     pub(super) unparker: Unparker,
     /// Its request, which is sent when a message arrives.
     pub(super) prepared: Option<Arc<Prepared>>,
+    /// Only messages with this word wake it.
+    pub(super) word: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,7 @@ impl Channels {
         entry.listeners.push(Listening {
             unparker: listener,
             prepared: None,
+            word: None,
         });
         entry.unused_since = None;
         entry.state == Subscription::Wanted
@@ -96,6 +99,15 @@ impl Channels {
         let entry = self.channels.get_mut(channel)?;
         let at = entry.position(listener)?;
         entry.listeners[at].prepared.replace(request)
+    }
+
+    /// Makes only messages with this word wake a listener.
+    pub(crate) fn only_with(&mut self, channel: &str, listener: &Unparker, word: &Arc<str>) {
+        if let Some(entry) = self.channels.get_mut(channel)
+            && let Some(at) = entry.position(listener)
+        {
+            entry.listeners[at].word = Some(Arc::clone(word));
+        }
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
@@ -155,11 +167,17 @@ impl Channels {
         }
     }
 
-    /// Returns the listeners to wake after a message. Each waits for another lock: only the
-    /// thread with the ticket of a lock listens, but locks such as `a` and `{a}` share a channel.
-    pub(crate) fn message(&self, channel: &str) -> &[Listening] {
+    /// Returns the listeners to wake after a message. On the channel of a lock, each waits for
+    /// another lock: only the thread with the ticket of a lock listens, but locks such as `a` and
+    /// `{a}` share a channel.
+    pub(crate) fn message(&self, channel: &str, text: &str) -> Vec<Listening> {
+        let is_for = |listener: &&Listening| match &listener.word {
+            Some(expected) => text.split(' ').any(|word| word == &**expected),
+            None => true,
+        };
         let entry = self.channels.get(channel);
-        entry.map_or(&[], |entry| entry.listeners.as_slice())
+        let listeners = entry.into_iter().flat_map(|entry| &entry.listeners);
+        listeners.filter(is_for).cloned().collect()
     }
 
     /// Records that the connection, and so every subscription, is gone. Returns all listeners,
@@ -244,10 +262,22 @@ mod tests {
         let (two, second) = pair();
         channels.add(&channel(), one);
         channels.add(&channel(), two);
-        let listeners = channels.message("channel").iter();
+        let listeners = channels.message("channel", "0");
+        let listeners = listeners.iter();
         listeners.for_each(|listener| listener.unparker.unpark());
         assert!(woken(&first) && woken(&second));
-        assert!(channels.message("another").is_empty());
+        assert!(channels.message("another", "0").is_empty());
+    }
+
+    #[test]
+    fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
+        let mut channels = Channels::default();
+        let (one, _first) = pair();
+        channels.add(&channel(), one.clone());
+        channels.only_with("channel", &one, &"12".into());
+        for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
+            assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
+        }
     }
 
     #[test]

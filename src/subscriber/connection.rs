@@ -97,6 +97,12 @@ impl SubscriberConnection {
         drop(earlier);
     }
 
+    /// Makes only messages with this word wake the listener.
+    pub(super) fn only_with(&self, channel: &str, unparker: &Unparker, word: &Arc<str>) {
+        let mut state = self.shared.state.lock();
+        state.channels.only_with(channel, unparker, word);
+    }
+
     pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {
         let now = Moment::now();
         let removed = self

@@ -190,6 +190,13 @@ impl Listener {
         }
     }
 
+    /// Makes only messages with this word wake the thread. An earlier message may have woken it.
+    pub(crate) fn only_with(&self, word: &Arc<str>) {
+        if let Some(connection) = &self.connection {
+            connection.only_with(&self.channel, &self.unparker, word);
+        }
+    }
+
     /// True if the channel is subscribed. Without a subscription the thread has to poll.
     pub(crate) fn is_live(&self) -> bool {
         self.connection

@@ -270,7 +270,8 @@ impl SubscriberThread {
         };
         match kind {
             b"message" | b"smessage" => {
-                let woken = self.shared.state.lock().channels.message(channel).to_vec();
+                let text = text(reply);
+                let woken = self.shared.state.lock().channels.message(channel, text);
                 woken.iter().for_each(Listening::wake);
             }
             b"sunsubscribe" => self.moved(channel),
@@ -315,6 +316,17 @@ fn kind_and_channel(reply: &Value) -> Option<(&[u8], &str)> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// The text of a message.
+fn text(message: &Value) -> &str {
+    match message {
+        Value::Array(parts) => match parts.get(2) {
+            Some(Value::BulkString(text)) => std::str::from_utf8(text).unwrap_or_default(),
+            _ => "",
+        },
+        _ => "",
     }
 }
 

@@ -61,6 +61,10 @@ impl RetryAction {
         if text.contains("replica instances") {
             return Self::Reconnect;
         }
+        // A script needs a second key of a slot that is being moved to another server.
+        if text.contains("a non local key in a cluster node") {
+            return Self::Retry;
+        }
         let wrapped = text.starts_with("Error running script");
         let code = ["WRONGTYPE", "READONLY", "NOREPLICAS"]
             .into_iter()

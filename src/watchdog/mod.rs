@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-pub(crate) use registry::{Schedule, TargetId, slack};
+pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{Renew, Renewal, Step};
 
 use crate::base::backoff::Backoff;

@@ -1,6 +1,7 @@
 //! When each target of the watchdog is due. Pure: no clock, no I/O, no mutex.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
@@ -38,6 +39,12 @@ pub(crate) fn slack(lease: Duration) -> Duration {
 /// Identifies one target. Never used again, unlike the name of a lock, which can have another grant
 /// later.
 pub(crate) type TargetId = u64;
+
+/// An id that was never used before.
+pub(crate) fn next_target_id() -> TargetId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {

@@ -44,7 +44,9 @@ pub(crate) struct Renewal {
     pub(crate) millis: u64,
     /// The hold count that is written.
     pub(crate) count: u32,
-    /// The hold whose limit of renewals this one counts against.
+    /// The hold that alone gets the longer lease; `None` for all holds that are renewed.
+    pub(crate) hold: Option<u64>,
+    /// The newest hold whose limit of renewals this one counts against, with all older ones.
     pub(crate) limited: Option<u64>,
 }
 

@@ -86,6 +86,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             key,
             millis: 64,
             count: 1,
+            hold: None,
             limited: None,
         }
     };

@@ -187,6 +187,9 @@ impl WatchdogThread {
             together.entry(number).or_default().push(asked);
         }
         // The renewals of different kinds of locks are different scripts.
+        for locks in together.values_mut() {
+            locks.sort_by_key(|asked| asked.2.call.order());
+        }
         let is_like =
             |one: &&RenewalRequest, other: &&RenewalRequest| one.2.call.is_like(&other.2.call);
         let together = together.values().flat_map(|locks| locks.chunk_by(is_like));

@@ -64,6 +64,14 @@ fn main() {
             },
         ),
         (
+            "threads wait on conditions",
+            Scenario {
+                suspends: true,
+                loses: true,
+                ..plain
+            },
+        ),
+        (
             "two locks",
             Scenario {
                 locks: 2,
@@ -78,6 +86,7 @@ fn main() {
                 gives_up: true,
                 loses: true,
                 lingers: true,
+                suspends: true,
             },
         ),
     ] {
@@ -85,5 +94,5 @@ fn main() {
         shuttle::check_random(move || scenario.run(), ITERATIONS);
         println!("test {name} ... ok");
     }
-    println!("6 passed, 0 failed");
+    println!("7 passed, 0 failed");
 }

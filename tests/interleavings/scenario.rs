@@ -15,7 +15,7 @@ use crate::base::parker;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
 use crate::local::{
-    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Waiter, Wanted,
+    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
 use crate::protocol::Fenced;
 use crate::watchdog::{Renew, Step};
@@ -35,6 +35,8 @@ pub struct Scenario {
     pub gives_up: bool,
     pub loses: bool,
     pub lingers: bool,
+    /// Threads with one lock wait on conditions.
+    pub suspends: bool,
 }
 
 /// What the threads share.
@@ -60,7 +62,7 @@ struct Redis {
 impl Scenario {
     pub fn run(self) {
         let locks = 0..=self.locks;
-        let id = |at| LockId::new(1, format!("{at}").into());
+        let id = |at| LockId::new(1, &LockKey::new("", &format!("{at}")));
         let world = Arc::new(World {
             scenario: self,
             queue: Arc::default(),
@@ -99,12 +101,43 @@ impl World {
             return;
         };
         self.work(&holds);
+        if let [hold] = &holds[..]
+            && self.scenario.suspends
+            && thread_rng().gen_range(0..2) == 0
+            && self.suspend(hold)
+        {
+            match self.acquire(&wanted, thread) {
+                Some(again) => self.queue.resume(hold, &again[0]),
+                None => return hold.abandon(),
+            }
+            self.work(&holds);
+        }
         self.unlock(&holds);
+    }
+
+    /// Releases the lock of a hold that continues later. False if it is lost.
+    fn suspend(&self, hold: &Arc<Hold>) -> bool {
+        let linger = Duration::from_micros(u64::from(self.scenario.lingers));
+        match self.queue.unlock(&[(hold, Unlocks::Suspends, linger)])[..] {
+            [Unlocked::HandedOver | Unlocked::Idle] => {}
+            [Unlocked::Last] => {
+                self.release(&hold.grant());
+                self.queue.close(hold, None);
+            }
+            [Unlocked::Lost { last: false, .. }] => return false,
+            ref other => panic!("{other:?}"),
+        }
+        assert!(hold.check().is_err());
+        thread::yield_now();
+        true
     }
 
     fn acquire(&self, wanted: &[LockId], thread: ThreadId) -> Option<Vec<Arc<Hold>>> {
         let terms = vec![TERMS; wanted.len()];
-        let mut claim = self.queue.enter(wanted.iter(), thread, Moment::now()).claim;
+        let mut claim = self
+            .queue
+            .enter(wanted.iter(), (thread, false), Moment::now())
+            .claim;
         loop {
             let mut taken = match claim.take() {
                 Some(claim) => claim,
@@ -131,6 +164,7 @@ impl World {
             terms: wanted.iter().map(|_| TERMS).collect(),
             needed: wanted.len(),
             kind: "fenced",
+            is_shared: false,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
         if let Ok(claim) = self.queue.enqueue(&waiter) {
@@ -172,6 +206,7 @@ impl World {
                     replied: asked,
                     terms: TERMS,
                     tokens,
+                    others_wait: false,
                 };
             }
             drop(redis);
@@ -184,7 +219,7 @@ impl World {
         };
         let holds: Vec<Arc<Hold>> = wanted.iter().map(begin).collect();
         claim.keep(holds.iter());
-        let grants = holds.iter().map(|hold| Arc::clone(hold.grant()));
+        let grants = holds.iter().map(|hold| hold.grant());
         self.redis.lock().unwrap().grants.extend(grants);
         holds
     }
@@ -212,12 +247,15 @@ impl World {
 
     fn unlock(&self, holds: &[Arc<Hold>]) {
         let linger = Duration::from_micros(u64::from(self.scenario.lingers));
-        let levels: Vec<_> = holds.iter().map(|hold| (hold, None, linger)).collect();
+        let levels: Vec<_> = holds
+            .iter()
+            .map(|hold| (hold, Unlocks::Newest, linger))
+            .collect();
         for (hold, unlocked) in holds.iter().zip(self.queue.unlock(&levels)) {
             match unlocked {
                 Unlocked::HandedOver | Unlocked::Idle => {}
                 Unlocked::Last => {
-                    self.release(hold.grant());
+                    self.release(&hold.grant());
                     self.queue.close(hold, None);
                 }
                 Unlocked::Lost { last, .. } => {
@@ -226,7 +264,9 @@ impl World {
                 }
                 other => panic!("{other:?}"),
             }
-            let again = self.queue.unlock(&[(hold, None, Duration::ZERO)]);
+            let again = self
+                .queue
+                .unlock(&[(hold, Unlocks::Newest, Duration::ZERO)]);
             assert_eq!(
                 again[..],
                 [Unlocked::NotHeld],
@@ -277,9 +317,11 @@ impl World {
             self.release_idle();
         }
         let locks = self.locks.iter();
-        let entered = self
-            .queue
-            .enter(locks, ThreadId::numbered(THREADS + 1), Moment::now());
+        let entered = self.queue.enter(
+            locks,
+            (ThreadId::numbered(THREADS + 1), false),
+            Moment::now(),
+        );
         assert!(entered.claim.is_some(), "all tickets are free");
     }
 }

@@ -5,5 +5,5 @@ mod registry;
 #[path = "../../src/watchdog/target.rs"]
 mod target;
 
-pub(crate) use registry::{Schedule, TargetId, slack};
+pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{Renew, Renewal, Step};

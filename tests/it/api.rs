@@ -6,20 +6,26 @@ mod methods;
 use crate::support::proxy::repository;
 
 use leasehold::{
-    CurrentLock, Error, FencedGuard, FencedLock, Interrupt, Lease, Lock, LockClient,
-    LockClientBuilder, LockEvent, LockGuard, LockStatus, MultiLock, RedLock, ReentrantLock, Stats,
+    Condition, CountDownLatch, CurrentLock, Error, FairLock, FencedGuard, FencedLock, Interrupt,
+    Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LockStatus,
+    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, Stats,
+    WriteLock,
 };
 
 /// Every public name. A change here is a change of the public API.
 const PUBLIC: &[&str] = &[
     "Cause",
+    "Condition",
+    "CountDownLatch",
     "CurrentLock",
     "Error",
+    "FairLock",
     "FencedGuard",
     "FencedLock",
     "Hint",
     "Interrupt",
     "Lease",
+    "LeasedSemaphore",
     "Lock",
     "LockClient",
     "LockClientBuilder",
@@ -29,10 +35,15 @@ const PUBLIC: &[&str] = &[
     "LostReason",
     "MultiLock",
     "Permission",
+    "PermitGuard",
+    "ReadLock",
+    "ReadWriteLock",
     "RedLock",
     "ReentrantLock",
     "Result",
+    "Semaphore",
     "Stats",
+    "WriteLock",
     "crossbeam_channel",
     "current_lock",
     "locked",
@@ -107,6 +118,15 @@ fn public_types_are_send_and_sync() {
     shared::<FencedLock>();
     shared::<MultiLock>();
     shared::<RedLock>();
+    shared::<FairLock>();
+    shared::<ReadWriteLock>();
+    shared::<ReadLock>();
+    shared::<WriteLock>();
+    shared::<Semaphore>();
+    shared::<LeasedSemaphore>();
+    shared::<CountDownLatch>();
+    shared::<Condition>();
+    shared::<PermitGuard>();
     shared::<Box<dyn Lock>>();
     shared::<Interrupt>();
     shared::<Error>();
@@ -117,6 +137,14 @@ fn public_types_are_send_and_sync() {
     cloned::<FencedLock>();
     cloned::<MultiLock>();
     cloned::<RedLock>();
+    cloned::<FairLock>();
+    cloned::<ReadWriteLock>();
+    cloned::<ReadLock>();
+    cloned::<WriteLock>();
+    cloned::<Semaphore>();
+    cloned::<LeasedSemaphore>();
+    cloned::<CountDownLatch>();
+    cloned::<Condition>();
     cloned::<Interrupt>();
     cloned::<Lease>();
     cloned::<LockEvent>();

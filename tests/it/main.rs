@@ -5,18 +5,22 @@
 
 mod api;
 mod bad_input;
+mod condition;
 mod contract;
 mod deployments;
 mod documents;
+mod fair;
 mod faults;
 mod fencing;
 mod guard;
 mod hand_over;
 mod latch;
 mod layers;
+mod leased_semaphore;
 mod limits;
 mod multi;
 mod mutual_exclusion;
+mod read_write;
 mod redlock;
 mod replicas;
 mod semaphore;

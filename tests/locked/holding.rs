@@ -320,3 +320,50 @@ fn an_unlock_in_the_body_does_not_release_the_lock_of_the_function() {
     assert_eq!(at_once(&shop.locks, unlock).unwrap(), 7);
     assert!(!shop.has("order"));
 }
+
+#[locked(client = locks, key = "order", kind = fair)]
+fn fairly(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(7)
+}
+
+#[test]
+fn a_fair_lock_is_not_acquired_before_a_client_that_waits() {
+    let shop = Shop::open();
+    let ask = |command: &mut redis::Cmd| shop.server.ask::<()>(command);
+    let (queue, ends) = (
+        "redisson_lock_queue:{order}",
+        "redisson_lock_timeout:{order}",
+    );
+    // As a client of Redisson with five minutes from 2100 on.
+    ask(redis::cmd("ZADD")
+        .arg(ends)
+        .arg(4_102_444_800_000_u64)
+        .arg("java:1"));
+    ask(redis::cmd("RPUSH").arg(queue).arg("java:1"));
+    assert_held_by_another(fairly(&shop.locks), "order");
+    ask(redis::cmd("DEL").arg(queue));
+    assert_eq!(fairly(&shop.locks).unwrap(), 7);
+}
+
+#[locked(client = locks, key = "order", kind = read)]
+fn read(locks: &LockClient, within: impl FnOnce()) -> leasehold::Result<u32> {
+    within();
+    Ok(7)
+}
+
+#[locked(client = locks, key = "order", kind = write)]
+fn write(locks: &LockClient) -> leasehold::Result<u32> {
+    Ok(8)
+}
+
+#[test]
+fn readers_run_together_and_a_writer_alone() {
+    let shop = Shop::open();
+    let other = shop.another_client();
+    let within = || {
+        assert_eq!(read(&other, || ()).unwrap(), 7);
+        assert_held_by_another(write(&other), "order");
+    };
+    assert_eq!(read(&shop.locks, within).unwrap(), 7);
+    assert_eq!(write(&other).unwrap(), 8);
+}

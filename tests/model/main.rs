@@ -19,6 +19,7 @@
 mod calls;
 mod check;
 mod client;
+mod condition;
 mod local;
 mod planted;
 mod promises;

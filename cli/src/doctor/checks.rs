@@ -143,6 +143,7 @@ impl<'a> Checks<'a> {
         }
         self.findings.push(rights::verdict(&answers, names));
         self.findings.extend(rights::fencing(&answers, names));
+        self.findings.extend(rights::kinds(&answers, names));
         self.findings.extend(rights::looking(&answers));
         Ok(())
     }
@@ -180,7 +181,7 @@ fn ask(
 
 fn is_needed(when: When, redis: &RedisArgs) -> bool {
     match when {
-        When::Always => true,
+        When::Always | When::Kinds(_) => true,
         When::Database => false,
         When::Sentinel => redis.sentinel.is_some(),
         When::Cluster | When::Shards => redis.cluster,

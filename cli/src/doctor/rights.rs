@@ -1,5 +1,9 @@
 //! Which permissions the user needs, and which are missing.
 
+mod kinds;
+
+pub(super) use kinds::kinds;
+
 use redis::{Cmd, Value};
 
 use super::finding::Finding;
@@ -10,6 +14,8 @@ use leasehold::{Hint, Permission};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
+    /// Only for these kinds of locks, see [`kinds`].
+    Kinds(&'static [&'static str]),
     /// A database other than 0. The login shows whether it is missing.
     Database,
     Sentinel,
@@ -43,7 +49,11 @@ impl Right {
 
 /// All of them. docs/operations.md names the same, in the same order.
 pub(super) const RIGHTS: &[Right] = {
-    use When::{Always, Cluster, Database, Looking, Replicas, Sentinel, Shards};
+    use When::{Always, Cluster, Database, Kinds, Looking, Replicas, Sentinel, Shards};
+    use kinds::{
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, LATCHES, LEASES, NUMBERS,
+        READ_WRITE, SEMAPHORES,
+    };
     &[
         Right::of(
             Always,
@@ -54,6 +64,9 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "publish", "PUBLISH {control} 0"),
         Right::of(Always, "subscribe", "SUBSCRIBE {control}"),
         Right::of(Always, "subscribe", "SUBSCRIBE {channel}"),
+        Right::of(Kinds(READ_WRITE), "subscribe", "SUBSCRIBE {read_write}"),
+        Right::of(Kinds(SEMAPHORES), "subscribe", "SUBSCRIBE {semaphore}"),
+        Right::of(Kinds(LATCHES), "subscribe", "SUBSCRIBE {latch}"),
         Right::of(Always, "unsubscribe", "UNSUBSCRIBE {control}"),
         Right::of(Always, "ping", "PING"),
         Right::of(Always, "time", "TIME"),
@@ -61,19 +74,61 @@ pub(super) const RIGHTS: &[Right] = {
         // NX and XX together are a syntax error.
         Right::of(Always, "set", "SET {token} 0 NX XX"),
         Right::of(Always, "exists", "EXISTS {key}"),
+        Right::of(Kinds(FAIR), "exists", "EXISTS {queue}"),
+        Right::of(Kinds(FAIR), "exists", "EXISTS {places}"),
+        Right::of(Kinds(READ_WRITE), "exists", "EXISTS {waits}"),
+        Right::of(Kinds(READ_WRITE), "exists", "EXISTS {read_lease}"),
+        Right::of(Kinds(LEASES), "exists", "EXISTS {leases}"),
         Right::of(Always, "del", "DEL {absent}"),
         Right::of(Always, "pttl", "PTTL {key}"),
         // `never` is not a number.
         Right::of(Always, "pexpire", "PEXPIRE {key} never"),
         Right::of(Always, "hexists", "HEXISTS {key} {absent}"),
         Right::of(Always, "hget", "HGET {key} {absent}"),
+        Right::of(Kinds(READ_WRITE), "hmget", "HMGET {key} {absent}"),
         // The last field has no value.
         Right::of(Always, "hset", "HSET {key} a b c"),
         Right::of(Always, "hdel", "HDEL {key} {absent}"),
         Right::of(Always, "hlen", "HLEN {key}"),
         Right::of(Always, "hgetall", "HGETALL {key}"),
+        Right::of(Kinds(LEASES), "decrby", "DECRBY {key} never"),
+        Right::of(Kinds(NUMBERS), "incrby", "INCRBY {key} never"),
+        Right::of(Kinds(FAIR), "lindex", "LINDEX {key} 0"),
+        Right::of(Kinds(FAIR), "llen", "LLEN {key}"),
+        Right::of(Kinds(FAIR), "lpop", "LPOP {absent}"),
+        Right::of(Kinds(FAIR), "lrange", "LRANGE {key} 0 0"),
+        Right::of(Kinds(FAIR), "lrem", "LREM {key} 0 {absent}"),
+        // It cannot append to a string, which expires at once.
+        Right::of(
+            Kinds(FAIR),
+            "rpush",
+            "EVAL return(redis.pcall('set',KEYS[1],'','px','1').ok)and(redis.pcall('rpush',KEYS[1],\
+             '')) 1 {absent}",
+        ),
+        Right::of(
+            Kinds(FAIR_CONDITIONS_OR_LEASES),
+            "zadd",
+            "ZADD {key} never {absent}",
+        ),
+        Right::of(Kinds(LEASES), "zcard", "ZCARD {key}"),
+        Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
+        Right::of(Kinds(CONDITIONS_OR_LEASES), "zrange", "ZRANGE {key} 0 0"),
+        Right::of(
+            Kinds(CONDITIONS_OR_LEASES),
+            "zrangebyscore",
+            "ZRANGEBYSCORE {key} 0 0",
+        ),
+        Right::of(
+            Kinds(FAIR_CONDITIONS_OR_LEASES),
+            "zrem",
+            "ZREM {key} {absent}",
+        ),
+        Right::of(
+            Kinds(FAIR_CONDITIONS_OR_LEASES),
+            "zscore",
+            "ZSCORE {key} {absent}",
+        ),
         // `none` is not a number.
-        Right::of(Always, "incrby", "INCRBY {absent} none"),
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),
         Right::of(Cluster, "cluster|slots", "CLUSTER SLOTS"),
@@ -84,6 +139,11 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Shards, "sunsubscribe", "SUNSUBSCRIBE {control}"),
         Right::of(Replicas, "wait", "WAIT 0 1"),
         Right::of(Looking { in_clusters: true }, "scan", "SCAN 0"),
+        Right::of(
+            Looking { in_clusters: true },
+            "getrange",
+            "GETRANGE {key} 0 0",
+        ),
         // A cluster counts listeners by shard.
         Right::of(
             Looking { in_clusters: false },
@@ -105,11 +165,14 @@ pub(super) struct Names {
     pub(super) control: String,
     /// A key, and a field of a lock, that does not exist.
     pub(super) absent: String,
+    /// Keys and channels of other kinds of locks with this name.
+    pub(super) of_kinds: Vec<(&'static str, String)>,
 }
 
 impl Names {
     pub(super) fn of(lock: LockKeys, control: LockKeys) -> Self {
         Self {
+            of_kinds: kinds::names(&lock),
             key: lock.key,
             channel: lock.channel,
             token: lock.last_token,
@@ -129,7 +192,11 @@ impl Right {
                 "{token}" => &names.token,
                 "{control}" => &names.control,
                 "{absent}" => &names.absent,
-                word => word,
+                word => {
+                    let mut of_kinds = names.of_kinds.iter();
+                    let name = of_kinds.find(|(place, _)| *place == word);
+                    name.map_or(word, |(_, name)| name)
+                }
             });
         }
         command
@@ -138,6 +205,11 @@ impl Right {
     /// True if the test needs its own connection, on which the next reply may be a message.
     pub(super) fn subscribes(&self) -> bool {
         matches!(self.rule, "subscribe" | "ssubscribe")
+    }
+
+    /// True if all locks need it.
+    fn is_for_locks(&self) -> bool {
+        !self.is_to_look() && !matches!(self.when, When::Kinds(_))
     }
 
     fn is_to_look(&self) -> bool {
@@ -200,7 +272,7 @@ const CHECK: &str = "rights";
 pub(super) fn verdict(answers: &[(&Right, Answer)], names: &Names) -> Finding {
     let of = |answer: Answer| {
         let lack =
-            move |(right, given): &&(&Right, Answer)| *given == answer && !right.is_to_look();
+            move |(right, given): &&(&Right, Answer)| *given == answer && right.is_for_locks();
         answers.iter().filter(lack)
     };
     let mut refused: Vec<&str> = of(Answer::NotTheCommand)
@@ -278,6 +350,7 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
     let what_for = |rule: &&str| match *rule {
         "scan" => "scan, which list and watch need",
+        "getrange" => "getrange, which list --all needs",
         _ => "pubsub|numsub, which show needs to count listeners",
     };
     let what_for: Vec<&str> = rules.iter().map(what_for).collect();

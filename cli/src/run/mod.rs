@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub(super) use parent::become_job;
 
-use super::args::{RedisArgs, RunArgs};
+use super::args::{Kind, RedisArgs, RunArgs};
 use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
@@ -80,6 +80,11 @@ fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
             "--fenced does not work with --redlock: independent servers count separately",
         ));
     }
+    if args.kind != Kind::Reentrant && redis.redlock {
+        return Err(Failure::usage(
+            "--kind does not work with --redlock: only a reentrant lock exists on several servers",
+        ));
+    }
     Ok(())
 }
 
@@ -105,7 +110,12 @@ fn acquire(
                 (guard.into(), Some(token))
             }));
         }
-        [client] if !redis.redlock => Box::new(client.reentrant_lock(&args.key)),
+        [client] if !redis.redlock => match args.kind {
+            Kind::Reentrant => Box::new(client.reentrant_lock(&args.key)),
+            Kind::Fair => Box::new(client.fair_lock(&args.key)),
+            Kind::Read => Box::new(client.read_write_lock(&args.key).read()),
+            Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
+        },
         clients => Box::new(RedLock::new(clients, &args.key)),
     };
     let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;

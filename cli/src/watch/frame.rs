@@ -62,17 +62,10 @@ impl Picture<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Fencing;
+    use crate::row::tests::row;
 
     fn rows(count: usize) -> Vec<Row> {
-        let row = |number: usize| Row {
-            name: format!("order:{number}").into(),
-            fencing: Fencing::Never,
-            owner: "6ba7b810-9dad-11d1-80b4-00c04fd430c8:1".into(),
-            count: 1,
-            time_to_live: None,
-            server: "h:1".into(),
-        };
+        let row = |number| row(&format!("order:{number}"), 1);
         (0..count).map(row).collect()
     }
 

@@ -17,7 +17,7 @@ use crate::args::WatchArgs;
 use crate::clock::Moment;
 use crate::outcome::Result;
 use crate::output;
-use crate::scan::Scan;
+use crate::scan::{Scan, Wanted};
 use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.
@@ -32,7 +32,8 @@ enum Quit {
 pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Scan) -> Result<ExitCode> {
     let mut signals = Signals::catch().map_err(view_failed)?;
     let pattern = watch.pattern.clone();
-    let run = move |stopped: &dyn Fn() -> bool| Scan::run(&clients, &pattern, stopped);
+    let run =
+        move |stopped: &dyn Fn() -> bool| Scan::run(&clients, Wanted::locks(&pattern), stopped);
     let mut scanner = Scanner::start(run).map_err(view_failed)?;
     let screen = Screen::enter().map_err(view_failed)?;
     let end = view(watch, first, &screen, &mut signals, &mut scanner);

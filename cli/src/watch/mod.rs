@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result};
 use super::reporter::Reporter;
-use super::scan::Scan;
+use super::scan::{Scan, Wanted};
 use super::{connect, output, table};
 use crate::clock::Moment;
 use leasehold::LockClient;
@@ -27,7 +27,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) ->
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Scan::run(&clients, &watch.pattern, &|| false);
+    let mut first = Scan::run(&clients, Wanted::locks(&watch.pattern), &|| false);
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -59,7 +59,7 @@ fn print(
         {
             return Ok(ExitCode::SUCCESS);
         }
-        scan = Scan::run(clients, &watch.pattern, &|| false);
+        scan = Scan::run(clients, Wanted::locks(&watch.pattern), &|| false);
         text = String::from("\n");
     }
 }

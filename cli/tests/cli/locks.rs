@@ -19,10 +19,10 @@ pub const OTHER_OWNER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
 
 /// Keys that hold no lock: the command that makes each, and what an error says of it.
 pub const OTHER_KINDS: [(&str, &str, &str); 5] = [
-    ("text", "SET text 1", "a string"),
+    ("text", "SET text one", "a string"),
     ("user", "HSET user name Ann", "not a hold count"),
     ("two", "HSET two a 1 b 1", "a hash of 2 fields"),
-    ("rw", "HSET rw mode read other:1 1", "a read-write lock"),
+    ("mode", "HSET mode mode read name Ann", "a read-write lock"),
     ("big", "HSET big other:1 4294967296", "not a hold count"),
 ];
 
@@ -54,6 +54,14 @@ pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
 pub fn plant(server: &Server, name: &[u8]) {
     let () = server.ask(Cmd::new().arg("HSET").arg(name).arg(OTHER_OWNER).arg(1));
     let () = server.ask(Cmd::new().arg("PEXPIRE").arg(name).arg(60_000));
+}
+
+/// Sends commands whose words are separated by spaces.
+pub fn send(server: &Server, commands: &[&str]) {
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        let _: redis::Value = server.ask(Cmd::new().arg(words));
+    }
 }
 
 /// What `--json` printed.

@@ -1,4 +1,5 @@
-//! Checks that a lock never has two holders, and that a holder notices the deletion of its key.
+//! Checks that a lock never has two holders, except readers, that a semaphore never has more holders
+//! than permits, and that a holder notices the deletion of its key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,53 +7,102 @@ use std::time::Duration;
 use super::history::{Hold, Span};
 use super::{Bounds, History, Violation};
 
+type Spans<'a> = Vec<(Span, &'a Hold)>;
+
 pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
-    let mut by_lock: BTreeMap<u32, Vec<(Span, &Hold)>> = BTreeMap::new();
-    let mut by_process: BTreeMap<(u32, u32), Vec<(Span, &Hold)>> = BTreeMap::new();
+    let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
+    let mut by_process: BTreeMap<(u32, u32), Spans<'_>> = BTreeMap::new();
     for hold in history.holds.values() {
         if let Some(span) = history.vouched(hold) {
             by_lock.entry(hold.lock).or_default().push((span, hold));
         }
-        // A process knows its own holds, so there even a deleted key is no excuse.
-        if let Some(span) = hold.confirmed() {
+        // A process knows its own holds, so there even a deleted key is no excuse. It does not count
+        // its permits.
+        if let Some(span) = hold.confirmed().filter(|_| bounds.permits == 1) {
             let process = (hold.lock, hold.id.process);
             by_process.entry(process).or_default().push((span, hold));
         }
     }
     let mut violations: Vec<Violation> = by_process.into_values().flat_map(overlaps).collect();
-    let between = |found: &Violation| match found {
-        Violation::TwoHolders { first, second, .. } => first.process != second.process,
-        _ => true,
-    };
-    violations.extend(by_lock.into_values().flat_map(overlaps).filter(between));
+    let by_lock = by_lock.into_values();
+    if bounds.permits == 1 {
+        let between = |found: &Violation| match found {
+            Violation::TwoHolders { first, second, .. }
+            | Violation::ReaderBesideWriter { first, second, .. } => {
+                first.process != second.process
+            }
+            _ => true,
+        };
+        violations.extend(by_lock.flat_map(overlaps).filter(between));
+    } else {
+        violations.extend(by_lock.flat_map(|holds| too_many(holds, bounds.permits)));
+    }
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
     violations
 }
 
-/// Finds each hold that begins before all earlier holds have ended.
-fn overlaps(mut holds: Vec<(Span, &Hold)>) -> Vec<Violation> {
+/// Finds each hold that begins before all earlier holds have ended with which it cannot be shared.
+fn overlaps(mut holds: Spans<'_>) -> Vec<Violation> {
     holds.sort_by_key(|(span, _)| span.from);
     let mut violations = Vec::new();
-    let mut longest: Option<(Span, &Hold)> = None;
+    // The earlier holds that end last: one that reads, and one that does not.
+    let mut longest: [Option<(Span, &Hold)>; 2] = [None, None];
     for (span, hold) in holds {
-        if let Some((before, other)) = longest {
+        for (before, other) in longest.into_iter().flatten() {
+            let is_shared = hold.reads && other.reads;
+            // A thread that holds the write lock can acquire the read lock.
+            let is_own = (hold.reads || other.reads) && hold.id.is_in_thread_of(other.id);
             // The lock confirmed the first hold at `before.to` or later, and had granted the second
             // one by `span.from`. So the holds overlap even if both times are equal.
-            if span.from <= before.to {
-                violations.push(Violation::TwoHolders {
-                    lock: hold.lock,
-                    first: other.id,
-                    second: hold.id,
-                    overlap: Duration::from_nanos(before.shared(span)),
-                    at: span.from,
-                });
-            }
-            if span.to <= before.to {
+            if is_shared || is_own || span.from > before.to {
                 continue;
             }
+            let (lock, first, second) = (hold.lock, other.id, hold.id);
+            let overlap = Duration::from_nanos(before.shared(span));
+            let at = span.from;
+            violations.push(if hold.reads || other.reads {
+                Violation::ReaderBesideWriter {
+                    lock,
+                    first,
+                    second,
+                    overlap,
+                    at,
+                }
+            } else {
+                Violation::TwoHolders {
+                    lock,
+                    first,
+                    second,
+                    overlap,
+                    at,
+                }
+            });
         }
-        longest = Some((span, hold));
+        let longest = &mut longest[usize::from(hold.reads)];
+        if longest.is_none_or(|(before, _)| span.to > before.to) {
+            *longest = Some((span, hold));
+        }
+    }
+    violations
+}
+
+/// Finds each hold that begins while as many others as there are permits have not ended.
+fn too_many(mut holds: Spans<'_>, permits: u32) -> Vec<Violation> {
+    holds.sort_by_key(|(span, _)| span.from);
+    let mut current: Vec<u64> = Vec::new();
+    let mut violations = Vec::new();
+    for (span, hold) in holds {
+        current.retain(|end| *end >= span.from);
+        current.push(span.to);
+        if current.len() > permits as usize {
+            violations.push(Violation::TooManyPermits {
+                lock: hold.lock,
+                hold: hold.id,
+                permits: current.len(),
+                at: span.from,
+            });
+        }
     }
     violations
 }

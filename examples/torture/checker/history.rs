@@ -1,6 +1,6 @@
 //! Turns records into calls, holds, deletions and calms.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use super::Bounds;
@@ -22,6 +22,10 @@ impl HoldId {
             thread: record.thread,
             call,
         }
+    }
+
+    pub fn is_in_thread_of(self, other: Self) -> bool {
+        (self.process, self.thread) == (other.process, other.thread)
     }
 }
 
@@ -58,6 +62,8 @@ pub struct Hold {
     /// The last time for which the lock confirmed the hold; at least `since`.
     pub vouched: Option<u64>,
     pub token: Option<u64>,
+    /// Other threads may read at the same time.
+    pub reads: bool,
 }
 
 impl Hold {
@@ -105,6 +111,21 @@ impl Span {
     }
 }
 
+/// The client of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub process: u32,
+    /// How long its threads may begin holds on one grant, in nanoseconds.
+    pub reuse: u64,
+}
+
+/// The ids of the clients in the queue of a fair lock, at some time within `span`.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub span: Span,
+    pub clients: Vec<String>,
+}
+
 /// The input of the checks.
 #[derive(Debug, Default)]
 pub struct History {
@@ -116,6 +137,12 @@ pub struct History {
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
     pub machine: Machine,
+    /// The calls that acquire a read lock.
+    reads: HashSet<HoldId>,
+    /// By id.
+    pub clients: HashMap<String, Client>,
+    /// By lock number, in the order of their times.
+    pub queues: BTreeMap<u32, Vec<Queue>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
     reuse: u64,
     /// By process number: when it was killed or died.
@@ -166,6 +193,9 @@ impl History {
                 };
                 self.calls.insert(call, asks);
             }
+            Event::Reads { call } => {
+                self.reads.insert(HoldId::of(record, *call));
+            }
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);
@@ -188,6 +218,7 @@ impl History {
                     since: at,
                     vouched: Some(*vouched).filter(|vouched| *vouched > 0),
                     token: *token,
+                    reads: self.reads.contains(&id),
                 };
                 self.holds.insert(id, hold);
             }
@@ -209,6 +240,22 @@ impl History {
                     token: *token,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
+            }
+            Event::Client { reuse, id } => {
+                let (process, reuse) = (record.process, *reuse);
+                self.clients.insert(id.clone(), Client { process, reuse });
+            }
+            Event::Waiting {
+                lock,
+                from,
+                clients,
+            } => {
+                let (from, to) = (*from, at);
+                let queue = Queue {
+                    span: Span { from, to },
+                    clients: clients.clone(),
+                };
+                self.queues.entry(*lock).or_default().push(queue);
             }
             Event::End => self.end = Some(at),
             Event::Starved { call, nanos } => {
@@ -243,6 +290,7 @@ impl History {
             since,
             vouched,
             token,
+            reads: self.reads.contains(&id),
         };
         self.holds.insert(id, hold);
     }

@@ -3,6 +3,7 @@
 mod exclusion;
 mod history;
 mod machine;
+mod order;
 mod progress;
 mod tokens;
 mod violation;
@@ -17,6 +18,8 @@ use crate::log::{Event, Record};
 /// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
+    /// The number of threads that can hold a lock at the same time, except those that only read.
+    pub permits: u32,
     /// The longest lease that a worker requests.
     pub longest_lease: Duration,
     /// How long a lock may stay free in a calm while a thread waits for it.
@@ -27,6 +30,10 @@ pub struct Bounds {
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
     pub reuse: Duration,
+    /// How long after the begin of a calm a request from before may still be executed.
+    pub delivered: Duration,
+    /// How late a client may see that it was granted a fair lock.
+    pub late_grant: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }
@@ -36,6 +43,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     let history = History::of(records, bounds);
     let mut violations = exclusion::check(&history, bounds);
     violations.extend(tokens::check(&history));
+    violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);

@@ -46,14 +46,15 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
 
 /// Finds locks that stay free in a calm while a thread waits for them.
 fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
-    let mut taken: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    let mut held: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     for hold in history.holds.values() {
         let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
-        taken.entry(hold.lock).or_default().push(Span { from, to });
+        held.entry(hold.lock).or_default().push(Span { from, to });
     }
-    for spans in taken.values_mut() {
-        spans.sort_by_key(|span| span.from);
-    }
+    let taken = held.into_iter();
+    let taken: BTreeMap<u32, Vec<Span>> = taken
+        .map(|(lock, held)| (lock, when_taken(held, bounds.permits)))
+        .collect();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
         if call.budget > 0 {
@@ -88,6 +89,22 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// When all permits were held, in the order of time. A hold that begins shows that the lock is not
+/// stuck, so its begin is in the list, too.
+fn when_taken(mut holds: Vec<Span>, permits: u32) -> Vec<Span> {
+    holds.sort_by_key(|span| span.from);
+    let mut ends: Vec<u64> = Vec::new();
+    let mut taken = Vec::new();
+    for Span { from, to } in holds {
+        ends.retain(|end| *end >= from);
+        ends.push(to);
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        let to = ends.get(permits as usize - 1).copied().unwrap_or(from);
+        taken.push(Span { from, to });
+    }
+    taken
 }
 
 /// The longest time within `span` in which the lock is free. `taken` is sorted by `from`.

@@ -15,6 +15,21 @@ pub enum Violation {
         overlap: Duration,
         at: u64,
     },
+    /// The lock confirmed a read and a write hold for the same time.
+    ReaderBesideWriter {
+        lock: u32,
+        first: HoldId,
+        second: HoldId,
+        overlap: Duration,
+        at: u64,
+    },
+    /// The semaphore confirmed more holds than it has permits for the same time.
+    TooManyPermits {
+        lock: u32,
+        hold: HoldId,
+        permits: usize,
+        at: u64,
+    },
     /// More than a lease after the deletion of its key, the lock still confirmed the hold.
     NotNotified {
         lock: u32,
@@ -44,6 +59,14 @@ pub enum Violation {
         time: Duration,
         at: u64,
     },
+    /// The process acquired a fair lock for a call that began while another one had an earlier place
+    /// in the queue, and kept it.
+    Overtaken {
+        lock: u32,
+        waiting: u32,
+        hold: HoldId,
+        at: u64,
+    },
     /// A call exceeded its documented bound, or never returned.
     ThreadStuck {
         call: HoldId,
@@ -70,11 +93,14 @@ impl Violation {
     pub fn at(&self) -> u64 {
         match self {
             Self::TwoHolders { at, .. }
+            | Self::ReaderBesideWriter { at, .. }
+            | Self::TooManyPermits { at, .. }
             | Self::NotNotified { at, .. }
             | Self::TokenDidNotRise { at, .. }
             | Self::TokenChanged { at, .. }
             | Self::LockStuck { at, .. }
             | Self::Kept { at, .. }
+            | Self::Overtaken { at, .. }
             | Self::ThreadStuck { at, .. }
             | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
@@ -87,11 +113,14 @@ impl Violation {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TwoHolders { .. } => "two holders",
+            Self::ReaderBesideWriter { .. } => "reader beside a writer",
+            Self::TooManyPermits { .. } => "too many permits",
             Self::NotNotified { .. } => "holder not notified",
             Self::TokenDidNotRise { .. } => "token fell",
             Self::TokenChanged { .. } => "token changed",
             Self::LockStuck { .. } => "lock stuck",
             Self::Kept { .. } => "kept by hand-overs",
+            Self::Overtaken { .. } => "overtaken",
             Self::ThreadStuck { .. } => "thread stuck",
             Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
@@ -105,7 +134,23 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}: ", self.kind(), self.at())?;
         match self {
+            Self::TooManyPermits {
+                lock,
+                hold,
+                permits,
+                ..
+            } => write!(
+                f,
+                "semaphore {lock} had {permits} holders when {hold} had acquired a permit"
+            ),
             Self::TwoHolders {
+                lock,
+                first,
+                second,
+                overlap,
+                ..
+            }
+            | Self::ReaderBesideWriter {
                 lock,
                 first,
                 second,
@@ -145,6 +190,15 @@ impl fmt::Display for Violation {
                     "process {process} handed locks over for {time:?}, past the slice"
                 )
             }
+            Self::Overtaken {
+                lock,
+                waiting,
+                hold,
+                ..
+            } => write!(
+                f,
+                "{hold} acquired lock {lock} while process {waiting} had an earlier place"
+            ),
             Self::ThreadStuck {
                 call,
                 what,

@@ -6,11 +6,10 @@ use super::request::{HeldByOther, Request};
 use super::turn::count_wake_up;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
-use crate::base::owner::OwnerId;
 use crate::engine::held::{Needed, joined};
 use crate::engine::parts::Part;
 use crate::engine::undo::release_unused;
-use crate::error::{Error, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::request::Prepared;
 
 /// The longest wait for a part while other parts are granted. The time is random: half of this to
@@ -75,6 +74,11 @@ impl<'a> Request<'a> {
                 continue;
             };
             self.claim.replied();
+            if let Some(within) = self.within {
+                // Nothing but the loss of that hold excludes this thread.
+                within.lose(LostReason::Taken);
+                return Err(within.loss_error(LostReason::Taken));
+            }
             if budget.is_wait_over() {
                 return Ok(false);
             }
@@ -116,10 +120,11 @@ impl<'a> Request<'a> {
             return;
         }
         let (core, unit) = (&part.core, &self.units[0]);
-        let owner = OwnerId::new(&core.owner_prefix);
+        let owner = part.new_owner();
         // Other threads may begin to wait behind this one.
         self.wanted_holds = self.wanted_holds.max(2);
-        let call = unit.call(&owner, self.holds_of_a_grant());
+        let call = unit.call(&owner, &self.wish(true));
+        self.is_known_to_wait = true;
         let request = Prepared::new(&core.redis, &part.key, call);
         self.listeners.prepare(part, &request);
         self.prepared = Some((owner, request));

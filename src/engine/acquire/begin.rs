@@ -38,7 +38,7 @@ pub(super) fn take_without_request(
     };
     let mut held = List::new();
     for hold in holds {
-        let Some(part) = part_of(missing, hold.grant()) else {
+        let Some(part) = part_of(missing, &hold.grant()) else {
             continue;
         };
         if is_handed_over {
@@ -85,6 +85,7 @@ impl Request<'_> {
                 asked,
                 replied,
                 tokens,
+                others_wait,
             }) = unit.granted
             else {
                 continue;
@@ -96,6 +97,7 @@ impl Request<'_> {
                     replied,
                     terms: unit.terms,
                     tokens: tokens.clone(),
+                    others_wait,
                 };
                 let core = &part.core;
                 let place = (part.id.clone(), part.key.clone(), part.protocol);
@@ -104,10 +106,16 @@ impl Request<'_> {
                 held.push(first_level(core, hold, self.budget));
             }
         }
-        self.claim.keep(held.iter().map(|part| &part.hold));
+        // A hold that is not exclusive leaves the ticket to the next thread.
+        let exclusive = if self.parts.is_exclusive() {
+            &held[..]
+        } else {
+            &[]
+        };
+        self.claim.keep(exclusive.iter().map(|part| &part.hold));
         for part in &held {
             let grant = part.hold.grant();
-            part.core.watchdog.watch(grant.id(), Arc::clone(grant) as _);
+            part.core.watchdog.watch(grant.id(), grant as _);
         }
         join(self.parts, &held);
         held

@@ -3,6 +3,7 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
 //! | `request` | one round of requests: sends all, and evaluates the replies |
@@ -16,6 +17,7 @@ mod begin;
 mod listeners;
 mod majority;
 mod own;
+mod permit;
 mod request;
 mod rival;
 mod turn;
@@ -33,10 +35,11 @@ use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Claim;
+use crate::lease::{Lease, Terms};
+use crate::local::{Claim, Hold};
 use begin::{Gone, take_without_request};
-use own::{Own, add_levels, check_own};
+use own::{Own, add_levels, check_other, check_own};
+use permit::acquire_permit;
 use request::Request;
 
 impl Parts {
@@ -87,6 +90,24 @@ impl Parts {
     }
 }
 
+impl Parts {
+    /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
+    /// its first part.
+    pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
+        let budget = core.budget_to_lock();
+        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
+        loop {
+            let locks = self.list.iter().map(|part| &part.id);
+            let who = (ThreadId::current(), self.is_shared());
+            let claim = core.queue.enter(locks, who, budget.started()).claim;
+            let claim = (claim, None);
+            if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
+                return Ok(held);
+            }
+        }
+    }
+}
+
 /// Acquires a lock, or a further level of it; `None` if the budget ends first.
 fn acquire(
     parts: &Parts,
@@ -95,13 +116,15 @@ fn acquire(
     budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
     budget.check_interrupt(parts.name())?;
+    if !parts.is_exclusive() {
+        return acquire_permit(parts, core, lease, budget);
+    }
     if parts.list.len() > 1 {
         budget.share_grace();
     }
     let locks = parts.list.iter().map(|part| &part.id);
-    let entered = core
-        .queue
-        .enter(locks, ThreadId::current(), budget.started());
+    let who = (ThreadId::current(), parts.is_shared());
+    let entered = core.queue.enter(locks, who, budget.started());
     let mut own: List<Own<'_>> = List::new();
     let mut missing: List<Missing<'_>> = List::new();
     for (part, hold) in parts.list.iter().zip(entered.own) {
@@ -112,13 +135,15 @@ fn acquire(
         }
     }
     if own.is_empty() {
-        return acquire_missing(parts, core, &missing, entered.claim, budget);
+        let within = entered.other.as_deref();
+        check_other(parts, within)?;
+        return acquire_missing(parts, core, &missing, (entered.claim, within), budget);
     }
     check_own(parts, &mut own)?;
     let mut held = List::new();
     // A hold on a majority does not acquire further servers.
     if !missing.is_empty() && parts.needed == Needed::All {
-        match acquire_missing(parts, core, &missing, entered.claim, budget)? {
+        match acquire_missing(parts, core, &missing, (entered.claim, None), budget)? {
             Some(acquired) => held = acquired,
             None => return Ok(None),
         }
@@ -132,12 +157,13 @@ fn acquire(
 }
 
 /// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
-/// to the next waiting threads of this process.
+/// to the next waiting threads of this process. `within` is the exclusive hold of this thread on the
+/// lock of which it acquires a shared one.
 fn acquire_missing(
     parts: &Parts,
     core: &Core,
     missing: &[Missing<'_>],
-    mut claim: Option<Claim>,
+    (mut claim, within): (Option<Claim>, Option<&Hold>),
     budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
     loop {
@@ -155,6 +181,7 @@ fn acquire_missing(
             Err(Gone) => continue,
         }
         let mut request = Request::new(parts, missing, claim, budget);
+        request.within = within;
         let is_granted = match parts.needed {
             Needed::All => request.acquire_all(),
             Needed::Majority(_) => request.acquire_majority(),
@@ -163,6 +190,7 @@ fn acquire_missing(
             return Ok(Some(request.keep()));
         }
         request.undo();
+        request.give_up();
         return is_granted.map(|_| None);
     }
 }

@@ -14,6 +14,20 @@ use crate::local::Hold;
 /// A part that this thread holds, and the terms of the new level.
 pub(super) type Own<'a> = (&'a Part, Terms, Arc<Hold>);
 
+/// Fails if the hold that this thread has on the other lock of a read-write lock is lost, and if it
+/// is a shared one: an exclusive hold would wait for it.
+pub(super) fn check_other(parts: &Parts, other: Option<&Hold>) -> Result<()> {
+    let Some(other) = other else {
+        return Ok(());
+    };
+    other.check()?;
+    if other.is_shared() {
+        let lock = parts.name().into();
+        return Err(Error::Upgrade { lock });
+    }
+    Ok(())
+}
+
 /// Removes the holds that are lost. Fails if those that are left are not enough.
 pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
     let needed = parts.needed.of(own.len());
@@ -77,7 +91,7 @@ pub(super) fn add_levels(
         };
         match check.and_then(|()| part.hold.push(terms)) {
             Ok(level) => {
-                reschedule_if_earlier(&part.core, part.hold.grant());
+                reschedule_if_earlier(&part.core, &part.hold.grant());
                 note_count(&part.core, &part.hold);
                 part.core.observer.counters.reentries.add(1);
                 held.push(HeldPart { level, ..part });
@@ -94,7 +108,7 @@ pub(super) fn add_levels(
 
 /// Extends the leases of the parts that do not cover these terms.
 fn extend_short(parts: &Parts, levels: &[(HeldPart, Terms)], budget: &CallBudget) -> Result<()> {
-    let is_short = |(part, terms): &&(HeldPart, Terms)| !part.hold.grant().covers(*terms);
+    let is_short = |(part, terms): &&(HeldPart, Terms)| !part.hold.covers(*terms);
     let short = levels.iter().filter(is_short);
     let short: List<(&HeldPart, u64)> = short.map(|(part, terms)| (part, terms.millis)).collect();
     if short.is_empty() {

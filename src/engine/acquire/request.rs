@@ -21,8 +21,8 @@ use crate::engine::undo::{
 };
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, drift};
-use crate::local::Claim;
-use crate::protocol::AcquireReply;
+use crate::local::{Claim, Hold};
+use crate::protocol::{AcquireReply, Wish};
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 use crate::script::Call;
 
@@ -56,6 +56,10 @@ pub(super) struct Request<'a> {
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
     /// Until when granted parts are kept while this thread waits for the others.
     pub(super) kept_until: Option<Moment>,
+    /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
+    pub(super) within: Option<&'a Hold>,
+    /// Redis may know that this client waits.
+    pub(super) is_known_to_wait: bool,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -72,6 +76,8 @@ pub(super) struct UnitGrant {
     pub(super) asked: Moment,
     pub(super) replied: Moment,
     pub(super) tokens: Range<u64>,
+    /// Other clients wait in a queue in Redis.
+    pub(super) others_wait: bool,
 }
 
 impl UnitGrant {
@@ -137,6 +143,8 @@ impl<'a> Request<'a> {
             wanted_holds: 1,
             prepared: None,
             rival: Rival::default(),
+            within: None,
+            is_known_to_wait: false,
         }
     }
 
@@ -152,14 +160,15 @@ impl<'a> Request<'a> {
             let missing = |&at: &usize| self.units[at].granted.is_none();
             requested = (0..self.units.len()).filter(missing).collect();
         }
-        let owner = |&at: &usize| OwnerId::new(&self.units[at].parts[0].core.owner_prefix);
+        let owner = |&at: &usize| self.units[at].parts[0].new_owner();
         let (owners, prepared) = self.prepared.take().unzip();
         let mut owners: List<OwnerId> = match owners {
             Some(prepared) => List::from([prepared]),
             None => requested.iter().map(owner).collect(),
         };
-        let holds = self.holds_of_a_grant();
-        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, holds);
+        let wish = self.wish(!self.budget.is_wait_over());
+        self.is_known_to_wait |= wish.waits;
+        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, &wish);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &self.units[at];
             let first = unit.parts[0];
@@ -205,6 +214,40 @@ impl<'a> Request<'a> {
         replies
     }
 
+    /// What the next request is for. The thread `waits` if the lock is held.
+    pub(super) fn wish(&self, waits: bool) -> Wish {
+        Wish {
+            holds: self.holds_of_a_grant(),
+            waits,
+            within: self.within.map(|hold| hold.grant().owner().clone()),
+        }
+    }
+
+    /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
+    /// that it cannot affect the wait of the next thread. If that thread waits for the same kind of
+    /// lock, it keeps the place of this one.
+    pub(super) fn give_up(&self) {
+        if !self.is_known_to_wait || self.claim.is_followed_by(self.parts.kind()) {
+            return;
+        }
+        for part in self.units.iter().flat_map(|unit| &unit.parts) {
+            let core = &part.core;
+            let owner = OwnerId::new(&core.owner_prefix);
+            let Some(call) = part.protocol.give_up(&part.key, &owner) else {
+                continue;
+            };
+            let budget = self.budget.remaining(core.command_timeout);
+            if core
+                .redis
+                .request(&part.key, call.clone(), &budget)
+                .is_err()
+            {
+                let until = Moment::now().after(core.command_timeout);
+                core.watchdog.release_orphan(part.key.clone(), call, until);
+            }
+        }
+    }
+
     /// The number of holds that may share the grant. A fixed lease is not handed over, and a client
     /// that lingers wants its next hold, too.
     pub(super) fn holds_of_a_grant(&self) -> usize {
@@ -243,7 +286,9 @@ impl<'a> Request<'a> {
                 owner: holder,
             }) => {
                 undo_lost_copies(parts, &owner, terms, reply.lost_copies);
-                self.rival.holds(&holder);
+                if parts[0].protocol.is_exclusive() {
+                    self.rival.holds(&holder);
+                }
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
@@ -261,7 +306,9 @@ impl<'a> Request<'a> {
                     .push(unused.with_lost_copies(reply.lost_copies));
             }
             Ok(AcquireReply::Granted(tokens)) => {
+                let others_wait = parts[0].protocol.others_wait(&reply.reply);
                 let grant = UnitGrant {
+                    others_wait,
                     owner: owner_of_grant(parts, &owner, reply.lost_copies),
                     asked: reply.asked,
                     replied: Moment::now(),
@@ -335,9 +382,9 @@ impl<'a> Request<'a> {
 
 impl Unit<'_> {
     /// The call that acquires the unit for `owner`.
-    pub(super) fn call(&self, owner: &OwnerId, holds: usize) -> Call {
+    pub(super) fn call(&self, owner: &OwnerId, wish: &Wish) -> Call {
         let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
         let protocol = self.parts[0].protocol;
-        protocol.acquire(&keys, owner, self.terms.millis, holds)
+        protocol.acquire(&keys, owner, self.terms.millis, wish)
     }
 }

@@ -1,65 +1,119 @@
-//! The loss of a grant.
+//! The loss of a grant, or of one of the holds that share it.
 
-use super::{Grant, Usage};
+use std::sync::{Arc, Weak};
+
+use super::sharing::Sharer;
+use super::{Grant, GrantState, Holder, Usage};
+use crate::base::list::List;
 use crate::error::LostReason;
-use crate::observe::{LockEvent, tell};
+use crate::local::lease_state::LeaseState;
+use crate::observe::{LockEvent, Observer, tell};
+
+/// The holds that were lost, and why.
+type Losses = List<(Arc<dyn Holder>, LostReason)>;
+
+/// After the end of the lease it is normal that the key is gone or has another owner.
+fn reason_of(lease: &LeaseState, found: LostReason) -> LostReason {
+    if lease.expires().is_past() {
+        LostReason::Expired
+    } else {
+        found
+    }
+}
+
+impl GrantState {
+    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: its release
+    /// finds the loss.
+    fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
+        if matches!(self.usage, Usage::Free | Usage::Ended) {
+            return None;
+        }
+        let mut lost = Losses::new();
+        if let Usage::Held(_, hold) = std::mem::replace(&mut self.usage, Usage::Ended) {
+            end(&hold, reason_of(&self.lease, found), observer, &mut lost);
+        }
+        for one in &mut self.sharers {
+            if let Some(hold) = one.holder.take() {
+                end(&hold, reason_of(&one.lease, found), observer, &mut lost);
+            }
+        }
+        Some(lost)
+    }
+
+    /// Ends one of several live holds.
+    fn lose_one(&mut self, number: u64, found: LostReason, observer: &Observer) -> Losses {
+        let mut lost = Losses::new();
+        if self.number == number
+            && let Some((Usage::Held(number, hold), lease)) = self.replace_first()
+        {
+            end(&hold, reason_of(&lease, found), observer, &mut lost);
+            let holder = None;
+            self.sharers.push(Sharer {
+                number,
+                holder,
+                lease,
+            });
+        } else if let Some(one) = self.sharers.iter_mut().find(|one| one.number == number)
+            && let Some(hold) = one.holder.take()
+        {
+            end(&hold, reason_of(&one.lease, found), observer, &mut lost);
+        }
+        lost
+    }
+}
+
+/// Ends a hold as lost, under the mutex of the grant.
+fn end(hold: &Weak<dyn Holder>, reason: LostReason, observer: &Observer, lost: &mut Losses) {
+    if let Some(hold) = hold.upgrade() {
+        hold.end_as_lost(reason);
+        // Counted before any thread can see the loss.
+        observer.counters.count_loss();
+        lost.push((hold, reason));
+    }
+}
 
 impl Grant {
-    /// Ends the grant as lost, and notifies its holder, the operator, and the threads of this
+    /// Ends the grant as lost, and notifies its holders, the operator, and the threads of this
     /// process that wait for the lock. Does nothing if the grant has ended. After the end of the
     /// lease the reason is always [`LostReason::Expired`].
     pub(crate) fn lose(&self, found: LostReason) {
-        self.end_as_lost(found, |_| true);
+        let lost = self.state.lock().lose_all(found, &self.observer);
+        self.notify(lost);
     }
 
-    /// Ends the grant as lost if this hold uses it. Another hold may have got the grant since the
-    /// loss of this one was decided: then this returns false.
+    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got the
+    /// grant since the loss of this one was decided: then this returns false.
     pub(in crate::local) fn lose_hold(&self, number: u64, found: LostReason) -> bool {
-        self.end_as_lost(
-            found,
-            |usage| matches!(usage, Usage::Held(current, _) if *current == number),
-        )
-    }
-
-    fn end_as_lost(&self, found: LostReason, is_meant: impl FnOnce(&Usage) -> bool) -> bool {
-        let (hold, reason) = {
+        let lost = {
             let mut state = self.state.lock();
-            if !is_meant(&state.usage) {
+            if !state.is_held_by(number) {
                 return false;
             }
-            let usage = std::mem::replace(&mut state.usage, Usage::Ended);
-            let hold = match usage {
-                Usage::Held(_, hold) => hold.upgrade(),
-                // It is not handed over any more, and its release finds the loss.
-                Usage::Free | Usage::Ended => return false,
-                Usage::Idle(_) => None,
-            };
-            // After the end of the lease it is normal that the key is gone or has another owner.
-            let reason = if state.lease.expires().is_past() {
-                LostReason::Expired
+            if state.is_shared() {
+                Some(state.lose_one(number, found, &self.observer))
             } else {
-                found
-            };
-            if let Some(hold) = &hold {
-                hold.end_as_lost(reason);
-                // Counted before any thread can see the loss.
-                self.observer.counters.count_loss();
+                state.lose_all(found, &self.observer)
             }
-            (hold, reason)
         };
-        let Some(hold) = hold else {
-            // No thread held the lock, so no thread is notified.
-            if let Some(keeper) = self.keeper.upgrade() {
-                keeper.lost(self);
-            }
-            return true;
+        self.notify(lost)
+    }
+
+    /// Notifies everyone of these losses; `None` if nothing was lost.
+    fn notify(&self, lost: Option<Losses>) -> bool {
+        let Some(lost) = lost else {
+            return false;
         };
-        hold.notify_loss(reason);
+        for (hold, reason) in &lost {
+            hold.notify_loss(*reason);
+        }
+        // Without a holder, no thread held the lock, so no thread is notified.
         if let Some(keeper) = self.keeper.upgrade() {
             keeper.lost(self);
         }
-        self.report_loss(reason);
-        self.observer.counters.held(|| hold.held_for());
+        for (hold, reason) in lost {
+            self.report_loss(reason);
+            self.observer.counters.held(|| hold.held_for());
+        }
         true
     }
 

@@ -4,19 +4,23 @@
 //! | file | duty |
 //! |---|---|
 //! | `usage` | which hold uses the grant, and its levels; hand-over; idle grants |
+//! | `sharing` | the further holds on a grant that several threads share |
 //! | `renewal` | what the watchdog does for the grant |
 //! | `loss` | ends the grant as lost |
 
 mod loss;
 mod renewal;
+mod sharing;
 mod usage;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+
+use sharing::Sharer;
 
 use super::LockId;
 use super::lease_state::LeaseState;
@@ -27,12 +31,11 @@ use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
 use crate::observe::Observer;
 use crate::protocol::Protocol;
-use crate::watchdog::TargetId;
+use crate::watchdog::{TargetId, next_target_id};
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// A lock that Redis granted to this client. Threads have holds on it, one after another. The
-/// owner id in Redis is that of the grant, whichever thread has the hold.
+/// A lock that Redis granted to this client. Threads have holds on it, one after another, or, if
+/// the kind of lock is shared, at the same time. The owner id in Redis is that of the grant,
+/// whichever thread has the hold.
 #[derive(Debug)]
 pub(crate) struct Grant {
     id: TargetId,
@@ -43,6 +46,8 @@ pub(crate) struct Grant {
     /// When the reply arrived. The slice counts from here, so that it does not depend on the round
     /// trip.
     since: Moment,
+    /// Other clients wait in a queue in Redis.
+    others_wait: bool,
     /// Its lease is renewed, so another hold may follow the first.
     is_renewed: bool,
     /// Other threads of this process wait for the lock. Set under the queue's mutex.
@@ -76,12 +81,18 @@ pub(super) trait Holder: Send + Sync + std::fmt::Debug {
 /// Invariants that its mutex protects:
 ///
 /// * A grant ends once, and is never used again after that.
-/// * At most one hold uses it. The levels are those of that hold.
+/// * One hold uses it, or several if the kind of lock is shared. Each of these has a lease state,
+///   with its levels.
 /// * Each token is given to one hold.
 #[derive(Debug)]
 struct GrantState {
+    /// The lease state of the hold in `usage`, or of the last hold.
     lease: LeaseState,
     usage: Usage,
+    /// The number of the hold that has `lease`.
+    number: u64,
+    /// The other holds on a shared grant. If one of them is live, so is that in `usage`.
+    sharers: Vec<Sharer>,
     /// The number of holds so far.
     holds: u64,
     /// The tokens that no hold has.
@@ -93,8 +104,11 @@ struct GrantState {
     /// When the watchdog handles the grant next, by the schedule that it has read last.
     watched_until: Moment,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
-    kept_in_redis: Option<Box<(u64, OwnerId)>>,
+    kept_in_redis: Option<Box<KeptInRedis>>,
 }
+
+/// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
+pub(super) type KeptInRedis = (u64, OwnerId);
 
 #[derive(Clone, Debug)]
 enum Usage {
@@ -119,6 +133,8 @@ pub(crate) struct Granted {
     pub(crate) terms: Terms,
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
+    /// Other clients wait in a queue in Redis, so the grant is not handed over.
+    pub(crate) others_wait: bool,
 }
 
 impl Grant {
@@ -135,20 +151,24 @@ impl Grant {
             replied,
             terms,
             tokens,
+            others_wait,
         } = granted;
         Arc::new(Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: next_target_id(),
             lock,
             key,
             protocol,
             owner,
             since: replied,
+            others_wait,
             is_renewed: terms.renewals != Renewals::None,
             has_waiters: AtomicBool::new(false),
             is_count_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 lease: LeaseState::new(terms, asked),
                 usage: Usage::Free,
+                number: 0,
+                sharers: Vec::new(),
                 holds: 0,
                 tokens,
                 written: 1,
@@ -203,18 +223,28 @@ impl Grant {
 
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
-        self.state.lock().lease.expires()
+        self.state.lock().expires()
+    }
+
+    /// When this hold ends in this process unless it is renewed.
+    pub(in crate::local) fn expires_for(&self, hold: u64) -> Moment {
+        let state = self.state.lock();
+        let lease = state.lease_of(hold);
+        lease.map_or(Moment::ZERO, LeaseState::expires)
     }
 
     /// Until when Redis may keep the lock, even if the grant has ended.
     pub(crate) fn lease_ends(&self) -> Moment {
-        self.state.lock().lease.lease_ends()
+        self.state.lock().lease_ends()
     }
 
     /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
-    /// quarter of its lease.
+    /// quarter of its lease. Not at all while other clients wait in a queue in Redis.
     pub(super) fn slice(&self, longest: Duration) -> Duration {
-        let lease = self.state.lock().lease.lease_ends().since(self.since);
+        if self.others_wait {
+            return Duration::ZERO;
+        }
+        let lease = self.state.lock().lease_ends().since(self.since);
         longest.min(lease / 4)
     }
 
@@ -226,7 +256,7 @@ impl Grant {
 
     /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;
     /// `None` if the release frees the lock.
-    pub(crate) fn kept_in_redis(&self) -> Option<(u64, OwnerId)> {
+    pub(crate) fn kept_in_redis(&self) -> Option<KeptInRedis> {
         self.state.lock().kept_in_redis.as_deref().cloned()
     }
 }

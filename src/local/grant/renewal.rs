@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::{Grant, GrantState, Usage};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::error::LostReason;
-use crate::local::lease_state::Action;
+use crate::local::lease_state::{Action, LeaseState};
 use crate::observe::LockEvent;
 use crate::script::Call;
 use crate::watchdog::{Renew, Renewal, Schedule, Step};
@@ -21,9 +22,9 @@ const RETRY_IDLE: Duration = Duration::from_millis(10);
 
 impl GrantState {
     pub(super) fn schedule_without_count(&self) -> Schedule {
-        let ends = self.lease.expires();
+        let ends = self.expires();
         let until = match self.usage {
-            Usage::Held(..) => return self.lease.schedule(),
+            Usage::Held(..) => return self.schedule_of_holds(),
             Usage::Idle(until) => until.min(ends),
             // Soon it is held or idle again, or forgotten.
             Usage::Free | Usage::Ended => ends,
@@ -34,6 +35,44 @@ impl GrantState {
             lease: None,
             retry: RETRY_IDLE,
         }
+    }
+
+    /// The earliest schedule of all live holds.
+    fn schedule_of_holds(&self) -> Schedule {
+        let mut schedule = self.lease.schedule();
+        if !self.sharers.is_empty() {
+            for other in self.leases().map(LeaseState::schedule) {
+                schedule = Schedule {
+                    due: schedule.due.min(other.due),
+                    ends: schedule.ends.min(other.ends),
+                    lease: schedule.lease.into_iter().chain(other.lease).min(),
+                    retry: schedule.retry.min(other.retry),
+                };
+            }
+        }
+        schedule
+    }
+
+    /// What all live holds together need at `now`, and those that end now.
+    fn action_at(&self, now: Moment) -> (Action, List<(u64, LostReason)>) {
+        let (mut action, mut ended) = (Action::Wait, List::new());
+        let live = self.sharers.iter().filter(|one| one.holder.is_some());
+        let leases = live.map(|one| (one.number, &one.lease));
+        for (number, lease) in std::iter::once((self.number, &self.lease)).chain(leases) {
+            if now >= lease.expires() {
+                ended.push((number, LostReason::Expired));
+                continue;
+            }
+            match (lease.action_at(now), action) {
+                (Action::LimitReached, _) => ended.push((number, LostReason::RenewalLimit)),
+                (Action::Renew(one), Action::Renew(other)) => {
+                    action = Action::Renew(one.max(other));
+                }
+                (Action::Renew(millis), _) => action = Action::Renew(millis),
+                (Action::Wait, _) => {}
+            }
+        }
+        (action, ended)
     }
 
     /// When the count is written although nothing else is due. Only a hold has a count.
@@ -49,14 +88,16 @@ impl GrantState {
 
 impl Grant {
     /// The renewal for `millis` milliseconds; with 0, Redis only confirms that it has the grant.
-    /// `limited` is the hold whose limit of renewals it counts against.
-    pub(crate) fn renewal(&self, millis: u64, limited: Option<u64>) -> Renewal {
-        let count = self.levels().max(1);
+    /// With `hold`, it is for this hold alone. `limited` is the newest hold whose limit of renewals it
+    /// counts against.
+    pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>, limited: Option<u64>) -> Renewal {
+        let count = self.count().max(1);
         Renewal {
             key: self.key.clone(),
             call: self.protocol.renew(&self.key, &self.owner, millis, count),
             millis,
             count,
+            hold,
             limited,
         }
     }
@@ -64,6 +105,22 @@ impl Grant {
     /// Records that a renewal got no reply. Redis may have written its hold count.
     pub(crate) fn lost_reply(&self, asked: &Renewal) {
         self.state.lock().lost_count(asked.count);
+    }
+
+    /// Ends the holds on a shared grant whose leases have run out.
+    fn lose_expired(&self) {
+        let (_, ended) = {
+            let state = self.state.lock();
+            if !state.is_shared() {
+                return;
+            }
+            state.action_at(Moment::now())
+        };
+        for (hold, reason) in ended {
+            if reason == LostReason::Expired {
+                self.lose_hold(hold, reason);
+            }
+        }
     }
 
     pub(crate) fn release_call(&self) -> Call {
@@ -76,7 +133,7 @@ impl Renew for Grant {
         self.is_count_noted.store(false, Ordering::Relaxed);
         let is_awaited = self.is_awaited();
         let mut state = self.state.lock();
-        state.lease.set_awaited(is_awaited);
+        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
         state.note_count();
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
@@ -87,36 +144,34 @@ impl Renew for Grant {
     fn next_step(&self, now: Moment) -> Step {
         let is_awaited = self.is_awaited();
         let mut state = self.state.lock();
-        let hold = match state.usage {
-            Usage::Held(number, _) => number,
-            Usage::Free if now < state.lease.expires() => return Step::Wait,
+        match state.usage {
+            Usage::Held(..) => {}
+            Usage::Free if now < state.expires() => return Step::Wait,
             Usage::Free => return Step::Forget,
-            Usage::Idle(until) if now < until.min(state.lease.expires()) => return Step::Wait,
+            Usage::Idle(until) if now < until.min(state.expires()) => return Step::Wait,
             Usage::Idle(_) => {
                 drop(state);
                 return self.end_idle_grant().map_or(Step::Wait, Step::Release);
             }
             Usage::Ended => return Step::Forget,
-        };
-        state.lease.set_awaited(is_awaited);
-        let action = state.lease.action_at(now);
-        let loss = if now >= state.lease.expires() {
-            Some(LostReason::Expired)
-        } else {
-            (action == Action::LimitReached).then_some(LostReason::RenewalLimit)
-        };
+        }
+        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
+        let (action, ended) = state.action_at(now);
         let writes_count = state.write_count_at() <= now;
+        let newest = state.holds;
         drop(state);
-        if let Some(reason) = loss {
-            return match self.lose_hold(hold, reason) {
-                true => Step::Forget,
-                // Another hold has the grant meanwhile, with a limit of its own.
-                false => Step::Wait,
-            };
+        if !ended.is_empty() {
+            let lost = ended
+                .iter()
+                .filter(|&&(hold, reason)| self.lose_hold(hold, reason));
+            // If not all are lost: another hold has the grant meanwhile, with a limit of its own.
+            if lost.count() == ended.len() && self.has_ended() {
+                return Step::Forget;
+            }
         }
         match action {
-            Action::Renew(millis) => Step::Renew(self.renewal(millis, Some(hold))),
-            _ if writes_count => Step::Renew(self.renewal(0, None)),
+            Action::Renew(millis) => Step::Renew(self.renewal(millis, None, Some(newest))),
+            _ if writes_count => Step::Renew(self.renewal(0, None, None)),
             _ => Step::Wait,
         }
     }
@@ -135,17 +190,27 @@ impl Renew for Grant {
     }
 
     fn renewed(&self, asked: Moment, done: &Renewal) {
-        // A grant whose lease has run out meanwhile is lost: no late reply brings it back.
+        // A hold whose lease has run out meanwhile is lost: no late reply brings it back.
         if self.expires().is_past() {
             self.lose(LostReason::Expired);
             return;
         }
+        self.lose_expired();
         let mut state = self.state.lock();
         if matches!(state.usage, Usage::Ended) {
             return;
         }
-        let is_limited = done.limited.is_some_and(|hold| state.is_held_by(hold));
-        state.lease.renewed(asked, done.millis, is_limited);
+        let is_shared = state.is_shared();
+        state.update_leases(|number, lease| {
+            let is_limited = done.limited.is_some_and(|newest| number <= newest);
+            // A fixed lease ends at its own time, even if another hold prolongs the grant.
+            let is_for_others = match done.hold {
+                Some(hold) => hold != number,
+                None => is_shared && lease.is_fixed(),
+            };
+            let millis = if is_for_others { 0 } else { done.millis };
+            lease.renewed(asked, millis, is_limited);
+        });
         state.wrote_count(done.count);
     }
 

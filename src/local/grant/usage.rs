@@ -3,21 +3,31 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::{Grant, GrantState, Holder, Usage};
+use super::{Grant, GrantState, Holder, KeptInRedis, Usage};
 use crate::base::clock::Moment;
 use crate::lease::Terms;
-use crate::local::levels::LevelId;
+use crate::local::lease_state::LeaseState;
+use crate::local::levels::{LevelId, Levels};
 
 /// No hold has this count.
 const UNKNOWN_COUNT: u32 = 0;
 
 impl GrantState {
+    /// True if this hold is live.
     pub(super) fn is_held_by(&self, hold: u64) -> bool {
+        let mut sharers = self.sharers.iter();
         matches!(self.usage, Usage::Held(number, _) if number == hold)
+            || sharers.any(|one| one.number == hold && one.holder.is_some())
+    }
+
+    /// The number of levels of all live holds.
+    pub(super) fn count(&self) -> u32 {
+        let counts = self.leases().map(LeaseState::count);
+        counts.fold(0, u32::saturating_add)
     }
 
     pub(super) fn has_new_count(&self) -> bool {
-        self.lease.count() != self.written
+        self.count() != self.written
     }
 
     /// Records since when the hold count differs from what Redis has, as far as the watchdog knows.
@@ -58,6 +68,7 @@ impl GrantState {
         let hold = make(self.holds, self.tokens.next());
         let holder: Weak<H> = Arc::downgrade(&hold);
         self.usage = Usage::Held(self.holds, holder);
+        self.number = self.holds;
         hold
     }
 }
@@ -123,24 +134,46 @@ impl Grant {
         state.schedule_without_count().due < state.watched_until
     }
 
-    /// The number of levels. After a loss, those that are not unlocked yet.
-    pub(in crate::local) fn levels(&self) -> u32 {
-        self.state.lock().lease.count()
+    /// True if no thread uses the grant, and it has not ended.
+    pub(in crate::local) fn is_free(&self) -> bool {
+        matches!(self.state.lock().usage, Usage::Free)
     }
 
-    /// The number of levels without a guard. After a loss, those that are not unlocked yet.
-    pub(in crate::local) fn unguarded(&self) -> usize {
-        self.state.lock().lease.unguarded()
+    /// True if it was released or lost.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state.lock().usage, Usage::Ended)
     }
 
-    /// Marks a level as one that only its guard removes.
-    pub(in crate::local) fn guard(&self, level: LevelId) {
-        self.state.lock().lease.guard(level);
+    /// The number of levels of all holds that use the grant.
+    pub(super) fn count(&self) -> u32 {
+        self.state.lock().count()
     }
 
-    /// True if a further level with these terms needs no request to Redis.
-    pub(crate) fn covers(&self, terms: Terms) -> bool {
-        self.state.lock().lease.covers(terms, Moment::now)
+    /// The number of levels of a hold. After a loss, those that are not unlocked yet.
+    pub(in crate::local) fn levels(&self, hold: u64) -> u32 {
+        let state = self.state.lock();
+        state.lease_of(hold).map_or(0, LeaseState::count)
+    }
+
+    /// The number of levels of a hold without a guard. After a loss, those that are not unlocked
+    /// yet.
+    pub(in crate::local) fn unguarded(&self, hold: u64) -> usize {
+        let state = self.state.lock();
+        state.lease_of(hold).map_or(0, LeaseState::unguarded)
+    }
+
+    /// Marks a level of a hold as one that only its guard removes.
+    pub(in crate::local) fn guard(&self, hold: u64, level: LevelId) {
+        if let Some(lease) = self.state.lock().lease_of_mut(hold) {
+            lease.guard(level);
+        }
+    }
+
+    /// True if a further level of a hold with these terms needs no request to Redis.
+    pub(in crate::local) fn covers(&self, hold: u64, terms: Terms) -> bool {
+        let state = self.state.lock();
+        let lease = state.lease_of(hold);
+        lease.is_some_and(|lease| lease.covers(terms, Moment::now))
     }
 
     /// Adds a level of this hold; `None` if the hold has ended.
@@ -149,18 +182,58 @@ impl Grant {
         if !state.is_held_by(hold) {
             return None;
         }
-        Some(state.lease.push(terms))
+        Some(state.lease_of_mut(hold)?.push(terms))
     }
 
-    /// Removes `level`, or the newest level without a guard. Returns the number of levels that are
-    /// left; `None` if there is no such level. Without a level left, the grant is free.
-    pub(in crate::local) fn pop(&self, level: Option<LevelId>) -> Option<u32> {
+    /// Removes `level` of a hold, or the newest level without a guard. Returns the number of levels
+    /// that are left; `None` if there is no such level. Without a level of any hold left, the grant
+    /// is free.
+    pub(in crate::local) fn pop(&self, hold: u64, level: Option<LevelId>) -> Option<u32> {
         let mut state = self.state.lock();
-        let left = state.lease.pop(level)?;
-        if left == 0 && matches!(state.usage, Usage::Held(..)) {
+        let left = state.lease_of_mut(hold)?.pop(level)?;
+        if left > 0 {
+            return Some(left);
+        }
+        if state.number != hold {
+            state.sharers.retain(|one| one.number != hold);
+        } else if matches!(state.usage, Usage::Held(..)) && state.replace_first().is_none() {
             state.usage = Usage::Free;
         }
         Some(left)
+    }
+
+    /// Removes all levels of this hold, which waits on a condition: the grant is free. Returns the
+    /// levels, and how long the release leaves the lock in Redis. `None` if the hold has ended.
+    pub(in crate::local) fn suspend(&self, hold: u64) -> Option<(Levels, Option<KeptInRedis>)> {
+        let mut state = self.state.lock();
+        if !state.is_held_by(hold) {
+            return None;
+        }
+        state.usage = Usage::Free;
+        let kept = state.kept_in_redis.take().map(|kept| *kept);
+        Some((state.lease.take_levels(), kept))
+    }
+
+    /// Gives this hold to `holder`, which continues with these levels. False if the hold has ended:
+    /// then the levels are those that are not unlocked yet.
+    pub(in crate::local) fn resume<H: Holder + 'static>(
+        &self,
+        hold: u64,
+        holder: Weak<H>,
+        levels: Levels,
+    ) -> bool {
+        let mut state = self.state.lock();
+        state.lease.restore(levels);
+        let is_held = state.is_held_by(hold);
+        if is_held {
+            state.usage = Usage::Held(hold, holder);
+        }
+        is_held
+    }
+
+    /// Gives the levels back to a hold that is lost.
+    pub(in crate::local) fn restore(&self, levels: Levels) {
+        self.state.lock().lease.restore(levels);
     }
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.

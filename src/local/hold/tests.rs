@@ -19,7 +19,7 @@ fn reason(hold: &Hold) -> Option<LostReason> {
 #[test]
 fn a_lost_hold_stays_lost_after_a_late_renewal() {
     let hold = taken(1, Renewals::Unlimited);
-    let renewal = hold.grant().renewal(60_000, None);
+    let renewal = hold.grant().renewal(60_000, None, None);
     while !hold.grant().expires().is_past() {}
     assert_eq!(reason(&hold), Some(LostReason::Expired));
     hold.grant().renewed(Moment::now(), &renewal);
@@ -33,8 +33,12 @@ fn reading_an_expired_lease_does_not_end_the_hold() {
     let hold = taken(1, Renewals::Unlimited);
     while !hold.grant().expires().is_past() {}
     assert!(matches!(hold.left(), Err(Error::Lost { .. })));
-    assert_eq!((hold.count_unchanged(), hold.grant().levels()), (0, 1));
-    assert_eq!(hold.pop(None), Popped::Last, "it is not lost yet");
+    assert_eq!((hold.count_unchanged(), hold.grant().levels(1)), (0, 1));
+    assert_eq!(
+        hold.pop(Unlocks::Newest),
+        Popped::Last,
+        "it is not lost yet"
+    );
 }
 
 #[test]
@@ -56,9 +60,12 @@ fn a_lost_hold_is_unlocked_level_by_level() {
     hold.lose(reason);
     assert_eq!(hold.count(), 0);
     let last = false;
-    assert_eq!(hold.pop(None), Popped::Lost { reason, last });
-    assert_eq!(hold.pop(None), Popped::Lost { reason, last: true });
-    assert_eq!(hold.pop(None), Popped::Nothing);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(
+        hold.pop(Unlocks::Newest),
+        Popped::Lost { reason, last: true }
+    );
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
 }
 
 #[test]
@@ -67,7 +74,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
     hold.lose(LostReason::Taken);
     assert!(hold.push(renewed()).is_err());
     let expires = hold.grant().expires();
-    let renewal = hold.grant().renewal(60_000, None);
+    let renewal = hold.grant().renewal(60_000, None, None);
     hold.grant().renewed(Moment::now(), &renewal);
     assert_eq!(hold.grant().expires(), expires);
 }
@@ -75,7 +82,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
 #[test]
 fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(None), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Last);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     hold.grant().lose(LostReason::Deleted);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
@@ -125,9 +132,84 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
     assert_eq!(renewal.count, 2);
     grant.renewed(Moment::now(), &renewal);
     assert!(counts(soon).is_none());
-    assert_eq!(hold.pop(Some(level)), Popped::Inner);
+    assert_eq!(hold.pop(Unlocks::Level(level)), Popped::Inner);
     assert!(grant.schedule().due <= soon);
     assert_eq!(counts(soon).unwrap().count, 1);
     hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
     assert!(counts(soon).is_none(), "the count is what Redis has");
+}
+
+#[test]
+fn a_suspended_hold_continues_on_another_grant_with_its_levels() {
+    let hold = taken(LEASE, Renewals::Left(3));
+    let guarded = hold.push(terms(LEASE * 2, Renewals::None)).unwrap();
+    hold.guard(guarded);
+    let lost = hold.loss_receiver(true).clone();
+    let first = hold.grant();
+    assert_eq!(hold.terms_to_resume(), None, "it is not suspended");
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    assert_eq!(first.levels(1), 0);
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    assert_eq!((hold.count(), hold.unguarded()), (0, 0));
+    for unlocks in [Unlocks::Newest, Unlocks::Level(guarded), Unlocks::Suspends] {
+        assert_eq!(hold.pop(unlocks), Popped::Nothing);
+    }
+    let wanted = hold.terms_to_resume().unwrap();
+    assert_eq!(wanted, terms(LEASE * 2, Renewals::Unlimited));
+    // The first grant may be another thread's meanwhile.
+    first.lose(LostReason::Deleted);
+
+    let other = taken(wanted.millis, wanted.renewals);
+    assert_eq!(hold.resume(&other), None);
+    assert!(Arc::ptr_eq(&hold.grant(), &other.grant()));
+    hold.check().unwrap();
+    assert_eq!((hold.count(), hold.unguarded()), (2, 1));
+    assert!(lost.is_empty());
+    drop(other);
+    hold.grant().lose(LostReason::Taken);
+    assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
+    let reason = LostReason::Taken;
+    let last = false;
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    let last = true;
+    let of_guard = hold.pop(Unlocks::Level(guarded));
+    assert_eq!(of_guard, Popped::Lost { reason, last });
+}
+
+#[test]
+fn a_hold_that_continues_on_a_lost_grant_is_lost() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    let other = taken(LEASE, Renewals::Unlimited);
+    other.lose(LostReason::Taken);
+    assert_eq!(hold.resume(&other), Some(LostReason::Taken));
+    assert_eq!(reason(&hold), Some(LostReason::Taken));
+    let (reason, last) = (LostReason::Taken, true);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+}
+
+#[test]
+fn a_release_that_finds_a_suspended_lock_gone_gives_the_levels_back() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    hold.lose_on_release(LostReason::Deleted);
+    assert_eq!(reason(&hold), Some(LostReason::Deleted));
+    let (reason, last) = (LostReason::Deleted, true);
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    let hold = taken(LEASE, Renewals::Unlimited);
+    hold.lose(LostReason::Deleted);
+    let (reason, last) = (LostReason::Deleted, false);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Lost { reason, last });
+    assert_eq!(hold.grant().levels(hold.number()), 1);
+}
+
+#[test]
+fn a_suspended_hold_whose_thread_gives_up_is_over() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    hold.abandon();
+    assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
+    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    assert_eq!(hold.terms_to_resume(), None);
 }

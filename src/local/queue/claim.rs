@@ -8,7 +8,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
 use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::hold::{Hold, Unlocks};
 use crate::local::yields::Pause;
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
@@ -17,7 +17,8 @@ use crate::local::yields::Pause;
 pub(crate) struct Claim {
     queue: Arc<LocalQueue>,
     pub(super) locks: List<LockId>,
-    thread: ThreadId,
+    pub(super) thread: ThreadId,
+    is_shared: bool,
     /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
     /// were handed over may be lost since, and their tickets with them.
     has_grants: bool,
@@ -44,14 +45,29 @@ pub(crate) enum CameWith {
 impl Claim {
     /// The claim of a thread that has just got these tickets. [`note`](Self::note) is called for
     /// each.
-    pub(super) fn new(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
+    pub(super) fn new(
+        queue: &Arc<LocalQueue>,
+        locks: List<LockId>,
+        thread: ThreadId,
+        is_shared: bool,
+    ) -> Self {
         Self {
             queue: Arc::clone(queue),
             locks,
             thread,
-            has_grants: false,
+            is_shared,
+            has_grants: is_shared,
             is_over: false,
         }
+    }
+
+    /// The claim of a thread that acquires a shared hold while it holds the lock exclusively. It
+    /// uses the ticket of that hold.
+    pub(super) fn within(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
+        let mut claim = Self::new(queue, locks, thread, true);
+        claim.has_grants = false;
+        claim.is_over = true;
+        claim
     }
 
     /// The claim of a waiting thread to which the tickets were assigned.
@@ -61,7 +77,7 @@ impl Claim {
         waiter: &Waiter,
     ) -> Option<Self> {
         waiter.is_assigned().then(|| {
-            let mut claim = Self::new(queue, waiter.locks.clone(), waiter.thread);
+            let mut claim = Self::new(queue, waiter.locks.clone(), waiter.thread, waiter.is_shared);
             for lock in &waiter.locks {
                 match locks.entries.get(lock) {
                     Some(entry) => claim.note(entry),
@@ -85,6 +101,16 @@ impl Claim {
             return CameWith::Nothing;
         }
         let mut locks = self.queue.0.lock();
+        if self.is_shared
+            && let Some(hold) = locks.shared_hold(&self.locks, self.thread, terms)
+        {
+            self.is_over = true;
+            hold.take();
+            let woken = locks.give_back(&self.locks, self.thread);
+            drop(locks);
+            wake(&woken);
+            return CameWith::HandedOver(List::from([hold]));
+        }
         let has_ticket = |lock| locks.has_ticket(lock, self.thread);
         if !self.locks.iter().all(has_ticket) {
             return CameWith::Loss;
@@ -128,18 +154,26 @@ impl Claim {
         if holds.len() < self.locks.len() {
             // A grant was lost a moment ago.
             let ended = holds.iter().filter(|hold| {
-                hold.pop(Some(Hold::FIRST_LEVEL));
+                hold.pop(Unlocks::Level(Hold::FIRST_LEVEL));
                 hold.grant().end()
             });
-            let grants = ended.map(|hold| Arc::clone(hold.grant()));
+            let grants = ended.map(|hold| hold.grant());
             return CameWith::Unsuited(grants.collect());
         }
         holds.iter().for_each(|hold| hold.take());
-        let waiting = locks.keep(holds.iter());
+        let mut woken = locks.keep(holds.iter());
+        if self.is_shared {
+            woken.extend(locks.give_back(&self.locks, self.thread));
+        }
         self.is_over = true;
         drop(locks);
-        wake(&waiting);
+        wake(&woken);
         CameWith::Idle(holds)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     pub(crate) fn locks(&self) -> &[LockId] {
@@ -171,6 +205,9 @@ impl Claim {
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
+        if self.locks.is_empty() {
+            return (Moment::now(), 1);
+        }
         let (mut since, mut holds) = (Moment::NEVER, 1);
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
@@ -184,6 +221,16 @@ impl Claim {
             }
         }
         (since, holds)
+    }
+
+    /// True if the next thread of this process that waits for one of the locks wants this kind.
+    pub(crate) fn is_followed_by(&self, kind: &str) -> bool {
+        let locks = self.queue.0.lock();
+        let mut next = self.locks.iter().filter_map(|lock| {
+            let entry = locks.entries.get(lock)?;
+            entry.waiting.front()
+        });
+        next.any(|waiter| waiter.kind == kind)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
@@ -201,14 +248,19 @@ impl Claim {
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
-    /// back.
+    /// back, and those of shared holds.
     pub(crate) fn keep<'a>(mut self, holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>) {
         self.is_over = true;
         let is_whole = holds.len() == self.locks.len();
         let mut locks = self.queue.0.lock();
         let mut woken = locks.keep(holds);
-        if !is_whole {
-            woken.extend(locks.on_reply(&self.locks, |_| {}));
+        if !is_whole || self.is_shared {
+            let is_shared = self.is_shared;
+            woken.extend(locks.on_reply(&self.locks, |ticket| {
+                if is_shared {
+                    ticket.unanswered = None;
+                }
+            }));
             woken.extend(locks.give_back(&self.locks, self.thread));
         }
         drop(locks);
@@ -248,7 +300,7 @@ impl Locks {
         waiting
     }
 
-    fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
+    pub(super) fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
         let ticket = self
             .entries
             .get(lock)
@@ -268,6 +320,11 @@ impl Locks {
             let Some(entry) = self.entries.get_mut(hold.lock()) else {
                 continue;
             };
+            if hold.is_shared() {
+                entry.readers.insert(hold);
+                entry.note_waiters();
+                continue;
+            }
             entry.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(Arc::clone(hold)),
@@ -308,8 +365,12 @@ impl Claim {
         // Holds that were handed over to this thread, which does not use them.
         let handed: List<_> = {
             let locks = self.queue.0.lock();
-            let handed = self.locks.iter().filter_map(|lock| locks.handed(lock));
-            handed.filter(|hold| hold.thread() == self.thread).collect()
+            let handed = self.locks.iter().filter_map(|lock| {
+                let entry = locks.entries.get(lock)?;
+                let own = entry.hold().filter(|hold| hold.thread() == self.thread);
+                own.or_else(|| entry.readers.untaken(self.thread)).cloned()
+            });
+            handed.collect()
         };
         let idle = self.queue.pass_on_or_make_idle(&handed);
         let woken = self.queue.0.lock().give_back(&self.locks, self.thread);

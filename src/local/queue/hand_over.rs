@@ -9,9 +9,8 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::{Hold, Popped};
-use crate::local::levels::LevelId;
+use crate::local::grant::{Grant, Holder};
+use crate::local::hold::{Hold, Popped, Unlocks};
 
 /// What became of a level that a thread unlocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +21,8 @@ pub(crate) enum Unlocked {
     Inner,
     /// It was the last level, and the next thread of this client has the grant.
     HandedOver,
+    /// It was the last level, and other threads of this client still use the grant.
+    Shared,
     /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
     Idle,
     /// It was the last level. The caller releases the grant in Redis, and then calls
@@ -48,11 +49,8 @@ pub(crate) struct Released {
 }
 
 impl LocalQueue {
-    /// Removes a level of each of these holds, by its id, or the newest one without a guard.
-    pub(crate) fn unlock(
-        &self,
-        levels: &[(&Arc<Hold>, Option<LevelId>, Linger)],
-    ) -> List<Unlocked> {
+    /// Removes these levels of each of these holds.
+    pub(crate) fn unlock(&self, levels: &[(&Arc<Hold>, Unlocks, Linger)]) -> List<Unlocked> {
         let now = Moment::now();
         for (hold, ..) in levels {
             // Ends a hold whose lease has run out, even if Redis still has the lock.
@@ -61,8 +59,8 @@ impl LocalQueue {
         let mut results: List<Unlocked> = List::new();
         let mut last: List<&Arc<Hold>> = List::new();
         let mut locks = self.0.lock();
-        for &(hold, level, _) in levels {
-            results.push(match hold.pop(level) {
+        for &(hold, unlocks, _) in levels {
+            results.push(match hold.pop(unlocks) {
                 Popped::Nothing => Unlocked::NotHeld,
                 Popped::Inner => Unlocked::Inner,
                 Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
@@ -72,12 +70,18 @@ impl LocalQueue {
                 }
             });
         }
-        let woken = locks.hand_over(&last);
+        let mut woken = locks.hand_over(&last);
         for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
             if *result != Unlocked::Last {
                 continue;
             }
-            if !locks.is_current(hold) {
+            if hold.is_shared() && !hold.grant().is_free() {
+                *result = Unlocked::Shared;
+                woken.extend(locks.remove_reader(hold));
+            } else if !hold.grant().protocol().is_exclusive() {
+                // It has no ticket that another thread could get.
+                hold.grant().end();
+            } else if !locks.is_current(hold) {
                 *result = Unlocked::HandedOver;
             } else if !linger.is_zero() && locks.linger(hold, linger, now) {
                 *result = Unlocked::Idle;
@@ -95,22 +99,55 @@ impl LocalQueue {
     pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
-        let mut ended = None;
+        let (mut ended, mut removed) = (None, Vec::new());
+        let is_exclusive = hold.grant().protocol().is_exclusive();
         match locks.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.has(hold) => {
-                ended = entry.ticket.take().and_then(|ticket| ticket.hold);
-                if let Some(Released { asked, listeners }) = released {
-                    let now = Moment::now();
-                    entry.yields.released(now, now.since(asked), listeners);
-                    locks.sweep();
+            Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
+                ended = if entry.has(hold) {
+                    entry.ticket.take().and_then(|ticket| ticket.hold)
+                } else {
+                    entry.readers.remove(hold)
+                };
+                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
+                    // A wait on a condition has found the loss. Its thread unlocks the levels.
+                    removed = locks.lost.insert(Arc::clone(hold));
                 }
+                locks.note_release(hold.lock(), released);
             }
-            _ => ended = ended.or_else(|| locks.lost.remove(hold)),
+            _ if is_exclusive => ended = locks.lost.remove(hold),
+            _ => locks.note_release(hold.lock(), released),
         }
         let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
         drop(guard);
-        drop(ended);
+        drop((ended, removed));
         wake(&woken);
+    }
+
+    /// Continues `suspended` on the grant of `current`, a new hold of the same thread on the same
+    /// lock, and puts it in the place of that hold.
+    pub(crate) fn resume(&self, suspended: &Arc<Hold>, current: &Arc<Hold>) {
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        let loss = suspended.resume(current);
+        let mut replaced = None;
+        let mut removed = Vec::new();
+        match locks.entries.get_mut(current.lock()) {
+            Some(entry) if entry.has(current) => {
+                if let Some(ticket) = &mut entry.ticket {
+                    replaced = ticket.hold.replace(Arc::clone(suspended));
+                }
+            }
+            // The grant was lost a moment ago.
+            _ => {
+                replaced = locks.lost.remove(current);
+                removed = locks.lost.insert(Arc::clone(suspended));
+            }
+        }
+        drop(guard);
+        drop((replaced, removed));
+        if let Some(reason) = loss {
+            suspended.notify_loss(reason);
+        }
     }
 
     /// Passes on holds that were handed over to a thread that does not use them. Without a thread
@@ -119,18 +156,22 @@ impl LocalQueue {
         let mut locks = self.0.lock();
         let mut last = List::new();
         for hold in holds {
-            if hold.pop(Some(Hold::FIRST_LEVEL)) == Popped::Last {
+            if hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last {
                 last.push(hold);
             }
         }
-        let woken = locks.hand_over(&last);
+        let mut woken = locks.hand_over(&last);
         let mut idle = Vec::new();
         for hold in holds {
+            if hold.is_shared() && !hold.grant().is_free() {
+                woken.extend(locks.remove_reader(hold));
+                continue;
+            }
             if !locks.is_current(hold) {
                 continue;
             }
             if locks.make_idle(hold, Moment::ZERO) {
-                idle.push(Arc::clone(hold.grant()));
+                idle.push(hold.grant());
             } else {
                 // The grant was lost a moment ago.
                 locks.drop_ticket(hold);
@@ -143,10 +184,20 @@ impl LocalQueue {
 }
 
 impl Locks {
-    /// True if this hold has the ticket of its lock.
+    /// Records whether other clients listened when this one released a lock.
+    fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
+        if let Some(Released { asked, listeners }) = released {
+            let now = Moment::now();
+            let entry = self.entries.entry(lock.clone()).or_default();
+            entry.yields.released(now, now.since(asked), listeners);
+            self.sweep();
+        }
+    }
+
+    /// True if this hold has the ticket of its lock, or is a shared one.
     fn is_current(&self, hold: &Arc<Hold>) -> bool {
         let entry = self.entries.get(hold.lock());
-        entry.is_some_and(|entry| entry.has(hold))
+        entry.is_some_and(|entry| entry.has(hold) || entry.readers.has(hold))
     }
 
     /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
@@ -172,7 +223,11 @@ impl Locks {
     /// are free.
     fn receiver_of(&self, hold: &Arc<Hold>, ended: &[&Arc<Hold>]) -> Option<(Arc<Waiter>, Moment)> {
         let entry = self.entries.get(hold.lock())?;
-        let waiter = entry.waiting.front().filter(|_| entry.has(hold))?;
+        let waiter = entry.waiting.front()?;
+        // Not the grant of a thread that still reads.
+        if !entry.has(hold) || !entry.readers.is_empty() {
+            return None;
+        }
         // Now, because a thread may have had to wait for the mutex.
         let now = Moment::now();
         let mut grants = 0;
@@ -206,7 +261,7 @@ impl Locks {
         };
         let who = (waiter.thread, waiter.liveness.clone());
         let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| Hold::next(grant, who, terms, now));
+        let hold = grant.and_then(|grant| Hold::next(&grant, who, terms, now));
         entry.ticket = Some(TicketOwner {
             thread: waiter.thread,
             hold,
@@ -223,25 +278,31 @@ impl Locks {
         let longest = grant.slice(entry.yields.slice()) + linger;
         let until = now.after(linger).min(grant.since().after(longest));
         // A fixed lease is never taken again.
-        let is_of_use = entry.waiting.is_empty() && grant.is_renewed() && until > now;
+        let is_last = entry.has(hold) && entry.readers.is_empty()
+            || entry.ticket.is_none() && entry.readers.is_only(hold);
+        let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
         is_of_use && self.make_idle(hold, until)
     }
 
-    fn drop_ticket(&mut self, hold: &Hold) {
-        if let Some(entry) = self.entries.get_mut(hold.lock()) {
+    fn drop_ticket(&mut self, hold: &Arc<Hold>) {
+        if let Some(entry) = self.entries.get_mut(hold.lock())
+            && entry.readers.remove(hold).is_none()
+        {
             entry.ticket = None;
         }
     }
 
     fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
-        let grant = Arc::clone(hold.grant());
+        let grant = hold.grant();
         let Some(entry) = self.entries.get_mut(hold.lock()) else {
             return false;
         };
         if !grant.make_idle(until) {
             return false;
         }
-        entry.ticket = None;
+        if entry.readers.remove(hold).is_none() {
+            entry.ticket = None;
+        }
         entry.idle = Some(grant);
         true
     }

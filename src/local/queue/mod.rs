@@ -7,6 +7,8 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `entry` | what the queue knows of one lock |
+//! | `readers` | the holds on one lock that do not exclude each other |
 //! | `waiter` | a thread that waits for tickets |
 //! | `claim` | the tickets of a thread, and what came with them |
 //! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
@@ -14,14 +16,15 @@
 //! | `shared` | the queue of one process |
 
 mod claim;
+mod entry;
 mod hand_over;
+mod readers;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod waiting;
 
-use std::collections::VecDeque;
 use std::collections::hash_map::Entry::Occupied;
 use std::sync::{Arc, Weak};
 
@@ -32,11 +35,12 @@ pub(crate) use claim::{CameWith, Claim};
 pub(crate) use hand_over::{Released, Unlocked};
 pub(crate) use waiter::{Waiter, Wanted};
 
+use entry::{Entry, TicketOwner, Unanswered};
+
 use super::LockId;
 use super::grant::{Grant, Granted, Keeper};
 use super::hold::Hold;
 use super::lost::LostHolds;
-use super::yields::Yields;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -48,7 +52,8 @@ use crate::protocol::Protocol;
 ///
 /// Invariants that its mutex protects:
 ///
-/// * A lock has at most one ticket.
+/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have shared
+///   holds.
 /// * A thread that wants several locks gets their tickets together, when all are free and it is the
 ///   first that waits for each. So no two threads wait for each other here.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
@@ -71,58 +76,13 @@ struct Locks {
 /// There is no sweep before there are this many entries.
 const FEW: usize = 256;
 
-/// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is
-/// idle, and while other clients compete for it.
-#[derive(Debug, Default)]
-struct Entry {
-    ticket: Option<TicketOwner>,
-    /// The threads that wait for the ticket, in their order.
-    waiting: VecDeque<Arc<Waiter>>,
-    /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
-    /// has the ticket.
-    await_reply: Vec<Arc<Waiter>>,
-    /// The grant that no thread uses.
-    idle: Option<Arc<Grant>>,
-    yields: Yields,
-}
-
-#[derive(Debug)]
-struct TicketOwner {
-    thread: ThreadId,
-    /// `None` while the thread requests the lock.
-    hold: Option<Arc<Hold>>,
-    /// Set while there is no reply to the requests of this thread, and of the threads that had the
-    /// ticket before it.
-    unanswered: Option<Unanswered>,
-}
-
-/// Requests for a lock without a reply that settles them.
-#[derive(Clone, Copy, Debug)]
-struct Unanswered {
-    /// When the first of them was sent.
-    since: Moment,
-    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
-    confirmed_replicas: Option<u32>,
-}
-
-impl Unanswered {
-    fn since(since: Moment) -> Self {
-        Self {
-            since,
-            confirmed_replicas: None,
-        }
-    }
-
-    fn from_now() -> Self {
-        Self::since(Moment::now())
-    }
-}
-
 /// The state of some locks in this process, as a thread finds it that wants them.
 #[derive(Debug)]
 pub(crate) struct Entered {
     /// For each lock: the hold of this thread that it has not unlocked yet, lost or not.
     pub(crate) own: List<Option<Arc<Hold>>>,
+    /// If the thread wants to read: its hold as a writer, and the other way round. Lost or not.
+    pub(crate) other: Option<Arc<Hold>>,
     /// The tickets of the other locks; `None` if another thread has one of them, or if there are no
     /// others.
     pub(crate) claim: Option<Claim>,
@@ -130,35 +90,45 @@ pub(crate) struct Entered {
 
 impl LocalQueue {
     /// Takes the tickets of the locks that this thread does not hold, if all are free and no thread
-    /// waits for them.
+    /// waits for them. A thread that wants a shared hold of a lock that it holds exclusively needs
+    /// no ticket besides its own.
     pub(crate) fn enter<'a>(
         self: &Arc<Self>,
         locks: impl Iterator<Item = &'a LockId>,
-        thread: ThreadId,
+        (thread, is_shared): (ThreadId, bool),
         now: Moment,
     ) -> Entered {
         let mut guard = self.0.lock();
         let mut own = List::new();
         let mut wanted: List<LockId> = List::new();
+        let mut other = None;
         let mut are_free = true;
         for lock in locks {
             let entry = guard.entries.get(lock);
-            let hold = guard.hold_of(lock, entry, thread);
+            let hold = guard.hold_of(lock, entry, (thread, is_shared));
             if hold.is_none() {
-                are_free &= entry.is_none_or(Entry::is_free);
+                are_free &= entry.is_none_or(|entry| {
+                    entry.has_ticket_for(is_shared) && entry.waiting.is_empty()
+                });
                 wanted.push(lock.clone());
+                other = other.or_else(|| guard.hold_of(lock, entry, (thread, !is_shared)));
             }
             own.push(hold.cloned());
         }
+        let other = other.cloned();
+        if other.is_some() && is_shared {
+            let claim = Some(Claim::within(self, wanted, thread));
+            return Entered { own, other, claim };
+        }
         let claim = (are_free && !wanted.is_empty()).then(|| {
-            let mut claim = Claim::new(self, wanted, thread);
+            let mut claim = Claim::new(self, wanted, thread, is_shared);
             for at in 0..claim.locks.len() {
                 let entry = guard.take(&claim.locks[at], thread, Unanswered::since(now));
                 claim.note(entry);
             }
             claim
         });
-        Entered { own, claim }
+        Entered { own, other, claim }
     }
 
     /// Begins the first hold on a new grant, for the calling thread.
@@ -184,20 +154,30 @@ impl LocalQueue {
         Hold::first_of(&grant, thread)
     }
 
-    /// The hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) fn hold_of(&self, lock: &LockId, thread: ThreadId) -> Option<Arc<Hold>> {
+    /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
+    pub(crate) fn hold_of(
+        &self,
+        lock: &LockId,
+        (thread, is_shared): (ThreadId, bool),
+    ) -> Option<Arc<Hold>> {
         let locks = self.0.lock();
-        locks
-            .hold_of(lock, locks.entries.get(lock), thread)
-            .cloned()
+        let entry = locks.entries.get(lock);
+        locks.hold_of(lock, entry, (thread, is_shared)).cloned()
     }
 
-    /// The grant of the thread with the ticket, or the idle one.
-    pub(crate) fn current_grant(&self, lock: &LockId) -> Option<Arc<Grant>> {
+    /// The grants of the threads that hold the lock, and the idle one.
+    pub(crate) fn current_grants(&self, lock: &LockId) -> List<Arc<Grant>> {
         let locks = self.0.lock();
-        let entry = locks.entries.get(lock)?;
-        let held = entry.hold().map(|hold| hold.grant());
-        held.or(entry.idle.as_ref()).cloned()
+        let mut grants: List<Arc<Grant>> = List::new();
+        if let Some(entry) = locks.entries.get(lock) {
+            let held = entry.hold().into_iter().chain(entry.readers.holds());
+            for grant in held.map(|hold| hold.grant()).chain(entry.idle.clone()) {
+                if grants.iter().all(|known| known.id() != grant.id()) {
+                    grants.push(grant);
+                }
+            }
+        }
+        grants
     }
 
     /// Forgets the locks of a client whose last handle was dropped.
@@ -222,11 +202,15 @@ impl Locks {
         &'a self,
         lock: &LockId,
         entry: Option<&'a Entry>,
-        thread: ThreadId,
+        (thread, is_shared): (ThreadId, bool),
     ) -> Option<&'a Arc<Hold>> {
-        let current = entry.and_then(Entry::hold);
-        let current = current.filter(|hold| hold.thread() == thread);
-        current.or_else(|| self.lost.get(lock, thread))
+        let current = if is_shared {
+            entry.and_then(|entry| entry.readers.of(thread))
+        } else {
+            let current = entry.and_then(Entry::hold);
+            current.filter(|hold| hold.thread() == thread && !hold.is_shared())
+        };
+        current.or_else(|| self.lost.get(lock, (thread, is_shared)))
     }
 
     /// Gives a free ticket to a thread.
@@ -247,6 +231,10 @@ impl Locks {
         let mut woken = Vec::new();
         for lock in locks {
             while let Some(waiter) = self.next_for(lock) {
+                if self.join(lock, &waiter) {
+                    woken.push(waiter);
+                    continue;
+                }
                 let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
                 for lock in &waiter.locks {
                     self.take(lock, waiter.thread, unanswered);
@@ -265,7 +253,9 @@ impl Locks {
         let waiter = self.entries.get(lock)?.waiting.front()?;
         let can_have = |lock| {
             let entry: Option<&Entry> = self.entries.get(lock);
-            entry.is_some_and(|entry| entry.ticket.is_none() && entry.is_next(waiter))
+            entry.is_some_and(|entry| {
+                entry.has_ticket_for(waiter.is_shared) && entry.is_next(waiter)
+            })
         };
         waiter
             .locks
@@ -306,45 +296,9 @@ impl Locks {
     }
 }
 
-impl Entry {
-    /// True if no thread has the ticket or waits for it.
-    fn is_free(&self) -> bool {
-        self.ticket.is_none() && self.waiting.is_empty()
-    }
-
-    fn is_unused(&self) -> bool {
-        self.is_free() && self.idle.is_none() && self.yields.is_fresh()
-    }
-
-    fn is_next(&self, waiter: &Arc<Waiter>) -> bool {
-        let first = self.waiting.front();
-        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
-    }
-
-    fn hold(&self) -> Option<&Arc<Hold>> {
-        self.ticket.as_ref()?.hold.as_ref()
-    }
-
-    fn has(&self, hold: &Arc<Hold>) -> bool {
-        self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
-    }
-
-    /// Records in the grant whether threads wait for it. Returns true if the first one has just
-    /// begun to wait.
-    fn note_waiters(&self) -> bool {
-        let is_awaited = !self.waiting.is_empty();
-        self.hold()
-            .is_some_and(|hold| hold.grant().set_waiters(is_awaited))
-    }
-
-    fn is_of(&self, grant: &Grant) -> bool {
-        let hold = self.hold();
-        hold.is_some_and(|hold| hold.grant().id() == grant.id())
-    }
-}
-
 impl Keeper for LocalQueue {
-    /// Passes the ticket of a lost grant on. The hold is kept until its thread unlocks it.
+    /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
+    /// unlock them.
     fn lost(&self, grant: &Grant) {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
@@ -365,6 +319,13 @@ impl Keeper for LocalQueue {
                 // It was handed over to a thread that does not have it yet.
                 vec![lost]
             };
+        }
+        for lost in entry.readers.take_lost(grant) {
+            if lost.is_taken() {
+                removed.extend(locks.lost.insert(lost));
+            } else {
+                removed.push(lost);
+            }
         }
         let woken = locks.pass_on(std::slice::from_ref(lock), None);
         drop(guard);

@@ -2,12 +2,16 @@
 
 mod hand_over;
 mod idle;
+mod permits;
+mod readers;
 
 use super::*;
+use crate::base::owner::OwnerId;
 use crate::base::parker::{Parker, pair};
 use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
+use crate::local::hold::Unlocks;
 use crate::local::test_support::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
@@ -24,7 +28,7 @@ fn queue() -> Arc<LocalQueue> {
 
 fn enter(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Entered {
     let locks: Vec<LockId> = names.iter().map(|name| lock(name)).collect();
-    queue.enter(locks.iter(), thread(number), Moment::now())
+    queue.enter(locks.iter(), (thread(number), false), Moment::now())
 }
 
 /// The tickets of these locks, which are free.
@@ -60,6 +64,7 @@ fn wait_for(
         terms: names.iter().map(|_| wanted).collect(),
         needed: names.len(),
         kind,
+        is_shared: false,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
     let awaited = queue.enqueue(&waiter).expect_err("it waits");
@@ -108,7 +113,10 @@ fn held(queue: &Arc<LocalQueue>, name: &str, number: u64, age: u64, tokens: u64)
 }
 
 fn unlock(queue: &LocalQueue, holds: &[&Arc<Hold>], linger: Duration) -> Vec<Unlocked> {
-    let levels: Vec<_> = holds.iter().map(|hold| (*hold, None, linger)).collect();
+    let levels: Vec<_> = holds
+        .iter()
+        .map(|hold| (*hold, Unlocks::Newest, linger))
+        .collect();
     queue.unlock(&levels).into_vec()
 }
 

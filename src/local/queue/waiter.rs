@@ -19,6 +19,8 @@ pub(crate) struct Waiter {
     pub(super) needed: usize,
     /// The kind of lock.
     pub(super) kind: &'static str,
+    /// The thread wants a hold that does not exclude other shared ones.
+    pub(super) is_shared: bool,
     unparker: Unparker,
     /// The thread has the tickets. Set under the queue's mutex.
     is_assigned: AtomicBool,
@@ -34,6 +36,8 @@ pub(crate) struct Wanted {
     pub(crate) needed: usize,
     /// The kind of lock.
     pub(crate) kind: &'static str,
+    /// The holds do not exclude other shared ones.
+    pub(crate) is_shared: bool,
 }
 
 impl Waiter {
@@ -46,6 +50,7 @@ impl Waiter {
             terms: wanted.terms,
             needed: wanted.needed,
             kind: wanted.kind,
+            is_shared: wanted.is_shared,
             unparker: unparker.clone(),
             is_assigned: AtomicBool::new(false),
         })

@@ -4,8 +4,26 @@ use std::sync::Arc;
 
 use super::{Claim, LocalQueue, LockId, Locks, Unanswered, Waiter, wake};
 use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::ThreadId;
 
 impl LocalQueue {
+    /// A claim without tickets, for one request for a lock whose holds do not exclude each other.
+    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if this
+    /// client has to leave the lock to other clients.
+    pub(crate) fn claim_without_ticket(
+        self: &Arc<Self>,
+        lock: &LockId,
+        may_pass: bool,
+    ) -> Option<Claim> {
+        let is_free = || {
+            let locks = self.0.lock();
+            let entry = locks.entries.get(lock);
+            entry.is_none_or(|entry| entry.is_free() && !entry.yields.has_pause())
+        };
+        (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
+    }
+
     /// Waits behind the other threads. The queue wakes the thread when it has the tickets. Returns
     /// the tickets if all are free, or else the indices of the locks whose grants are awaited from
     /// now on.
@@ -67,15 +85,18 @@ impl LocalQueue {
 
     /// True if no thread of this process has confirmed that another client holds one of these
     /// locks: no thread requests them, or the requests have had no reply since `heard` or earlier.
+    /// A thread that waits for the readers of its own client is not first, or wants to write.
     pub(crate) fn may_be_free(&self, locks: &[LockId], heard: Moment) -> bool {
         let guard = self.0.lock();
         locks.iter().all(|lock| {
-            let entry = guard.entries.get(lock);
-            let ticket = entry.and_then(|entry| entry.ticket.as_ref());
-            ticket.is_none_or(|ticket| {
-                let unanswered = ticket.unanswered;
-                unanswered.is_some_and(|unanswered| unanswered.since <= heard)
-            })
+            let Some(entry) = guard.entries.get(lock) else {
+                return true;
+            };
+            let Some(ticket) = &entry.ticket else {
+                return entry.readers.is_empty();
+            };
+            let unanswered = ticket.unanswered;
+            unanswered.is_some_and(|unanswered| unanswered.since <= heard)
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Interrupt, Lease, Lock, LockGuard, RedLock, Result};
 
+use super::redis_key::Form;
 use super::{Clients, LockKind};
 
 /// The reentrant lock.
@@ -22,6 +23,37 @@ pub struct Fenced;
 impl LockKind for Fenced {
     fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
         Arc::new(client.fenced_lock(name))
+    }
+}
+
+/// The fair lock.
+pub struct Fair;
+
+impl LockKind for Fair {
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.fair_lock(name))
+    }
+}
+
+/// The write lock of a read-write lock.
+pub struct Write;
+
+impl LockKind for Write {
+    const FORM: Form = Form::ReadWrite;
+
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.read_write_lock(name).write())
+    }
+}
+
+/// The read lock of a read-write lock. What it excludes is tested in `read_write`.
+pub struct Read;
+
+impl LockKind for Read {
+    const FORM: Form = Form::ReadWrite;
+
+    fn make(client: &Clients, name: &str) -> Arc<dyn Lock> {
+        Arc::new(client.read_write_lock(name).read())
     }
 }
 

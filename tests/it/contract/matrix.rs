@@ -72,6 +72,41 @@ macro_rules! group {
         the_holder_is_notified_of_a_force_unlock stats_count_all_operations a_loss_is_an_event
         a_late_release_is_an_event
     } };
+    // Readers do not exclude each other: see `EXCLUSIVE`.
+    (read_exclusion $stage:tt) => { tests! { $stage exclusion:
+        two_handles_of_one_client_are_one_lock only_the_holder_unlocks
+        [is_locked_and_remaining_lease_report_the_state_in_redis]
+    } };
+    (read_reentrancy $stage:tt) => { tests! { $stage reentrancy:
+        [counts_agree_at_every_level] every_acquiring_method_adds_a_level
+    } };
+    (read_expiry $stage:tt) => { tests! { $stage expiry:
+        [the_time_to_live_is_the_lease] a_waiting_client_gets_the_lock_when_a_fixed_lease_ends
+        a_fixed_lease_is_not_renewed a_hold_ends_in_the_client_before_it_ends_in_redis
+        the_holder_detects_the_end_of_its_lease
+    } };
+    (read_loss $stage:tt) => { tests! { $stage loss:
+        [the_loss_of_a_deleted_lock_is_reported] the_loss_to_another_owner_is_reported
+        the_loss_to_a_key_of_another_type_is_reported
+        a_lost_lock_must_be_unlocked_before_it_is_acquired_again [an_unlock_detects_the_loss]
+        every_level_of_a_lost_lock_is_lost a_lost_hold_does_not_affect_the_next
+    } };
+    (read_guards $stage:tt) => { tests! { $stage guards:
+        a_dropped_guard_unlocks an_unlocked_guard_does_not_unlock_again_on_drop
+        an_unlock_does_not_release_the_levels_of_guards
+        an_unlock_under_a_guard_of_a_lost_lock_is_refused a_panic_unlocks
+        a_guard_of_a_lost_lock_can_be_dropped a_guard_in_a_thread_local_unlocks_at_the_threads_end
+        a_forgotten_guard_keeps_the_lock [a_lease_can_be_extended] a_lost_lock_cannot_be_extended
+        an_unlock_disconnects_the_receiver_of_the_loss another_thread_can_watch_a_guard
+    } };
+    (read_interrupts $stage:tt) => { tests! { $stage interrupts:
+        an_interrupt_before_the_call_is_not_lost
+    } };
+    (read_operator $stage:tt) => { tests! { $stage operator:
+        [inspect_reports_the_state_in_redis]
+        the_holder_is_notified_of_a_force_unlock stats_count_all_operations a_loss_is_an_event
+        a_late_release_is_an_event
+    } };
     (refusal $stage:tt) => { tests! { $stage refusal:
         a_key_of_another_type_is_not_changed a_lease_outside_its_bounds_is_refused
         a_lease_at_its_bounds_is_accepted
@@ -123,6 +158,18 @@ combination! { reentrant_in_one_server: whole Reentrant in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_one_server: whole Fenced in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_one_server: whole Fair in OneServer,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { write_in_one_server: whole Write in OneServer,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_one_server: whole Read in OneServer,
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
+read_interrupts read_operator refusal }
+combination! { write_in_cluster: transport Write in Cluster,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_cluster: transport Read in Cluster,
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
+read_interrupts read_operator refusal }
 combination! { multi_in_one_server: whole Multi in OneServer,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { red_in_five_servers: whole Red in FiveServers,
@@ -150,6 +197,12 @@ combination! { reentrant_in_cluster: transport Reentrant in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fenced_in_cluster: transport Fenced in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_cluster: transport Fair in Cluster,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_sentinel: transport Fair in Sentinel,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_replicated: transport Fair in Replicated,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { multi_in_cluster: transport Multi in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_replicated: transport Reentrant in Replicated,
@@ -164,7 +217,11 @@ combination! { reentrant_in_own_server: whole Reentrant in OwnServer,
 wake_up_cost }
 combination! { fenced_in_own_server: whole Fenced in OwnServer,
 wake_up_cost }
+combination! { write_in_own_server: whole Write in OwnServer,
+wake_up_cost }
 combination! { wrapped_in_own_server: whole Wrapped in OwnServer,
+wake_up_cost }
+combination! { fair_in_own_server: whole Fair in OwnServer,
 wake_up_cost }
 combination! { multi_in_own_server: whole Multi in OwnServer,
 wake_up_cost }
@@ -182,12 +239,46 @@ mod completeness {
         ("namespaced", &["reentrant", "fenced", "wrapped"]),
         ("unix_socket", &["reentrant", "fenced", "wrapped"]),
         ("tls", &["reentrant"]),
-        ("sentinel", &["reentrant"]),
-        ("cluster", &["reentrant", "fenced", "multi"]),
-        ("replicated", &["reentrant"]),
+        ("sentinel", &["reentrant", "fair"]),
+        (
+            "cluster",
+            &["reentrant", "fenced", "fair", "multi", "read", "write"],
+        ),
+        ("replicated", &["reentrant", "fair"]),
         ("five_servers", &["red"]),
         ("five_servers_two_dead", &["red"]),
         ("five_servers_two_paused", &["red"]),
+    ];
+
+    /// In these scenarios one holder keeps another from the lock, or hands it over. Readers do not
+    /// exclude each other; `read_write` tests what they exclude, and what they share.
+    const EXCLUSIVE: &[&str] = &[
+        "exclusion::another_thread_is_kept_out",
+        "exclusion::another_client_is_kept_out",
+        "exclusion::a_try_lock_without_a_wait_is_one_attempt",
+        "exclusion::a_wait_that_ends_first_returns_false_in_time",
+        "reentrancy::only_the_last_unlock_releases_the_lock",
+        "waiting::a_local_thread_gets_the_lock_on_release",
+        "waiting::another_client_gets_the_lock_on_release",
+        "waiting::a_local_thread_gets_the_lock_within_its_wait",
+        "waiting::another_client_gets_the_lock_within_its_wait",
+        "waiting::an_unlimited_wait_is_possible",
+        "waiting::every_thread_gets_the_lock",
+        "wake_up_cost::a_wake_up_is_fast_and_needs_few_commands",
+        "expiry::a_waiting_local_thread_gets_the_lock_when_a_fixed_lease_ends",
+        "expiry::an_expired_holder_does_not_release_the_hold_of_another_client",
+        "expiry::an_expired_holder_does_not_release_the_hold_of_another_thread",
+        "hand_over::a_handed_over_lock_is_held",
+        "hand_over::a_handed_over_lock_is_renewed",
+        "hand_over::the_loss_of_a_handed_over_lock_is_reported",
+        "hand_over::waits_that_end_during_hand_overs_leave_nothing",
+        "loss::the_next_local_thread_gets_a_lost_lock",
+        "guards::an_unlock_under_a_guard_is_refused",
+        "interrupts::a_wait_for_a_local_thread_is_interrupted",
+        "interrupts::a_wait_for_another_client_is_interrupted",
+        "interrupts::without_an_interrupt_lock_interruptibly_is_lock",
+        "interrupts::threads_behind_an_interrupted_thread_get_the_lock",
+        "operator::force_unlock_releases_the_lock_and_wakes_waiters",
     ];
 
     fn is_wanted(lock: &str, place: &str, scenario: &str) -> bool {
@@ -204,7 +295,7 @@ mod completeness {
                 // Its scenarios use one client, which knows only one of the servers.
                 _ => lock != "red" || group != "operator",
             };
-        has_kind && has_group
+        has_kind && has_group && !(lock == "read" && EXCLUSIVE.contains(&scenario))
     }
 
     fn source(module: &str) -> String {

@@ -39,11 +39,14 @@ pub use environments::{
     Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
     OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
-pub use kinds::{Fenced, Multi, Red, Reentrant, Wrapped};
-use redis_key::KeyView;
+pub use kinds::{Fair, Fenced, Multi, Read, Red, Reentrant, Wrapped, Write};
+use redis_key::{Form, KeyView};
 
 /// A kind of lock.
 pub trait LockKind {
+    /// What its keys look like.
+    const FORM: Form = Form::Owner;
+
     fn make(clients: &Clients, name: &str) -> Arc<dyn Lock>;
 
     /// The names of the locks in Redis that the lock consists of, in order.
@@ -119,6 +122,7 @@ pub struct Stage {
     name: String,
     names: Vec<String>,
     keys: Vec<Key>,
+    form: Form,
     make: fn(&Clients, &str) -> Arc<dyn Lock>,
 }
 
@@ -136,6 +140,7 @@ impl Stage {
             site,
             names,
             name,
+            form: S::FORM,
             make: S::make,
         }
     }
@@ -188,6 +193,7 @@ impl Stage {
         let servers = key.indexes.iter().map(|&home| &deployment.servers()[home]);
         KeyView {
             key: &key.name,
+            form: self.form,
             servers: servers.collect(),
             needed: deployment.needed(),
         }

@@ -7,10 +7,20 @@ use redis::{Cmd, FromRedisValue};
 
 use crate::support::server::Server;
 
+/// What a key of a lock looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A hash of owner to hold count.
+    Owner,
+    /// A hash with a mode, readers, and a writer.
+    ReadWrite,
+}
+
 /// The servers that have a key, and the number of them that must agree. For most locks that is one
 /// of one, for independent servers a majority.
 pub struct KeyView<'a> {
     pub key: &'a str,
+    pub form: Form,
     pub servers: Vec<&'a Server>,
     pub needed: usize,
 }
@@ -26,7 +36,17 @@ impl KeyView<'_> {
     }
 
     fn holders_by_server(&self) -> Vec<Vec<(String, u32)>> {
-        self.ask(redis::cmd("HGETALL").arg(self.key))
+        let fields: Vec<Vec<(String, String)>> = self.ask(redis::cmd("HGETALL").arg(self.key));
+        let holder = |(field, count): (String, String)| {
+            let owner = match self.form {
+                Form::Owner => field,
+                Form::ReadWrite if field == "mode" => return None,
+                Form::ReadWrite => field.trim_end_matches(":write").to_owned(),
+            };
+            Some((owner, count.parse().expect("a hold count")))
+        };
+        let of_server = |fields: Vec<_>| fields.into_iter().filter_map(holder).collect();
+        fields.into_iter().map(of_server).collect()
     }
 
     /// Returns the holders on at least `needed` servers. All clients of one process use one thread
@@ -74,7 +94,14 @@ impl KeyView<'_> {
         let lease = u64::try_from(lease.as_millis()).expect("a lease");
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("DEL").arg(self.key);
-        pipe.cmd("HSET").arg(self.key).arg(owner).arg(1);
+        pipe.cmd("HSET").arg(self.key);
+        match self.form {
+            Form::Owner => pipe.arg(owner).arg(1),
+            Form::ReadWrite => {
+                let writer = format!("{owner}:write");
+                pipe.arg("mode").arg("write").arg(writer).arg(1)
+            }
+        };
         pipe.cmd("PEXPIRE").arg(self.key).arg(lease);
         for server in &self.servers {
             pipe.exec(&mut server.connection())

@@ -136,6 +136,8 @@ impl Held {
             is_refused("lock_interruptibly", || {
                 lock.lock_interruptibly(Lease::RENEWED, &Interrupt::new())
             });
+            is_refused("wait", || lock.condition("c").wait());
+            is_refused("notify_one", || lock.condition("c").notify_one());
             is_refused("is_locked", || lock.is_locked());
             is_refused("remaining_lease", || lock.remaining_lease());
             is_refused("inspect", || self.client.inspect(lock.name()));

@@ -1,7 +1,7 @@
 //! The promises under faults: one module for each kind of fault.
 
 #[macro_use]
-mod deployment;
+pub mod deployment;
 
 pub mod abandoned;
 pub mod blocking_log;

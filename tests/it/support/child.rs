@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    deployments, faults, fencing, hand_over, limits, multi, mutual_exclusion, redlock, tls,
-    watchdog, wire,
+    condition, deployments, fair, faults, fencing, hand_over, leased_semaphore, limits, multi,
+    mutual_exclusion, read_write, redlock, tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -27,6 +27,7 @@ type Role = fn(&[&str]);
 
 const ROLES: &[(&str, Role)] = &[
     ("hold", wire::hold),
+    ("hold_read_write", read_write::hold),
     ("increment", mutual_exclusion::increment),
     ("share", limits::fairness::share),
     ("hang", limits::hang::hang),
@@ -38,10 +39,15 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("many_receivers", limits::growth::many_receivers),
     ("many_locks", watchdog::many_locks),
+    ("wait_in_queue", fair::wait_in_queue),
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),
     ("hold_majority", redlock::hold_majority),
+    (
+        "wait_on_a_condition",
+        condition::processes::wait_on_a_condition,
+    ),
     ("keep_busy", hand_over::keep_busy),
     ("linger", hand_over::linger::linger),
     ("hold_and_queue", faults::killed::hold_and_queue),
@@ -65,6 +71,8 @@ const ROLES: &[(&str, Role)] = &[
     ("trust_the_system", tls::system::trust_the_system),
     ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
+    ("hold_permits", leased_semaphore::processes::hold_permits),
+    ("share_permits", leased_semaphore::processes::share_permits),
     ("many_failovers", deployments::many_failovers),
 ];
 

@@ -38,6 +38,11 @@ const ACL: &[&str] = &[
     "+hdel",
     "+hlen",
     "+hgetall",
+    "+zadd",
+    "+zrange",
+    "+zrangebyscore",
+    "+zrem",
+    "+zscore",
     "+incrby",
 ];
 
@@ -79,6 +84,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     })?;
     assert!(clients[1].stats().wakeups_by_message > woken);
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    use_a_condition(&clients)?;
     assert!(clients[0].stats().renewals > 0);
     assert_eq!(
         clients
@@ -88,6 +94,27 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
         0
     );
     Ok(())
+}
+
+/// A thread waits, renews its place, and is notified by another client.
+fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
+    let [there, here] = clients
+        .each_ref()
+        .map(|client| client.reentrant_lock("lock"));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = there.acquire()?;
+            there.condition("ready").wait()?;
+            guard.unlock()
+        });
+        throughout(LEASE.get() * 2, "the waiter waits", || {
+            !waiter.is_finished()
+        });
+        let guard = here.acquire()?;
+        here.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
 }
 
 /// Uses every feature of semaphores and latches that the rules are for.
@@ -129,6 +156,24 @@ fn the_acl_line_is_enough() {
     uses_everything(&builder(&database)).unwrap();
 }
 
+/// Waits for a short time, and notifies.
+fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
+    let lock = client.reentrant_lock("with condition");
+    let guard = lock.acquire()?;
+    lock.condition("ready").wait_for(millis(50))?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = lock.acquire()?;
+            lock.condition("ready").wait_for(millis(50))?;
+            guard.unlock()
+        });
+        lock.condition("ready").wait_for(millis(20))?;
+        lock.condition("ready").notify_one()?;
+        guard.unlock()?;
+        waiter.join().expect("no panic")
+    })
+}
+
 /// Without any one of the rules something is refused.
 #[test]
 fn every_rule_of_the_acl_line_is_needed() {
@@ -155,6 +200,7 @@ fn every_rule_of_the_acl_line_is_needed() {
             kept.unlock_after(SOON.get())?;
             guard.extend(SOON.get())?;
             quick.inspect("lock")?;
+            use_a_condition_alone(&quick)?;
             quick.semaphore("slots").release(1)?;
             let other = builder(&url).build()?;
             let waits = on_another_thread(|| {

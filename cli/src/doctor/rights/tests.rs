@@ -125,6 +125,38 @@ fn tokens_matter_to_fenced_locks_only() {
 }
 
 #[test]
+fn what_some_kinds_lack_is_a_warning_that_names_them() {
+    let find = |rule, form: &str| {
+        let all = RIGHTS.iter();
+        let mut of_rule = all.filter(|right| right.rule == rule);
+        of_rule.find(|right| right.form.contains(form)).unwrap()
+    };
+    let eval = (find("eval", "EVAL"), Answer::Allowed);
+    let given = [
+        eval,
+        (find("subscribe", "{latch}"), Answer::NotTheChannel),
+        (find("exists", "{queue}"), Answer::NotTheKey),
+        (find("llen", "{key}"), Answer::NotTheCommand),
+        (find("zcount", "{key}"), Answer::NotTheKey),
+    ];
+    assert_eq!(verdict(&given, &names()).verdict, Verdict::Ok);
+    let found = kinds(&given, &names()).unwrap();
+    assert_eq!(
+        found.found,
+        "the user may not use the channel redisson_countdownlatch__channel__{job}, the key \
+         redisson_lock_queue:{job}, llen: no latches, no fair locks"
+    );
+    assert_eq!(
+        found.advice.unwrap(),
+        "ACL SETUSER <user> &redisson_countdownlatch__channel__* ~redisson_lock_queue:* +llen"
+    );
+    assert_eq!(kinds(&[eval], &names()), None);
+    // It is reported for all locks.
+    let subscribe = (find("subscribe", "{latch}"), Answer::NotTheCommand);
+    assert_eq!(kinds(&[eval, subscribe], &names()), None);
+}
+
+#[test]
 fn locks_need_no_permission_to_look() {
     let given = [
         ("scan", Answer::NotTheCommand),
@@ -190,7 +222,7 @@ fn the_documentation_names_the_same() {
     let ours = |always: bool| {
         let rights = RIGHTS
             .iter()
-            .filter(|right| (right.when == When::Always) == always);
+            .filter(|right| matches!(right.when, When::Always | When::Kinds(_)) == always);
         let mut ours: Vec<&str> = rights.map(|right| right.rule).collect();
         ours.dedup();
         ours

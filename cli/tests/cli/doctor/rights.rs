@@ -24,7 +24,10 @@ fn the_line_of_the_readme_is_enough() {
         .says("rights", "ok", &[])
         .says("lock", "ok", &["acquired"]);
     report.says("version", "unknown", &["may not use INFO"]);
-    let words = ["locks do not", "ACL SETUSER <user> +scan +pubsub|numsub"];
+    let words = [
+        "locks do not",
+        "ACL SETUSER <user> +scan +getrange +pubsub|numsub",
+    ];
     report.says("looking", "warning", &words);
     for (verdict, checks) in [
         ("note", &[][..]),
@@ -37,7 +40,7 @@ fn the_line_of_the_readme_is_enough() {
     let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
     for entry in log.iter().map(|entry| format!("{entry:?}")) {
         assert!(
-            ["info", "config|get", "scan", "pubsub|numsub"]
+            ["info", "config|get", "scan", "getrange", "pubsub|numsub"]
                 .iter()
                 .any(|may| entry.contains(&format!("{may:?}"))),
             "{entry}"
@@ -50,7 +53,8 @@ fn the_line_of_the_readme_is_enough() {
 fn who_may_also_look_can() {
     let server = Server::start();
     let rules = readme_rules();
-    let url = with_user(&server, "locks", &and(&rules, &["+scan", "+pubsub|numsub"]));
+    let looking = ["+scan", "+getrange", "+pubsub|numsub"];
+    let url = with_user(&server, "locks", &and(&rules, &looking));
     let well = report(with_long_timeout(&url), &[]).expect(0);
     well.says("rights", "ok", &[]).has_only("warning", &[]);
     plant(&server, b"order:pay");
@@ -72,6 +76,55 @@ fn who_may_also_look_can() {
     ask(&["list", "--json"]);
 }
 
+/// Permissions that plain and fenced locks do not need, and the first kind that needs each.
+const OF_KINDS: [(&str, &str); 16] = [
+    ("hmget", "read-write locks"),
+    ("decrby", "semaphores with leases"),
+    ("incrby", "semaphores"),
+    ("lindex", "fair locks"),
+    ("llen", "fair locks"),
+    ("lpop", "fair locks"),
+    ("lrange", "fair locks"),
+    ("lrem", "fair locks"),
+    ("rpush", "fair locks"),
+    ("zadd", "fair locks"),
+    ("zcard", "semaphores with leases"),
+    ("zcount", "semaphores with leases"),
+    ("zrange", "conditions"),
+    ("zrangebyscore", "conditions"),
+    ("zrem", "fair locks"),
+    ("zscore", "fair locks"),
+];
+
+/// With the permissions for plain locks alone, a program that uses no others works.
+#[test]
+fn keys_and_channels_of_other_kinds_are_a_warning() {
+    let server = Server::start();
+    let rules = readme_rules();
+    let narrow = [
+        "resetkeys",
+        "~jobs:*",
+        "resetchannels",
+        "&redisson_lock__channel:*",
+    ];
+    let url = with_user(&server, "locks", &and(&rules, &narrow));
+    let report = report(with_long_timeout(&url), &["jobs:nightly"]).expect(0);
+    let words = [
+        "the channel redisson_rwlock:{jobs:nightly}",
+        "the key redisson_lock_queue:{jobs:nightly}",
+        "no read-write locks",
+        "no fair locks",
+        "no latches",
+        "&redisson_sc:*",
+        "~redisson_lock_timeout:*",
+        "~*:timeout",
+    ];
+    report
+        .says("kinds", "warning", &words)
+        .says("lock", "ok", &[]);
+    nothing_is_left(&server);
+}
+
 #[test]
 fn every_right_that_is_missing_is_named() {
     let server = Server::start();
@@ -81,6 +134,7 @@ fn every_right_that_is_missing_is_named() {
         .filter_map(|rule| rule.strip_prefix('+'))
         .collect();
     assert!(rights.len() > 15, "{rights:?}");
+    assert!(OF_KINDS.iter().all(|(right, _)| rights.contains(right)));
     thread::scope(|scope| {
         for (number, right) in rights.into_iter().enumerate() {
             let (server, rules) = (&server, &rules);
@@ -88,7 +142,18 @@ fn every_right_that_is_missing_is_named() {
                 let without = format!("-{right}");
                 let user = format!("worker{number}");
                 let url = with_user(server, &user, &and(rules, &[&without]));
-                let report = report(with_long_timeout(&url), &[&user]).expect(1);
+                let report = report(with_long_timeout(&url), &[&user]);
+                if let Some((_, kind)) = OF_KINDS.iter().find(|(of_kind, _)| *of_kind == right) {
+                    let (lacks, rule) = (
+                        format!("may not use {right}: no {kind}"),
+                        format!("<user> +{right}\""),
+                    );
+                    let report = report.expect(0);
+                    report.says("kinds", "warning", &[&lacks, &rule]);
+                    report.says("rights", "ok", &[]).says("lock", "ok", &[]);
+                    return;
+                }
+                let report = report.expect(1);
                 let (lacks, rule) = (
                     format!("may not use {right}\""),
                     format!("<user> +{right}\""),

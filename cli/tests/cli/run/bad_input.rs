@@ -27,6 +27,15 @@ fn it_is_reported_in_one_line_and_nothing_is_locked() {
         (&["--", "true"], "KEY"),
         (&["--wrong", "k", "--", "true"], "--wrong"),
         (&["--redlock", "--fenced", "k", "--", "true"], "--fenced"),
+        (
+            &["--redlock", "--kind", "fair", "k", "--", "true"],
+            "--kind",
+        ),
+        (
+            &["--kind", "fair", "--fenced", "k", "--", "true"],
+            "--fenced",
+        ),
+        (&["--kind", "spin", "k", "--", "true"], "spin"),
         (&["--redlock", "k", "--", "true"], "three"),
         (&["--url", "http://there", "k", "--", "true"], "url"),
     ] {

@@ -72,3 +72,24 @@ fn of_many_jobs_that_wait_all_run_one_at_a_time() {
     }
     assert!(keys(&server).is_empty());
 }
+
+#[test]
+fn a_job_with_a_fair_lock_waits_behind_clients_that_came_before() {
+    let server = Server::start();
+    let ask = |command: &mut redis::Cmd| server.ask::<()>(command);
+    let (queue, ends) = ("redisson_lock_queue:{cron}", "redisson_lock_timeout:{cron}");
+    ask(redis::cmd("ZADD")
+        .arg(ends)
+        .arg(4_102_444_800_000_u64)
+        .arg("java:1"));
+    ask(redis::cmd("RPUSH").arg(queue).arg("java:1"));
+    let job = || {
+        run(&server)
+            .args(["--kind", "fair", "--no-wait"])
+            .locked("cron", "echo ran")
+    };
+    let refused = job().output();
+    assert_eq!(refused.expect_failure(75, &["another client"]).text(), "");
+    ask(redis::cmd("DEL").arg(queue));
+    assert_eq!(job().output().expect(0).text(), "ran\n");
+}

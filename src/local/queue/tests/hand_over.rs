@@ -10,9 +10,9 @@ fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
     assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
     assert!(second.is_woken() && !third.is_woken());
     let next = second.holds();
-    assert!(Arc::ptr_eq(next[0].grant(), first.grant()));
+    assert!(Arc::ptr_eq(&next[0].grant(), &first.grant()));
     assert!(next[0].check().is_ok() && first.check().is_err());
-    assert!(queue.hold_of(&lock("k"), thread(1)).is_none());
+    assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_none());
     // The thread that had it before can do nothing to it.
     assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::NotHeld]);
     assert!(next[0].check().is_ok());
@@ -44,7 +44,7 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
         CameWith::Loss
     ));
     drop(claim);
-    assert!(queue.hold_of(&lock("k"), thread(2)).is_none());
+    assert!(queue.hold_of(&lock("k"), (thread(2), false)).is_none());
     drop(third.claim().expect("the ticket has passed on"));
     assert!(queue.is_empty());
 }
@@ -140,7 +140,7 @@ fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
     drop(queue.leave(&second.waiter).expect("it has the grant"));
     assert!(third.is_woken());
     let holds = third.holds();
-    assert!(Arc::ptr_eq(holds[0].grant(), first.grant()));
+    assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
 
     let fourth = wait(&queue, &["k"], 4);
     unlock(&queue, &[&holds[0]], NO_LINGER);

@@ -12,7 +12,7 @@ fn an_idle_grant_is_taken_again_or_released_at_its_deadline() {
     let CameWith::Idle(holds) = second.take(&[renewed()], 1, "plain") else {
         panic!("it suits");
     };
-    assert!(Arc::ptr_eq(holds[0].grant(), first.grant()));
+    assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
     assert_eq!(unlock(&queue, &[&holds[0]], linger), [Unlocked::Idle]);
     assert!(matches!(first.grant().next_step(Moment::now()), Step::Wait));
     let end = Moment::now().after(linger + Duration::from_secs(1));
@@ -32,7 +32,7 @@ fn an_idle_grant_that_does_not_suit_is_released_by_the_thread_that_wants_the_loc
     let CameWith::Unsuited(grants) = second.take(&[fixed], 1, "plain") else {
         panic!("a fixed lease is acquired in Redis");
     };
-    assert!(Arc::ptr_eq(&grants[0], first.grant()));
+    assert!(Arc::ptr_eq(&grants[0], &first.grant()));
     assert!(matches!(
         first.grant().next_step(Moment::NEVER),
         Step::Forget
@@ -52,10 +52,10 @@ fn a_count_that_was_not_written_does_not_make_an_idle_grant_due() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
     let level = first.push(renewed()).unwrap();
-    let renewal = first.grant().renewal(0, None);
+    let renewal = first.grant().renewal(0, None, None);
     first.grant().renewed(Moment::now(), &renewal);
     let linger = Duration::from_secs(60);
-    let inner = queue.unlock(&[(&first, Some(level), linger)]);
+    let inner = queue.unlock(&[(&first, Unlocks::Level(level), linger)]);
     assert_eq!(inner[..], [Unlocked::Inner]);
     assert_eq!(unlock(&queue, &[&first], linger), [Unlocked::Idle]);
     assert!(first.grant().schedule().due > Moment::now().after(Duration::from_secs(1)));

@@ -201,7 +201,7 @@ pub fn library_scripts(repository: &Path) -> Vec<(String, String)> {
     let scripts = list.lines().filter_map(|line| line.split_once(" = \""));
     let files = scripts.map(|(_, files)| files.split('"').filter(|file| file.ends_with(".lua")));
     let texts = files.filter_map(|files| {
-        let name = files.clone().last()?.strip_suffix(".lua")?.to_owned();
+        let name = files.clone().next_back()?.strip_suffix(".lua")?.to_owned();
         let read = |file| std::fs::read_to_string(repository.join("lua").join(file)).ok();
         Some((name, files.map(read).collect::<Option<String>>()?))
     });

@@ -1,0 +1,182 @@
+//! Checks that clients acquire a fair lock in the order of the queue in Redis.
+//!
+//! The log proves the order only where no fault interferes. In a calm, a client that is seen in the
+//! queue at two times has kept its place between them if none of its calls began or ended meanwhile.
+//! Until the second time, no other client acquires the lock for a call that began after the first,
+//! except a client that was before it, and on a grant from before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::history::{Hold, Queue, Span};
+use super::{Bounds, History, Violation};
+
+/// The calls and holds of one lock.
+#[derive(Default)]
+struct Lock<'a> {
+    /// In the order in which they were requested.
+    holds: Vec<&'a Hold>,
+    /// By process: when its calls began and returned, in the order of time.
+    events: HashMap<u32, Vec<u64>>,
+}
+
+/// A client that keeps its place.
+#[derive(Clone)]
+struct Wait {
+    process: u32,
+    /// Before it was seen for the first time.
+    seen: u64,
+    /// From the first time to the last.
+    span: Span,
+    /// The clients that were before it, and since when they are not; `u64::MAX` if they are.
+    before: BTreeMap<u32, u64>,
+}
+
+pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
+    if history.queues.is_empty() {
+        return Vec::new();
+    }
+    let locks = locks(history);
+    let mut violations = Vec::new();
+    for (number, queues) in &history.queues {
+        let Some(lock) = locks.get(number) else {
+            continue;
+        };
+        for wait in waits(history, bounds, lock, queues) {
+            violations.extend(overtaken(history, bounds, lock, &wait));
+        }
+    }
+    violations
+}
+
+fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
+    let mut locks: BTreeMap<u32, Lock<'_>> = BTreeMap::new();
+    for (id, call) in &history.calls {
+        let events = &mut locks.entry(call.lock).or_default().events;
+        let events = events.entry(id.process).or_default();
+        events.extend([Some(call.asked), call.answered].into_iter().flatten());
+    }
+    for hold in history.holds.values() {
+        let lock = locks.entry(hold.lock).or_default();
+        lock.holds.push(hold);
+        let events = lock.events.entry(hold.id.process).or_default();
+        events.extend([hold.asked, hold.since]);
+    }
+    for lock in locks.values_mut() {
+        lock.holds.sort_by_key(|hold| hold.asked);
+        lock.events
+            .values_mut()
+            .for_each(|events| events.sort_unstable());
+    }
+    locks
+}
+
+/// The clients that keep a place in the queue of this lock during calms.
+fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) -> Vec<Wait> {
+    let delivered = u64::try_from(bounds.delivered.as_nanos()).unwrap_or(u64::MAX);
+    let mut waits = Vec::new();
+    for calm in &history.calms {
+        let from = calm.from.saturating_add(delivered);
+        let begin = queues.partition_point(|queue| queue.span.from < from);
+        let queues = queues[begin..].iter();
+        let mut open: BTreeMap<u32, Wait> = BTreeMap::new();
+        for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
+            let clients = queue.clients.iter();
+            let clients: Vec<u32> = clients
+                .filter_map(|id| Some(history.clients.get(id)?.process))
+                .collect();
+            let mut still_open = BTreeMap::new();
+            for (at, &process) in clients.iter().enumerate() {
+                let wait = open.get(&process).filter(|wait| {
+                    lock.is_quiet(
+                        process,
+                        Span {
+                            from: wait.seen,
+                            ..queue.span
+                        },
+                    )
+                });
+                let wait = match wait {
+                    Some(_) => open.remove(&process),
+                    None => None,
+                };
+                let mut wait = wait.unwrap_or_else(|| Wait::begin(process, queue.span));
+                wait.seen_behind(&clients[..at], queue.span);
+                still_open.insert(process, wait);
+            }
+            waits.extend(std::mem::replace(&mut open, still_open).into_values());
+        }
+        waits.extend(open.into_values());
+    }
+    waits
+}
+
+impl Lock<'_> {
+    /// True if no call of this process began or returned in `span`.
+    fn is_quiet(&self, process: u32, span: Span) -> bool {
+        let events = self.events.get(&process).map_or(&[][..], Vec::as_slice);
+        let next = events.partition_point(|at| *at < span.from);
+        events.get(next).is_none_or(|at| *at > span.to)
+    }
+}
+
+impl Wait {
+    fn begin(process: u32, seen: Span) -> Self {
+        let (from, to) = (seen.to, seen.to);
+        Self {
+            process,
+            seen: seen.from,
+            span: Span { from, to },
+            before: BTreeMap::new(),
+        }
+    }
+
+    fn seen_behind(&mut self, clients: &[u32], seen: Span) {
+        self.span.to = self.span.to.max(seen.from);
+        for (client, since) in &mut self.before {
+            if *since == u64::MAX && !clients.contains(client) {
+                *since = seen.to;
+            }
+        }
+        self.before
+            .extend(clients.iter().map(|client| (*client, u64::MAX)));
+    }
+}
+
+/// Finds the first hold that overtook this wait.
+fn overtaken(
+    history: &History,
+    bounds: &Bounds,
+    lock: &Lock<'_>,
+    wait: &Wait,
+) -> Option<Violation> {
+    let begin = lock
+        .holds
+        .partition_point(|hold| hold.asked <= wait.span.from);
+    let later = lock.holds[begin..].iter();
+    let overtakes = |hold: &&&Hold| {
+        let process = hold.id.process;
+        let Some(client) = history
+            .clients
+            .values()
+            .find(|client| client.process == process)
+        else {
+            return false;
+        };
+        let behind = wait.before.get(&process).copied().unwrap_or(wait.span.from);
+        let slip = bounds.late_grant + history.machine.slip(process, wait.span);
+        let slip = u64::try_from(slip.as_nanos()).unwrap_or(u64::MAX);
+        let reuse = client.reuse.saturating_add(slip);
+        process != wait.process
+            && hold.since < wait.span.to
+            && hold.asked > behind.max(wait.span.from).saturating_add(reuse)
+    };
+    let mut overtaking = later
+        .take_while(|hold| hold.asked < wait.span.to)
+        .filter(overtakes);
+    overtaking.next().map(|hold| Violation::Overtaken {
+        lock: hold.lock,
+        waiting: wait.process,
+        hold: hold.id,
+        at: hold.since,
+    })
+}

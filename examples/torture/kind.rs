@@ -1,0 +1,125 @@
+//! The kind of the locks under test.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What `--kind` selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Reentrant,
+    Fenced,
+    Fair,
+    ReadWrite,
+    /// A semaphore with this number of leased permits.
+    Permits(u32),
+}
+
+/// Which of the two locks of a read-write lock. The other kinds have only the exclusive one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Exclusive,
+    Shared,
+}
+
+/// How long the place of a dead client lasts in the queue of a fair lock, as documented.
+const PLACE: Duration = Duration::from_secs(6);
+
+/// How long a free lock stays reserved for a writer whose process has died, as documented.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The longest time in which threads of a process hand a grant over, and in which readers share it.
+const SLICE: Duration = Duration::from_millis(10);
+const READ_SLICE: Duration = Duration::from_millis(50);
+
+impl Kind {
+    /// The kind of lock number `lock` if no kind is selected: the first has no tokens, so the number
+    /// of hand-overs is not limited by them.
+    pub fn by_default(lock: u32) -> Self {
+        match lock {
+            0 => Self::Reentrant,
+            _ => Self::Fenced,
+        }
+    }
+
+    /// The scripts whose calls can be the only ones that meet faults.
+    pub fn scripts(self) -> &'static [&'static str] {
+        match self {
+            Self::Reentrant | Self::Fenced => &["acquire", "release", "renew"],
+            Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
+            Self::ReadWrite => &[
+                "read_acquire",
+                "read_release",
+                "read_renew",
+                "write_acquire",
+                "write_release",
+                "renew",
+            ],
+            Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],
+        }
+    }
+
+    /// The number of threads that can hold a lock exclusively at the same time.
+    pub fn permits(self) -> u32 {
+        match self {
+            Self::Permits(permits) => permits,
+            _ => 1,
+        }
+    }
+
+    /// For how long a dead client that waits can keep a free lock from the others.
+    pub fn place(self) -> Duration {
+        match self {
+            Self::Fair => PLACE,
+            Self::ReadWrite => TURN,
+            Self::Reentrant | Self::Fenced | Self::Permits(_) => Duration::ZERO,
+        }
+    }
+
+    /// For how long threads can begin holds on one grant.
+    pub fn slice(self) -> Duration {
+        match self {
+            Self::ReadWrite => READ_SLICE,
+            _ => SLICE,
+        }
+    }
+
+    /// The longest time between two requests of a thread that waits, as documented.
+    pub fn longest_poll(self) -> Duration {
+        match self {
+            Self::Fair => PLACE / 3,
+            _ => Duration::from_secs(1),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let permits = |number: &str| number.parse().ok().filter(|permits| *permits > 0);
+        match text {
+            "reentrant" => Ok(Self::Reentrant),
+            "fenced" => Ok(Self::Fenced),
+            "fair" => Ok(Self::Fair),
+            "read-write" => Ok(Self::ReadWrite),
+            _ => text
+                .strip_prefix("permits=")
+                .and_then(permits)
+                .map(Self::Permits)
+                .ok_or("expected reentrant, fenced, fair, read-write, or permits=K"),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reentrant => f.write_str("reentrant"),
+            Self::Fenced => f.write_str("fenced"),
+            Self::Fair => f.write_str("fair"),
+            Self::ReadWrite => f.write_str("read-write"),
+            Self::Permits(permits) => write!(f, "permits={permits}"),
+        }
+    }
+}

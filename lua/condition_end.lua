@@ -1,0 +1,20 @@
+-- Ends the place of a waiter, which has the lock again or gives up.
+--
+-- KEYS[1]  the waiters of a condition that are not notified, in their order
+-- KEYS[2]  all its waiters, and when their places end, in milliseconds
+-- ARGV[1]  the waiter
+-- ARGV[2]  take: it takes its notification, if it has one; pass: the next waiter gets it
+-- ARGV[3]  the channel of the lock, with which the channels of clients begin
+-- ARGV[4]  the command that publishes: publish or spublish
+-- reply    1: it was not notified; 2: it was; 0: it had no place
+
+local queue, places = KEYS[1], KEYS[2]
+local waiter, intent, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local reply, unused = 0, 0
+if redis.call('zrem', places, waiter) == 1 then
+    reply = 2 - redis.call('zrem', queue, waiter)
+    unused = (reply == 2 and intent == 'pass') and 1 or 0
+end
+unused = unused + sweep(queue, places, now_millis())
+tell(notify(queue, places, unused), channel, publish)
+return reply

@@ -1,0 +1,48 @@
+-- Notifies the first waiter of a condition, or all. Its client holds the lock.
+--
+-- KEYS[1]  the lock: a hash of owner to hold count
+-- KEYS[2]  the waiters that are not notified, in their order
+-- KEYS[3]  all waiters, and when their places end, in milliseconds
+-- KEYS[4]  the last call that notified a waiter: its owner and number
+-- ARGV[1]  the owner of the lock
+-- ARGV[2]  the number of this call, higher than those of earlier calls of this owner
+-- ARGV[3]  one or all
+-- ARGV[4]  how long KEYS[4] is kept, in milliseconds
+-- ARGV[5]  the channel of the lock, with which the channels of clients begin
+-- ARGV[6]  the command that publishes: publish or spublish
+-- reply    1 more than the number of notified waiters; 0: no owner holds the lock; -1: another
+--          owner holds it. An error, without any change, if a key has another type
+--
+-- A notified waiter keeps its place until it has the lock again. If it dies before, the next one is
+-- notified. After a notification of all, no place is left, so there is none to pass on.
+
+local lock, queue, places, last_call = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, number, who, kept = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local channel, publish = ARGV[5], ARGV[6]
+if redis.call('hexists', lock, owner) == 0 then
+    return redis.call('exists', lock) * -1
+end
+local failure = type_error(queue, places)
+if failure then
+    return failure
+end
+if redis.call('exists', places) == 0 then
+    return 1
+end
+-- A second copy of a call has no effect.
+local earlier, last = string.match(redis.call('get', last_call) or '', '^(%S+) (%d+)$')
+if earlier == owner and tonumber(number) <= tonumber(last) then
+    return 1
+end
+local unused = sweep(queue, places, now_millis())
+local notified = notify(queue, places, who == 'all' and math.huge or unused + 1)
+if #notified > 0 then
+    if who == 'all' then
+        for _, waiter in ipairs(notified) do
+            redis.call('zrem', places, waiter)
+        end
+    end
+    redis.call('set', last_call, owner .. ' ' .. number, 'px', kept)
+    tell(notified, channel, publish)
+end
+return 1 + #notified

@@ -1,0 +1,33 @@
+-- Renews the places of waiters, of one condition or of several, and replies which of them still
+-- wait.
+--
+-- KEYS[2i-1]   the waiters of a condition that are not notified, in their order
+-- KEYS[2i]     all its waiters, and when their places end, in milliseconds
+-- ARGV[4i-3]   the waiter
+-- ARGV[4i-2]   how long its place lasts from now on, in milliseconds
+-- ARGV[4i-1]   1: it waits for a notification; 0: it was woken, and waits for the lock
+-- ARGV[4i]     the channel of the lock, with which the channels of clients begin
+-- ARGV[4n+1]   the command that publishes: publish or spublish
+-- reply[i]     1: renewed; 0: it need not wait for a notification, or its place has ended
+local replies = {}
+local now = now_millis()
+local swept = {}
+for i = 1, #KEYS / 2 do
+    local queue, places = KEYS[2 * i - 1], KEYS[2 * i]
+    local waiter, millis, waits, channel = unpack(ARGV, 4 * i - 3, 4 * i)
+    local is_notified
+    if redis.call('zscore', places, waiter) then
+        -- First, because Redis without memory refuses a script only at its first write.
+        keep(queue, places, millis)
+        redis.call('zadd', places, now + millis, waiter)
+        is_notified = waits == '1' and not redis.call('zscore', queue, waiter)
+        replies[i] = is_notified and 0 or 1
+    else
+        replies[i] = 0
+    end
+    if not swept[queue] then
+        swept[queue] = true
+        tell(notify(queue, places, sweep(queue, places, now)), channel, ARGV[#ARGV])
+    end
+end
+return replies

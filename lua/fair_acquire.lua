@@ -1,0 +1,111 @@
+-- Acquires a fair lock for one owner, if it is free and no other client waits before this one.
+-- Otherwise this client can get a place in the queue, or keep the one that it has.
+--
+-- KEYS[1]  the lock: a hash of owner to hold count
+-- KEYS[2]  the queue: a list of places, the next one first
+-- KEYS[3]  when each place ends: a sorted set of place to milliseconds of the server's clock
+-- ARGV[1]  names of the owner, separated by spaces: the name for this grant, then the names that
+--          earlier copies of this request used, whose replies were lost
+-- ARGV[2]  lease in milliseconds
+-- ARGV[3]  the place of this client
+-- ARGV[4]  for how long the place lasts without another request, in milliseconds; 0: no place is
+--          wanted
+-- reply    n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
+--          another owner holds the lock or has the first place; the milliseconds are what is left
+--          of that (-1: no expiry), but at most a third of ARGV[4]. An error, without any change,
+--          if the lock has another type or form
+--
+-- The end of a place behind another one counts from the end of that one, as in Redisson: clients of
+-- Redisson shift the ends of all places when they acquire the lock.
+
+local call = redis.call
+local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
+local owner = string.match(ARGV[1], '%S+')
+
+-- The place of this client, if it has the first one, ends with the grant.
+local function granted(is_first)
+    call('hset', lock, owner, '1')
+    -- If Redis refuses the expiry, the lock must not remain without one.
+    local set = redis.pcall('pexpire', lock, ARGV[2])
+    if set ~= 1 then
+        call('del', lock)
+        return set
+    end
+    if is_first then
+        call('lpop', queue)
+        call('zrem', ends, place)
+    end
+    return call('llen', queue)
+end
+
+if call('exists', lock, queue) == 0 then
+    return granted(false)
+end
+
+local life = tonumber(ARGV[4])
+
+-- The end of a place behind this other one, at `now`.
+local function end_behind(other, now)
+    local before = other and tonumber(call('zscore', ends, other) or 0) or 0
+    return math.max(before, now) + life
+end
+
+-- First, so that a client that is a little late keeps its place.
+local is_queued = life > 0 and call('zscore', ends, place)
+if is_queued then
+    local time = call('time')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    is_queued = false
+    local before
+    for _, other in ipairs(call('lrange', queue, 0, -1)) do
+        if other == place then
+            is_queued = true
+            call('zadd', ends, end_behind(before, now), place)
+            break
+        end
+        before = other
+    end
+end
+
+local head, head_ends, now = fair_head(queue, ends)
+local holder, left
+if call('exists', lock) == 1 then
+    local owned_by, _, failure = holder_of(lock)
+    if failure then
+        return failure
+    end
+    holder = owned_by
+    for name in string.gmatch(ARGV[1], '%S+') do
+        if name == holder then
+            -- An earlier copy of this request acquired the lock.
+            call('hset', lock, owner, '1')
+            if name ~= owner then
+                call('hdel', lock, name)
+            end
+            if call('pttl', lock) < tonumber(ARGV[2]) then
+                call('pexpire', lock, ARGV[2])
+            end
+            return call('llen', queue)
+        end
+    end
+    left = call('pttl', lock)
+elseif not head or head == place then
+    return granted(head)
+else
+    holder, left = head, head_ends - now
+end
+
+if life > 0 then
+    if not is_queued then
+        call('zadd', ends, end_behind(call('lindex', queue, -1), now), place)
+        call('rpush', queue, place)
+    end
+    -- Clients of Redisson set no expiry and may wait behind this one, so it is a late one.
+    local last = tonumber(call('zscore', ends, call('lindex', queue, -1)) or 0)
+    local late = math.max(last - now, 0) + 3600000
+    call('pexpire', queue, late)
+    call('pexpire', ends, late)
+    local third = math.ceil(life / 3)
+    left = left < 0 and third or math.min(left, third)
+end
+return { left, 1, holder }

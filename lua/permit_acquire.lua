@@ -1,0 +1,87 @@
+-- Acquires a permit of a semaphore, under an id that the client has chosen. Before that, permits
+-- whose leases have ended become available, at most 1,000 of them.
+--
+-- KEYS[1]  the number of available permits
+-- KEYS[2]  the leased permits: a sorted set of ids with the ends of their leases
+-- ARGV[1]  ids of 16 bytes each: the id of this permit, then the ids that earlier copies of this
+--          request used, whose replies were lost
+-- ARGV[2]  lease in milliseconds
+-- ARGV[3]  the channel for permits that become available
+-- ARGV[4]  the command that publishes: publish or spublish
+-- reply    nil: the permit is leased. A text: no permit is available, and the first lease ends in
+--          this many milliseconds; -1: no lease ends. An error, without any change, if a key has
+--          another type or form
+--
+-- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
+-- copy that Redis executes later then cannot be taken for the holder of this permit.
+
+local call, pcall = redis.call, redis.pcall
+local key, leases, ids = KEYS[1], KEYS[2], ARGV[1]
+local id = string.sub(ids, 1, 16)
+local available, failure = available_in(key)
+if failure then
+    return failure
+end
+
+local now = clock()
+local ends = now + ARGV[2]
+for at = 1, #ids, 16 do
+    local earlier = string.sub(ids, at, at + 15)
+    local score = pcall('zscore', leases, earlier)
+    if type(score) == 'table' then
+        return wrong_type('leases', leases, score)
+    elseif score then
+        local written = pcall('zadd', leases, text_of(math.max(ends, score)), id)
+        if type(written) == 'table' then
+            return written
+        end
+        if earlier ~= id then
+            call('zrem', leases, earlier)
+        end
+        return nil
+    end
+end
+
+local expired = call('zrangebyscore', leases, '-inf', text_of(now), 'limit', 0, 1000)
+if #expired > 0 then
+    -- First, because Redis refuses this command if it is short of memory or of permissions.
+    local value = pcall('incrby', key, #expired)
+    if type(value) == 'table' then
+        return value
+    end
+    local removed = pcall('zrem', leases, unpack(expired))
+    if removed ~= #expired then
+        call('decrby', key, #expired)
+        return removed
+    end
+    available = value
+    if available > 0 then
+        -- pcall: the permits are available even if the user lacks permission to publish.
+        pcall(ARGV[4], ARGV[3], text_of(available))
+    end
+end
+
+if available and available > 0 then
+    local left = pcall('decrby', key, 1)
+    if type(left) == 'table' then
+        return left
+    end
+    local leased = pcall('zadd', leases, text_of(ends), id)
+    if leased ~= 1 then
+        call('incrby', key, 1)
+        return leased
+    end
+    -- A semaphore that ends at a certain time ends as a whole.
+    local life = call('pttl', key)
+    if life > 0 then
+        call('pexpire', leases, life)
+    end
+    return nil
+end
+
+local first = tonumber(call('zrange', leases, 0, 0, 'withscores')[2])
+-- Redisson writes this number for a permit whose lease does not end.
+if not first or first >= 922337203685477 then
+    return '-1'
+end
+return text_of(math.max(first - now, 0))

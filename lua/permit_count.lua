@@ -1,0 +1,15 @@
+-- Counts the permits of a semaphore. Permits whose leases have ended count as available.
+--
+-- KEYS[1]  the number of available permits
+-- KEYS[2]  the leased permits: a sorted set of ids with the ends of their leases
+-- reply    { available permits, leased permits }. An error if a key has another type or form
+local available, failure = available_in(KEYS[1])
+if failure then
+    return failure
+end
+local all = redis.pcall('zcard', KEYS[2])
+if type(all) == 'table' then
+    return wrong_type('leases', KEYS[2], all)
+end
+local expired = redis.call('zcount', KEYS[2], '-inf', text_of(clock()))
+return { (available or 0) + expired, all - expired }

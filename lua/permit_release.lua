@@ -1,0 +1,41 @@
+-- Releases permits of semaphores and notifies the waiting clients.
+--
+-- KEYS[2i-1]  the number of available permits
+-- KEYS[2i]    the leased permits: a sorted set of ids with the ends of their leases
+-- ARGV[2i-1]  the ids that the permit may have, of 16 bytes each
+-- ARGV[2i]    the channel for permits that become available
+-- ARGV[2n+1]  the command that publishes: publish or spublish
+-- reply[i]    1 more than the number of clients that received the message: released; 0: no permit
+--             has such an id
+-- reply       the list of these; for one permit, its reply alone. An error if a key has another
+--             type or form
+local call, pcall = redis.call, redis.pcall
+local publish = ARGV[#ARGV]
+local replies = {}
+for i = 1, #KEYS, 2 do
+    local key, leases, ids, channel = KEYS[i], KEYS[i + 1], ARGV[i], ARGV[i + 1]
+    local reply = 0
+    for at = 1, #ids, 16 do
+        local id = string.sub(ids, at, at + 15)
+        local ends = pcall('zscore', leases, id)
+        if type(ends) == 'table' then
+            return wrong_type('leases', leases, ends)
+        elseif ends then
+            -- First, because Redis allows this command also if it is short of memory, and the
+            -- following one then, too.
+            call('zrem', leases, id)
+            local available = pcall('incrby', key, 1)
+            if type(available) == 'table' then
+                call('zadd', leases, ends, id)
+                local _, failure = available_in(key)
+                return failure or available
+            end
+            -- pcall: the permit is released even if the user lacks permission to publish.
+            local heard = pcall(publish, channel, text_of(available))
+            reply = 1 + (tonumber(heard) or 0)
+        end
+    end
+    replies[#replies + 1] = reply
+end
+-- Redis takes longer to convert a list.
+return #replies == 1 and replies[1] or replies

@@ -1,0 +1,35 @@
+-- Renews the leases of many permits and replies which of them are still leased.
+--
+-- KEYS[i]      the leased permits of a semaphore: a sorted set of ids with the ends of their leases
+-- ARGV[2i-1]   the id of a permit, 16 bytes
+-- ARGV[2i]     least time to live from now on, in milliseconds; never shortens it; 0: no change
+-- reply[i]     1: renewed; 0: the permit is not leased; -1: the key has another type
+local call, pcall = redis.call, redis.pcall
+local now = clock()
+local replies = {}
+for i, leases in ipairs(KEYS) do
+    local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
+    -- pcall: a key of another type must not prevent the renewal of the other permits.
+    local ends = pcall('zscore', leases, id)
+    if type(ends) == 'table' then
+        if not string.find(ends.err, 'WRONGTYPE', 1, true) then
+            return ends
+        end
+        replies[i] = -1
+    elseif ends then
+        -- Also after its end: as long as it is in the set, no other client can have the permit.
+        if lease > 0 and tonumber(ends) < now + lease then
+            local written = pcall('zadd', leases, text_of(now + lease), id)
+            if type(written) == 'table' then
+                -- If Redis is short of memory, it allows this command only after another write.
+                -- The set has no such member.
+                call('zrem', leases, '')
+                call('zadd', leases, text_of(now + lease), id)
+            end
+        end
+        replies[i] = 1
+    else
+        replies[i] = 0
+    end
+end
+return replies

@@ -1,0 +1,47 @@
+//! Acquires what several threads of a client can have at the same time: permits of semaphores. Each
+//! has a grant and a hold of its own, which keep no ticket.
+
+use super::acquire_missing;
+use super::request::Request;
+use crate::base::call_budget::CallBudget;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::engine::held::HeldPart;
+use crate::engine::parts::{Missing, Parts};
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+
+/// Acquires a permit; `None` if the budget ends first.
+///
+/// The first request needs no ticket, so the threads of a client send their first requests at the
+/// same time. The ticket is the right to wait: one thread of the client listens for permits, and
+/// those behind it wait in the local queue. A thread that waits is not passed by a thread that
+/// comes later and waits, too.
+pub(super) fn acquire_permit(
+    parts: &Parts,
+    core: &Core,
+    lease: Lease,
+    budget: &CallBudget,
+) -> Result<Option<List<HeldPart>>> {
+    let terms = lease.terms(core.watchdog_lease)?;
+    let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
+    let claim = parts.list.first().and_then(|part| {
+        let may_pass = budget.is_wait_over();
+        core.queue.claim_without_ticket(&part.id, may_pass)
+    });
+    if let Some(claim) = claim {
+        let at_once = budget.without_wait();
+        let mut request = Request::new(parts, &missing, claim, &at_once);
+        let is_granted = request.acquire_all();
+        if let Ok(true) = is_granted {
+            return Ok(Some(request.keep()));
+        }
+        request.undo();
+        match is_granted {
+            // The call has time for further requests.
+            Ok(_) | Err(Error::TooFewReplicas { .. }) if !budget.is_wait_over() => {}
+            result => return result.map(|_| None),
+        }
+    }
+    acquire_missing(parts, core, &missing, (None, None), budget)
+}

@@ -1,0 +1,205 @@
+//! The place of this thread in the queue of a condition, from its begin to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lose;
+use crate::base::backoff::Backoff;
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::owner::OwnerId;
+use crate::core::Core;
+use crate::engine::parts::Part;
+use crate::error::Result;
+use crate::local::{Hold, Place};
+use crate::protocol::{ConditionKeys, Ended, Intent, Verdict, ended, verdicts};
+use crate::request::{LostCopies, NoReply};
+use crate::subscriber::Listener;
+
+/// How long a place lasts without a renewal: the lease of the client's locks, but within these
+/// bounds. So a process that dies loses its place within seconds.
+const SHORTEST_PLACE: Duration = Duration::from_secs(1);
+const LONGEST_PLACE: Duration = Duration::from_secs(10);
+
+/// Pauses between requests while no subscription can announce a notification.
+const FIRST_POLL: Duration = Duration::from_millis(20);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// Why a thread does not wait for a notification any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// It was notified, or its place is gone.
+    Notified,
+    TimedOut,
+    Interrupted,
+}
+
+/// A thread that waits on a condition.
+pub(super) struct Waiting<'a> {
+    core: &'a Arc<Core>,
+    keys: ConditionKeys,
+    budget: &'a CallBudget,
+    /// The lock, with the channel on which this client hears of notifications.
+    key: LockKey,
+    id: OwnerId,
+    lasts: Duration,
+    place: Arc<Place>,
+    /// Copies of the first request that Redis may still execute.
+    lost_copies: LostCopies,
+    listener: Option<Listener>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Puts this thread into the queue. It holds the lock.
+    pub(super) fn begin(
+        part: &'a Part,
+        keys: ConditionKeys,
+        hold: &Hold,
+        budget: &'a CallBudget,
+    ) -> Result<Self> {
+        let core = &part.core;
+        let id = OwnerId::new(&core.owner_prefix);
+        let lasts = core.watchdog_lease.clamp(SHORTEST_PLACE, LONGEST_PLACE);
+        let call = keys.wait(hold.grant().owner(), &id, lasts);
+        let reply = match core
+            .redis
+            .request(&part.key, call, &core.budget_to_unlock())
+        {
+            Ok(reply) => reply,
+            Err(NoReply { error, lost_copies }) => {
+                if lost_copies.is_ambiguous() {
+                    let end = keys.end(&id, Intent::Pass);
+                    lost_copies.compensate(&end);
+                    let until = Moment::now().after(lasts);
+                    core.watchdog.release_orphan(part.key.clone(), end, until);
+                }
+                return Err(error);
+            }
+        };
+        let verdicts = verdicts(&reply.reply, 1);
+        let verdicts = verdicts.map_err(|error| core.redis.refusal(&part.key, error))?;
+        if let [Verdict::Lost(reason)] = verdicts[..] {
+            return Err(lose(part, hold, reason));
+        }
+        let key = keys.heard_by(&core.owner_prefix);
+        let renewal = keys.renew(&id, lasts, true);
+        let unparker = budget.unparker();
+        let place = Place::new(key.clone(), renewal, lasts, reply.asked, unparker.clone());
+        let place = Arc::new(place);
+        core.watchdog.watch(place.id(), Arc::clone(&place) as _);
+        let mut waiting = Self {
+            core,
+            keys,
+            budget,
+            key,
+            id,
+            lasts,
+            place,
+            lost_copies: reply.lost_copies,
+            listener: None,
+        };
+        // With a subscription before the release, no message is missed.
+        let listener = core.subscriber.listen_if_live(&waiting.key, || unparker);
+        waiting.listen_by(listener);
+        Ok(waiting)
+    }
+
+    fn listen_by(&mut self, listener: Option<Listener>) {
+        if let (Some(listener), Some((_, number))) = (&listener, self.id.as_str().split_once(':')) {
+            listener.only_with(&number.into());
+        }
+        self.listener = listener;
+    }
+
+    /// Listens for notifications. True if the channel is subscribed.
+    fn listen(&mut self) -> bool {
+        let subscriber = &self.core.subscriber;
+        let is_in_place = |listener: &Listener| subscriber.is_in_place(listener, &self.key);
+        if !self.listener.as_ref().is_some_and(is_in_place) {
+            self.listener = None;
+            let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
+            let listener = subscriber.listen(&self.key, unparker, left);
+            self.listen_by(Some(listener));
+        }
+        self.listener.as_ref().is_some_and(Listener::is_live)
+    }
+
+    /// Sleeps until this thread need not wait for a notification any more. From then on, its place
+    /// is kept until it has the lock.
+    pub(super) fn sleep(&mut self) -> Woken {
+        let woken = self.wait_for_notification();
+        self.core.watchdog.forget(self.place.id());
+        self.listener = None;
+        let renewal = self.keys.renew(&self.id, self.lasts, false);
+        let (confirmed, unparker) = (self.place.confirmed(), self.budget.unparker().clone());
+        let place = Place::new(self.key.clone(), renewal, self.lasts, confirmed, unparker);
+        self.place = Arc::new(place);
+        let watchdog = &self.core.watchdog;
+        watchdog.watch(self.place.id(), Arc::clone(&self.place) as _);
+        woken
+    }
+
+    fn wait_for_notification(&mut self) -> Woken {
+        let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
+        loop {
+            if self.place.is_over() || self.budget.take_message() {
+                return Woken::Notified;
+            }
+            if self.budget.is_interrupted() {
+                return Woken::Interrupted;
+            }
+            if self.budget.is_wait_over() {
+                return Woken::TimedOut;
+            }
+            let is_live = self.listen();
+            let poll = polls.next();
+            let pause = if is_live { Duration::MAX } else { poll };
+            let is_woken = self.budget.wait(pause);
+            let is_clear = self.place.is_over()
+                || self.budget.has_message()
+                || self.budget.is_interrupted()
+                || self.budget.is_wait_over();
+            if (is_woken || !is_live) && !is_clear {
+                // A subscription has begun or has ended, so a message may have been missed.
+                self.confirm();
+            }
+        }
+    }
+
+    /// Asks Redis whether this thread still has to wait.
+    fn confirm(&self) {
+        let core = self.core;
+        let call = self.place.call().clone();
+        let budget = core.budget_for_a_reply();
+        let Ok(reply) = core.redis.request(&self.key, call, &budget) else {
+            return;
+        };
+        match verdicts(&reply.reply, 1).as_deref() {
+            Ok([Verdict::Done { .. }]) => {
+                self.place.confirm(reply.asked);
+                core.watchdog.reschedule(self.place.id());
+            }
+            Ok([Verdict::Lost(_)]) => self.place.end(),
+            _ => {}
+        }
+    }
+
+    /// Ends the place. Returns what the waiter was; `None` without a reply. Then the place is ended
+    /// in the background.
+    pub(super) fn end(self, intent: Intent) -> Option<Ended> {
+        let core = self.core;
+        core.watchdog.forget(self.place.id());
+        let end = self.keys.end(&self.id, intent);
+        let budget = core.budget_for_a_reply();
+        let reply = core.redis.request(&self.key, end.clone(), &budget);
+        let ended = reply.ok().and_then(|reply| ended(&reply.reply).ok());
+        if ended.is_none() {
+            let until = Moment::now().after(self.lasts);
+            core.watchdog
+                .release_orphan(self.key.clone(), end.clone(), until);
+        }
+        self.lost_copies.compensate(&end);
+        ended
+    }
+}

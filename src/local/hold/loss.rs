@@ -1,0 +1,125 @@
+//! The loss of a hold.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use super::{GrantPlace, Hold, HoldEnd, Holder, ObserveLoss};
+use crate::error::LostReason;
+
+impl Hold {
+    /// Ends the grant as lost, unless this hold has ended: the grant may have another hold then.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.lose_hold(number, reason);
+    }
+
+    /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
+    pub(crate) fn lose_on_release(&self, reason: LostReason) {
+        let grant = self.grant();
+        let reason = if self.expires().is_past() {
+            LostReason::Expired
+        } else {
+            reason
+        };
+        let suspended = {
+            let mut state = self.state.lock();
+            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended)) {
+                return;
+            }
+            state.end = Some(HoldEnd::Lost(reason));
+            grant.count_loss();
+            state.suspended.take()
+        };
+        if let Some(suspended) = suspended {
+            // The thread has to unlock these levels, as after any loss.
+            grant.restore(suspended.levels);
+        }
+        self.notify_loss(reason);
+        grant.report_loss(reason);
+    }
+
+    /// A channel that gets one message when the hold is lost. In a forked process
+    /// (`is_same_process` is false) it never gets one.
+    pub(crate) fn loss_receiver(&self, is_same_process: bool) -> &Receiver<LostReason> {
+        self.loss_notifier
+            .subscribe(|| is_same_process.then(|| self.loss_reason()).flatten())
+    }
+
+    /// Why the hold was lost, if it was.
+    pub(crate) fn loss_reason(&self) -> Option<LostReason> {
+        match self.state.lock().end {
+            Some(HoldEnd::Lost(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Makes this hold a part of `majority`: it ends when too few parts are left.
+    pub(in crate::local) fn join(&self, majority: &Arc<dyn ObserveLoss>) {
+        let mut state = self.state.lock();
+        if let Some(HoldEnd::Lost(reason)) = state.end {
+            drop(state);
+            majority.lost(reason);
+            return;
+        }
+        state.majority = Some(Arc::clone(majority));
+    }
+
+    /// Ends the hold because too few parts of its majority are left.
+    pub(in crate::local) fn end_with_majority(&self, reason: LostReason) {
+        {
+            let mut state = self.state.lock();
+            state.ended_with_majority |= state.end.is_none();
+        }
+        self.lose(reason);
+    }
+
+    /// True if the hold ended with its majority. Redis may still have the lock.
+    pub(crate) fn has_ended_with_majority(&self) -> bool {
+        self.state.lock().ended_with_majority
+    }
+
+    /// Notifies `observer` when this hold is lost, at once if it is lost already.
+    pub(in crate::local) fn observe(&self, observer: Weak<dyn ObserveLoss>) {
+        if let Some(reason) = self.loss_reason() {
+            observer.upgrade().inspect(|observer| observer.lost(reason));
+            return;
+        }
+        let mut state = self.state.lock();
+        if let Some(HoldEnd::Lost(reason)) = state.end {
+            drop(state);
+            observer.upgrade().inspect(|observer| observer.lost(reason));
+            return;
+        }
+        state.observers.retain(|old| old.strong_count() > 0);
+        state.observers.push(observer);
+    }
+}
+
+impl Holder for Hold {
+    fn end_as_lost(&self, reason: LostReason) {
+        let mut state = self.state.lock();
+        if state.end.is_none() {
+            state.end = Some(HoldEnd::Lost(reason));
+        }
+    }
+
+    fn notify_loss(&self, reason: LostReason) {
+        let (observers, majority) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.observers), state.majority.take())
+        };
+        self.loss_notifier.notify(reason);
+        if let Some(majority) = majority {
+            majority.lost(reason);
+        }
+        for observer in observers.iter().filter_map(Weak::upgrade) {
+            observer.lost(reason);
+        }
+    }
+
+    fn held_for(&self) -> Duration {
+        self.held_for()
+    }
+}

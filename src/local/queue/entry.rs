@@ -1,0 +1,106 @@
+//! What the queue knows of one lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Waiter;
+use super::readers::Readers;
+use crate::base::clock::Moment;
+use crate::base::owner::ThreadId;
+use crate::local::grant::Grant;
+use crate::local::hold::Hold;
+use crate::local::yields::Yields;
+
+/// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is
+/// idle, and while other clients compete for it.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) ticket: Option<TicketOwner>,
+    /// The holds that do not exclude each other.
+    pub(super) readers: Readers,
+    /// The threads that wait for the ticket, in their order.
+    pub(super) waiting: VecDeque<Arc<Waiter>>,
+    /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
+    /// has the ticket.
+    pub(super) await_reply: Vec<Arc<Waiter>>,
+    /// The grant that no thread uses.
+    pub(super) idle: Option<Arc<Grant>>,
+    pub(super) yields: Yields,
+}
+
+#[derive(Debug)]
+pub(super) struct TicketOwner {
+    pub(super) thread: ThreadId,
+    /// `None` while the thread requests the lock.
+    pub(super) hold: Option<Arc<Hold>>,
+    /// Set while there is no reply to the requests of this thread, and of the threads that had the
+    /// ticket before it.
+    pub(super) unanswered: Option<Unanswered>,
+}
+
+/// Requests for a lock without a reply that settles them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    /// When the first of them was sent.
+    pub(super) since: Moment,
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
+    pub(super) confirmed_replicas: Option<u32>,
+}
+
+impl Unanswered {
+    pub(super) fn since(since: Moment) -> Self {
+        Self {
+            since,
+            confirmed_replicas: None,
+        }
+    }
+
+    pub(super) fn from_now() -> Self {
+        Self::since(Moment::now())
+    }
+}
+
+impl Entry {
+    /// True if no thread holds the lock, has the ticket or waits for it.
+    pub(super) fn is_free(&self) -> bool {
+        self.ticket.is_none() && self.waiting.is_empty() && self.readers.is_empty()
+    }
+
+    /// True if the ticket is free for a thread that wants a shared hold or an exclusive one.
+    pub(super) fn has_ticket_for(&self, is_shared: bool) -> bool {
+        self.ticket.is_none() && (is_shared || self.readers.is_empty())
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.is_free() && self.idle.is_none() && self.yields.is_fresh()
+    }
+
+    pub(super) fn is_next(&self, waiter: &Arc<Waiter>) -> bool {
+        let first = self.waiting.front();
+        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+
+    pub(super) fn hold(&self) -> Option<&Arc<Hold>> {
+        self.ticket.as_ref()?.hold.as_ref()
+    }
+
+    pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
+        self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
+    }
+
+    /// Records in the grant whether threads wait for it. Returns true if the first one has just
+    /// begun to wait.
+    pub(super) fn note_waiters(&self) -> bool {
+        let is_awaited = !self.waiting.is_empty();
+        let mut begins = false;
+        for hold in self.hold().into_iter().chain(self.readers.holds()) {
+            begins |= hold.grant().set_waiters(is_awaited);
+        }
+        begins
+    }
+
+    pub(super) fn is_of(&self, grant: &Grant) -> bool {
+        let hold = self.hold();
+        hold.is_some_and(|hold| hold.grant().id() == grant.id())
+    }
+}

@@ -1,0 +1,155 @@
+//! The holds on one lock that do not exclude each other, and the grant that further ones join.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::HashMap;
+
+use super::{LockId, Locks, Waiter};
+use crate::base::clock::Moment;
+use crate::base::owner::{Liveness, ThreadId};
+use crate::lease::Terms;
+use crate::local::grant::Grant;
+use crate::local::hold::Hold;
+
+/// For how long after its reply a grant is joined by further threads. Then the next thread requests
+/// a grant of its own, so that a waiting writer of another client can keep it out.
+const JOINED: Duration = Duration::from_millis(50);
+
+/// The shared holds of the threads of one client. Most locks have none.
+#[derive(Debug, Default)]
+pub(super) struct Readers(Option<Box<Holds>>);
+
+#[derive(Debug, Default)]
+struct Holds {
+    by_thread: HashMap<ThreadId, Arc<Hold>>,
+    /// The newest grant whose lease is renewed.
+    newest: Option<Arc<Grant>>,
+}
+
+impl Readers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.0.iter().flat_map(|holds| holds.by_thread.values())
+    }
+
+    pub(super) fn of(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
+        self.0.as_ref()?.by_thread.get(&thread)
+    }
+
+    /// The hold of a thread that does not know of it yet.
+    pub(super) fn untaken(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
+        self.of(thread).filter(|hold| !hold.is_taken())
+    }
+
+    pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
+        let own = self.of(hold.thread());
+        own.is_some_and(|own| Arc::ptr_eq(own, hold))
+    }
+
+    /// True if this is the only hold.
+    pub(super) fn is_only(&self, hold: &Arc<Hold>) -> bool {
+        self.has(hold) && self.holds().count() == 1
+    }
+
+    /// Adds the first hold on a grant.
+    pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
+        let holds = self.0.get_or_insert_default();
+        holds.by_thread.insert(hold.thread(), Arc::clone(hold));
+        if hold.grant().is_renewed() {
+            holds.newest = Some(hold.grant());
+        }
+    }
+
+    pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
+        if !self.has(hold) {
+            return None;
+        }
+        let removed = self.0.as_mut()?.by_thread.remove(&hold.thread());
+        self.forget_if_empty();
+        removed
+    }
+
+    /// Removes the holds on this grant that are lost.
+    pub(super) fn take_lost(&mut self, grant: &Grant) -> Vec<Arc<Hold>> {
+        let Some(holds) = &mut self.0 else {
+            return Vec::new();
+        };
+        let is_lost = |_: &ThreadId, hold: &mut Arc<Hold>| {
+            hold.grant().id() == grant.id() && hold.loss_reason().is_some()
+        };
+        let lost = holds.by_thread.extract_if(is_lost).map(|(_, hold)| hold);
+        let lost = lost.collect();
+        self.forget_if_empty();
+        lost
+    }
+
+    fn forget_if_empty(&mut self) {
+        self.0.take_if(|holds| holds.by_thread.is_empty());
+    }
+
+    /// Lets a thread join the newest grant, if it may be joined with these terms.
+    fn join(&mut self, who: (ThreadId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
+        let holds = self.0.as_mut()?;
+        let grant = holds.newest.as_ref()?;
+        let now = Moment::now();
+        if now >= grant.since().after(JOINED) {
+            return None;
+        }
+        let thread = who.0;
+        let hold = Hold::beside(grant, who, terms, now)?;
+        holds.by_thread.insert(thread, Arc::clone(&hold));
+        Some(hold)
+    }
+}
+
+impl Locks {
+    /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket then.
+    pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
+        if !waiter.is_shared {
+            return false;
+        }
+        let who = (waiter.thread, waiter.liveness.clone());
+        let entry = self.entries.get_mut(lock);
+        let terms = waiter.terms.first();
+        let joined = entry
+            .zip(terms)
+            .and_then(|(entry, &terms)| entry.readers.join(who, terms));
+        if joined.is_none() {
+            return false;
+        }
+        self.dequeue(waiter);
+        waiter.assign();
+        true
+    }
+
+    /// The shared hold that a thread was given while it waited, or one that it gets now if it has
+    /// the ticket.
+    pub(super) fn shared_hold(
+        &mut self,
+        locks: &[LockId],
+        thread: ThreadId,
+        terms: &[Terms],
+    ) -> Option<Arc<Hold>> {
+        let (lock, &terms) = (locks.first()?, terms.first()?);
+        let has_ticket = self.has_ticket(lock, thread);
+        let readers = &mut self.entries.get_mut(lock)?.readers;
+        let given = readers.untaken(thread).cloned();
+        given.or_else(|| {
+            let who = (thread, Liveness::of_this_thread());
+            has_ticket.then(|| readers.join(who, terms)).flatten()
+        })
+    }
+
+    /// Removes a hold that its thread has unlocked while others share its grant. Returns the threads
+    /// to wake.
+    pub(super) fn remove_reader(&mut self, hold: &Arc<Hold>) -> Vec<Arc<Waiter>> {
+        if let Some(entry) = self.entries.get_mut(hold.lock()) {
+            entry.readers.remove(hold);
+        }
+        self.pass_on(std::slice::from_ref(hold.lock()), None)
+    }
+}

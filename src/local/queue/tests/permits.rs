@@ -1,0 +1,79 @@
+//! Locks whose holds do not exclude each other: permits.
+
+use super::*;
+use crate::local::Unlocks;
+use crate::local::grant::Granted;
+use crate::protocol::Permits;
+
+/// A permit that Redis granted to a thread. Its hold has no ticket.
+fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
+    let granted = Granted {
+        owner: OwnerId::of_permit(),
+        asked: Moment::now(),
+        replied: Moment::now(),
+        terms: renewed(),
+        tokens: 0..0,
+        others_wait: false,
+    };
+    let place: (_, _, &'static dyn Protocol) = (lock(name), LockKey::new("", name), &Permits);
+    queue.begin_hold_of(place, granted, &Arc::default(), thread(number))
+}
+
+fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
+    let levels = [(
+        hold,
+        Unlocks::Level(Hold::FIRST_LEVEL),
+        Duration::from_secs(9),
+    )];
+    let unlocked = queue.unlock(&levels)[0];
+    queue.close(hold, None);
+    unlocked
+}
+
+#[test]
+fn threads_have_permits_at_the_same_time_and_release_each_in_redis() {
+    let queue = queue();
+    let permits = [1, 1, 2].map(|number| permit(&queue, "s", number));
+    assert!(queue.hold_of(&lock("s"), (thread(1), false)).is_none());
+    for hold in &permits {
+        hold.check().unwrap();
+        // Also if the client lingers.
+        assert_eq!(release(&queue, hold), Unlocked::Last);
+        assert_eq!(release(&queue, hold), Unlocked::NotHeld);
+    }
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn the_loss_of_a_permit_concerns_no_other() {
+    let queue = queue();
+    let [lost, kept] = [1, 1].map(|number| permit(&queue, "s", number));
+    let waiter = claim(&queue, &["s"], 2);
+    lost.lose(LostReason::Deleted);
+    assert!(lost.check().is_err());
+    kept.check().unwrap();
+    assert!(enter(&queue, &["s"], 3).claim.is_none(), "the ticket stays");
+    drop(waiter);
+    let reason = LostReason::Deleted;
+    let expected = Unlocked::Lost { reason, last: true };
+    assert_eq!(release(&queue, &lost), expected);
+    assert_eq!(release(&queue, &kept), Unlocked::Last);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_thread_that_waits_is_passed_only_by_one_that_does_not_wait() {
+    let queue = queue();
+    let is_passed = |may_pass| {
+        let claim = queue.claim_without_ticket(&lock("s"), may_pass);
+        claim.is_some_and(|claim| claim.locks().is_empty())
+    };
+    assert!(is_passed(false) && is_passed(true), "no thread waits");
+    let first = claim(&queue, &["s"], 1);
+    let second = wait(&queue, &["s"], 2);
+    assert!(!is_passed(false) && is_passed(true));
+    drop(first);
+    assert!(!is_passed(false), "the second has the ticket");
+    drop(second.queue.claim_of(&second.waiter));
+    assert!(is_passed(false) && queue.is_empty());
+}

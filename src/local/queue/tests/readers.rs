@@ -1,0 +1,297 @@
+//! Holds that do not exclude each other, and their order beside those that do.
+
+use super::*;
+use crate::lease::Terms;
+use crate::local::test_support::{read_grant, write_grant};
+
+/// A thread that enters to read or to write.
+fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
+    let locks = [lock("k")];
+    queue.enter(locks.iter(), (thread(number), is_shared), Moment::now())
+}
+
+/// A thread that waits to read or to write.
+fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Waiting {
+    let (unparker, parker) = pair();
+    let wanted = Wanted {
+        locks: [lock("k")].into_iter().collect(),
+        terms: [renewed()].into_iter().collect(),
+        needed: 1,
+        kind: if is_shared { "read" } else { "write" },
+        is_shared,
+    };
+    let waiter = Waiter::new(wanted, thread(number), &unparker);
+    let awaited = queue.enqueue(&waiter).expect_err("it waits");
+    Waiting {
+        queue: Arc::clone(queue),
+        waiter,
+        parker,
+        is_first: !awaited.is_empty(),
+    }
+}
+
+/// What a claim of Redis' grant becomes.
+fn granted(queue: &Arc<LocalQueue>, claim: Claim, number: u64, terms: Terms) -> Arc<Hold> {
+    let grant = match claim.is_shared() {
+        true => read_grant(queue, terms, Moment::now()),
+        false => write_grant(queue, terms, Moment::now()),
+    };
+    let hold = Hold::first_of(&grant, thread(number));
+    claim.keep([&hold].into_iter());
+    hold
+}
+
+fn hold_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Arc<Hold> {
+    let claim = enter_as(queue, number, is_shared)
+        .claim
+        .expect("it is free");
+    granted(queue, claim, number, renewed())
+}
+
+/// A reader that shares the grant of others.
+fn join(queue: &Arc<LocalQueue>, number: u64) -> Arc<Hold> {
+    let mut claim = enter_as(queue, number, true)
+        .claim
+        .expect("no writer is there");
+    match claim.take(&[renewed()], 1, "read") {
+        CameWith::HandedOver(holds) => Arc::clone(&holds[0]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn readers_share_a_grant_and_the_last_one_releases_it() {
+    let queue = queue();
+    let first = hold_as(&queue, 1, true);
+    let (second, third) = (join(&queue, 2), join(&queue, 3));
+    assert!(Arc::ptr_eq(&first.grant(), &second.grant()));
+    for hold in [&first, &third] {
+        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
+        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::NotHeld]);
+    }
+    second.check().unwrap();
+    let again = join(&queue, 1);
+    assert!(Arc::ptr_eq(&first.grant(), &again.grant()));
+    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
+    assert_eq!(unlock(&queue, &[&again], NO_LINGER), [Unlocked::Last]);
+    // While Redis is asked to release it, nobody joins it, and no writer gets the ticket.
+    let writer = wait_as(&queue, 4, false);
+    queue.close(&again, None);
+    assert!(writer.is_woken());
+    drop(writer.claim());
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn a_writer_that_waits_is_not_overtaken_by_readers() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    let writer = wait_as(&queue, 3, false);
+    let readers = [wait_as(&queue, 4, true), wait_as(&queue, 5, true)];
+    assert!(enter_as(&queue, 6, true).claim.is_none());
+    // Nested levels wait for no writer.
+    assert!(enter_as(&queue, 1, true).own[0].is_some());
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+    assert!(!writer.is_woken(), "another reader is there");
+    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
+    assert!(!writer.is_woken(), "the release is under way");
+    queue.close(&second, None);
+    assert!(writer.is_woken() && readers.iter().all(|reader| !reader.is_woken()));
+    let written = granted(&queue, writer.claim().unwrap(), 3, renewed());
+    assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
+    queue.close(&written, None);
+    // The first one has the ticket, and the other one joins its grant.
+    assert!(readers[0].is_woken() && !readers[1].is_woken());
+    let read = granted(&queue, readers[0].claim().unwrap(), 4, renewed());
+    assert!(readers[1].is_woken());
+    let CameWith::HandedOver(joined) = readers[1].claim().unwrap().take(&[renewed()], 1, "read")
+    else {
+        panic!("it joins the grant");
+    };
+    assert!(Arc::ptr_eq(&joined[0].grant(), &read.grant()));
+    unlock(&queue, &[&read], NO_LINGER);
+    unlock(&queue, &[&joined[0]], NO_LINGER);
+    queue.close(&joined[0], None);
+    assert!(queue.is_empty());
+}
+
+/// The write lock is not handed over to a reader, nor beside a reader.
+#[test]
+fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
+    let queue = queue();
+    let written = hold_as(&queue, 1, false);
+    assert!(enter_as(&queue, 2, true).claim.is_none());
+    let entered = enter_as(&queue, 1, true);
+    assert!(entered.own[0].is_none());
+    assert!(Arc::ptr_eq(&entered.other.unwrap(), &written));
+    let mut claim = entered.claim.expect("it has the ticket");
+    assert!(matches!(
+        claim.take(&[renewed()], 1, "read"),
+        CameWith::Nothing
+    ));
+    let read = granted(&queue, claim, 1, renewed());
+    // The other claim of the same thread was dropped, and nothing was given back.
+    drop(enter_as(&queue, 1, true));
+    let (reader, writer) = (wait_as(&queue, 2, true), wait_as(&queue, 3, false));
+    assert!(!reader.is_woken());
+    assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
+    queue.close(&written, None);
+    assert!(reader.is_woken() && !writer.is_woken());
+    assert_eq!(reader.holds().len(), 1, "it shares the grant");
+    // A reader cannot become a writer.
+    assert!(
+        enter_as(&queue, 1, false)
+            .other
+            .is_some_and(|other| other.is_shared())
+    );
+    unlock(&queue, &[&read], NO_LINGER);
+    assert!(!writer.is_woken());
+}
+
+#[test]
+fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
+    let queue = queue();
+    let claim = enter_as(&queue, 1, true).claim.unwrap();
+    let old = read_grant(&queue, renewed(), millis_ago(200));
+    let old = Hold::first_of(&old, thread(1));
+    claim.keep([&old].into_iter());
+    let mut claim = enter_as(&queue, 2, true).claim.unwrap();
+    assert!(
+        matches!(claim.take(&[renewed()], 1, "read"), CameWith::Nothing),
+        "too old"
+    );
+    let new = granted(&queue, claim, 2, renewed());
+    assert!(!Arc::ptr_eq(&old.grant(), &new.grant()));
+    for other in [
+        terms(LEASE, Renewals::None),
+        terms(LEASE, Renewals::Left(5)),
+        terms(LEASE + 1, Renewals::Unlimited),
+    ] {
+        let mut claim = enter_as(&queue, 3, true).claim.unwrap();
+        assert!(
+            matches!(claim.take(&[other], 1, "read"), CameWith::Nothing),
+            "{other:?}"
+        );
+    }
+    let mut claim = enter_as(&queue, 3, true).claim.unwrap();
+    let shorter = terms(LEASE / 2, Renewals::Unlimited);
+    assert!(matches!(
+        claim.take(&[shorter], 1, "read"),
+        CameWith::HandedOver(_)
+    ));
+}
+
+#[test]
+fn the_loss_of_a_shared_grant_is_that_of_all_its_holds() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    let level = second.push(renewed()).unwrap();
+    let writer = wait_as(&queue, 3, false);
+    first.grant().lose(LostReason::Deleted);
+    assert!(first.check().is_err() && second.check().is_err());
+    assert!(writer.is_woken(), "it does not depend on the readers");
+    assert!(enter_as(&queue, 2, true).own[0].is_some());
+    assert!(enter_as(&queue, 2, false).other.is_some());
+    let reason = LostReason::Deleted;
+    let lost = |last| [Unlocked::Lost { reason, last }];
+    assert_eq!(
+        queue
+            .unlock(&[(&second, Unlocks::Level(level), NO_LINGER)])
+            .into_vec(),
+        lost(false)
+    );
+    for hold in [&first, &second] {
+        assert_eq!(unlock(&queue, &[hold], NO_LINGER), lost(true));
+        queue.close(hold, None);
+    }
+    drop(writer.claim());
+    assert!(queue.is_empty());
+}
+
+/// The first hold ends alone: another one takes its place in the grant.
+#[test]
+fn one_of_several_holds_can_be_lost() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    second.push(renewed()).unwrap();
+    first.lose(LostReason::RenewalLimit);
+    assert!(first.check().is_err() && second.check().is_ok());
+    assert_eq!((first.unguarded(), second.unguarded()), (1, 2));
+    assert_eq!(second.count(), 2);
+    let reason = LostReason::RenewalLimit;
+    let lost = [Unlocked::Lost { reason, last: true }];
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), lost);
+    assert!(!first.grant().has_ended(), "it is not released in Redis");
+    queue.close(&first, None);
+    assert!(enter_as(&queue, 1, true).own[0].is_none());
+    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Inner]);
+    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
+    queue.close(&second, None);
+    assert!(queue.is_empty());
+}
+
+/// A grant that a reader gets while it gives up is not lost.
+#[test]
+fn a_share_of_a_reader_that_leaves_is_given_back() {
+    for last in [false, true] {
+        let queue = queue();
+        let written = hold_as(&queue, 1, false);
+        let readers = [2, 3].map(|number| wait_as(&queue, number, true));
+        unlock(&queue, &[&written], NO_LINGER);
+        queue.close(&written, None);
+        let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
+        let claim = queue.leave(&readers[1].waiter).expect("it has got a share");
+        let writer = wait_as(&queue, 4, false);
+        if last {
+            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+        }
+        let idle = claim.give_up();
+        assert_eq!(idle.len(), usize::from(last));
+        for grant in idle {
+            // The watchdog releases it, or the writer.
+            assert!(matches!(grant.next_step(Moment::now()), Step::Release(_)));
+        }
+        if !last {
+            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Last]);
+            queue.close(&first, None);
+        }
+        assert!(writer.is_woken());
+        drop(writer.claim());
+        assert!(queue.is_empty());
+    }
+}
+
+/// What is left of a hold ends by its own lease, and the others are renewed.
+#[test]
+fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    let grant = first.grant();
+    let fixed = first.push(terms(LEASE, Renewals::None)).unwrap();
+    assert_eq!(
+        queue
+            .unlock(&[(&first, Unlocks::Level(Hold::FIRST_LEVEL), NO_LINGER)])
+            .into_vec(),
+        [Unlocked::Inner]
+    );
+    let ends = first.expires();
+    let late = ends.before(Duration::from_millis(LEASE / 4));
+    let Step::Renew(renewal) = grant.next_step(late) else {
+        panic!("the other hold needs a renewal");
+    };
+    assert_eq!((renewal.millis, renewal.count), (LEASE, 2));
+    grant.renewed(Moment::now().after(Duration::from_secs(1)), &renewal);
+    assert_eq!(first.expires(), ends);
+    assert!(second.expires() > ends && grant.expires() == second.expires());
+    assert!(grant.schedule().ends <= ends);
+    assert!(!matches!(grant.next_step(ends), Step::Forget));
+    assert!(first.loss_reason().is_some() && second.loss_reason().is_none());
+    let reason = LostReason::Expired;
+    let lost = [Unlocked::Lost { reason, last: true }];
+    assert_eq!(
+        queue
+            .unlock(&[(&first, Unlocks::Level(fixed), NO_LINGER)])
+            .into_vec(),
+        lost
+    );
+}

@@ -1,0 +1,203 @@
+//! A condition of a lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::debug::Short;
+use crate::base::interrupt::Interrupt;
+use crate::engine::Parts;
+use crate::error::Result;
+use crate::protocol::Notified;
+
+/// A condition of a [`ReentrantLock`](crate::ReentrantLock): threads of several processes wait
+/// until another thread notifies them. Made by
+/// [`ReentrantLock::condition`](crate::ReentrantLock::condition). This is Java's
+/// `java.util.concurrent.locks.Condition`.
+///
+/// A thread holds the lock, finds that it cannot go on, and [waits](Self::wait): it releases the
+/// lock, and has it again when the call returns. A thread that has changed the shared state
+/// [notifies](Self::notify_one) while it holds the lock.
+///
+/// **Always wait in a loop** that checks the shared state. A wait may also end without a
+/// notification (a spurious wake-up), and another thread may have changed the state before the
+/// notified thread has the lock.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use leasehold::LockClient;
+///
+/// // The shared state. In a real program it is where all processes see it.
+/// static JOBS: AtomicU32 = AtomicU32::new(0);
+///
+/// let client = LockClient::connect(url)?;
+/// let lock = client.reentrant_lock("jobs");
+/// let not_empty = lock.condition("not empty");
+///
+/// let consumer = {
+///     let (lock, not_empty) = (lock.clone(), not_empty.clone());
+///     std::thread::spawn(move || {
+///         let guard = lock.acquire()?;
+///         while JOBS.load(Ordering::SeqCst) == 0 {
+///             not_empty.wait()?;
+///         }
+///         JOBS.fetch_sub(1, Ordering::SeqCst);
+///         guard.unlock()
+///     })
+/// };
+///
+/// let guard = lock.acquire()?;
+/// JOBS.fetch_add(1, Ordering::SeqCst);
+/// not_empty.notify_one()?;
+/// guard.unlock()?;
+/// consumer.join().unwrap()
+/// # }
+/// ```
+///
+/// # The lock during a wait
+///
+/// A wait releases the lock whatever its level, also the levels with guards. Meanwhile
+/// [`check`](crate::LockGuard::check) of these guards fails with
+/// [`Error::NotHeld`](crate::Error::NotHeld), and [`lost`](crate::LockGuard::lost) stays silent.
+/// After the wait the levels, their guards, their leases and the receivers of `lost` are as before.
+/// A fixed lease begins again in full. An [extension](crate::LockGuard::extend) is not kept.
+///
+/// The thread acquires the lock again without a time limit, also after its time to wait is over, or
+/// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`.
+///
+/// # Notifications
+///
+/// * [`notify_one`](Self::notify_one) notifies the thread that has waited longest, of all
+///   processes, and no other thread.
+/// * A notified thread keeps its notification until it has the lock. If its process dies before, or
+///   if it cannot acquire the lock, the next waiting thread is notified.
+/// * A process that dies while it waits loses its place within seconds: 10 s, or the client's
+///   [watchdog lease](crate::LockClientBuilder::watchdog_lease) if that is shorter, but at least
+///   1 s. A notification that it got is passed on within that time and a third of it.
+/// * If Redis loses the keys of the condition, by a restart or `FLUSHALL`, all waiting threads wake
+///   up within seconds.
+///
+/// # Costs and format
+///
+/// A wait sends one request to begin it and one to end it, beside those of the lock. While it
+/// waits, it costs the renewals of its place, every third of the time above; the watchdog renews
+/// the places of all waiting threads of a client together. A notification sends one request.
+///
+/// Redisson has no conditions, so the keys are those of this crate: two sorted sets and a string
+/// beside the key of the lock, all with a time to live.
+#[derive(Clone)]
+pub struct Condition {
+    lock: Parts,
+    name: Arc<str>,
+}
+
+impl Condition {
+    pub(super) fn new(lock: Parts, name: &str) -> Self {
+        Self {
+            lock,
+            name: name.into(),
+        }
+    }
+
+    /// Returns the name of the condition.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Releases the lock, waits for a notification without a time limit, and acquires the lock
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock was lost before the wait, or at its end.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
+    ///   [command timeouts](crate::LockClientBuilder::command_timeout) if Redis did not reply to
+    ///   the request that begins the wait: the lock is still held. After ten command timeouts
+    ///   without any reply if the lock could not be acquired again: it is not held any more.
+    /// * [`Error::Redis`](crate::Error::Redis) if Redis refused the request.
+    /// * [`Error::Config`](crate::Error::Config) for a name that is not 1 to 512 bytes long, or if
+    ///   this thread holds the name as another kind of lock.
+    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
+    pub fn wait(&self) -> Result<()> {
+        self.lock.wait_on(&self.name, Duration::MAX, None).map(drop)
+    }
+
+    /// Releases the lock, waits for a notification for at most `wait`, and acquires the lock again.
+    /// Returns false if the time was over without a notification, and true otherwise, also after a
+    /// spurious wake-up.
+    ///
+    /// The call returns later than after `wait` if another thread holds the lock then. If this
+    /// thread is notified until it has the lock, the result is true. [`Duration::MAX`] means:
+    /// without a time limit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    pub fn wait_for(&self, wait: Duration) -> Result<bool> {
+        self.lock.wait_on(&self.name, wait, None)
+    }
+
+    /// Releases the lock, waits for a notification until `interrupt` is raised, and acquires the
+    /// lock again, also after the interrupt.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait), and [`Error::Interrupted`](crate::Error::Interrupted): the
+    /// lock is held. If the interrupt was raised before the call, the lock was not released. A
+    /// thread that was notified returns without this error.
+    pub fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
+        let wait = Duration::MAX;
+        self.lock
+            .wait_on(&self.name, wait, Some(interrupt))
+            .map(drop)
+    }
+
+    /// Releases the lock, waits for a notification for at most `wait` and until `interrupt` is
+    /// raised, and acquires the lock again. Returns false if the time was over without a
+    /// notification.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait_interruptibly`](Self::wait_interruptibly).
+    pub fn wait_for_interruptibly(&self, wait: Duration, interrupt: &Interrupt) -> Result<bool> {
+        self.lock.wait_on(&self.name, wait, Some(interrupt))
+    }
+
+    /// Notifies the thread that has waited longest, if any waits. It continues when it has the
+    /// lock, so at the earliest when this thread has unlocked it.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost. No thread was notified.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
+    ///   [command timeouts](crate::LockClientBuilder::command_timeout) without a reply. A thread
+    ///   may have been notified. Another call then may notify a second one.
+    /// * The others of [`wait`](Self::wait).
+    pub fn notify_one(&self) -> Result<()> {
+        self.lock.notify(&self.name, Notified::One)
+    }
+
+    /// Notifies all threads that wait. Each continues when it has the lock.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`notify_one`](Self::notify_one).
+    pub fn notify_all(&self) -> Result<()> {
+        self.lock.notify(&self.name, Notified::All)
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condition")
+            .field("lock", &Short(self.lock.name()))
+            .field("name", &Short(&self.name))
+            .finish()
+    }
+}

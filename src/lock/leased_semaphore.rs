@@ -1,0 +1,268 @@
+//! The semaphore whose permits have leases.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::PermitGuard;
+use super::debug::Short;
+use crate::base::interrupt::Interrupt;
+use crate::base::list::List;
+use crate::core::Core;
+use crate::engine::{HeldPart, Part, Parts};
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+use crate::protocol::{Permits, PermitsChange};
+
+/// A number of permits, each with an id and a lease. Made by
+/// [`LockClient::leased_semaphore`](crate::LockClient::leased_semaphore).
+///
+/// It limits how many threads, in all processes and on all machines, do something at the same time.
+/// The watchdog renews the leases of the permits that a process has, together with those of its
+/// locks. So work of any length keeps its permit, and the permits of a process that dies are
+/// available again within one lease.
+///
+/// A semaphore has no permits until [`try_set_permits`](Self::try_set_permits) or another method
+/// sets their number. Its keys in Redis do not expire.
+///
+/// # Order
+///
+/// The threads of one client that wait get permits in the order of their calls, and one of them
+/// listens for all. A call that does not wait can pass them. Between clients, the first request
+/// after a release gets the permit. A client that released a permit while other clients waited
+/// leaves it to them, as with a [`ReentrantLock`](crate::ReentrantLock#order).
+///
+/// # Lost replies
+///
+/// The client chooses the id of a permit before it sends the request, and a new id for each copy of
+/// the request. A second copy takes over the permit of the first, so a lost reply takes no permit
+/// twice. A copy that Redis executes after the call has ended is undone by a release of its id,
+/// which the client sends after it; if that fails, too, the permit is available when its lease
+/// ends. The release of an id that has no permit changes nothing.
+///
+/// # Redisson
+///
+/// The format in Redis is that of Redisson's `RPermitExpirableSemaphore`: a number of available
+/// permits, a sorted set of ids with the ends of their leases, and the same messages. So Java and
+/// Rust programs can share a semaphore. But:
+///
+/// * Redisson does not renew permits. A Java program keeps its permit only for the lease that it
+///   asked for, or without a lease until it releases it: if it dies, that permit is never available
+///   again.
+/// * Redisson reads the clock of the machine that it runs on, this crate reads the server's. A Java
+///   program whose clock is ahead takes permits whose leases have not ended, and their holders lose
+///   them ([`LostReason::Deleted`](crate::LostReason::Deleted)). Renewed permits have at least a
+///   third of their leases left.
+/// * After more than about 8,000 leases have ended unnoticed, Redisson's scripts fail. Any acquire
+///   of this crate helps: it makes up to 1,000 of them available.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::LockClient;
+///
+/// let client = LockClient::connect(url)?;
+/// let semaphore = client.leased_semaphore("reports");
+/// semaphore.try_set_permits(2)?;
+///
+/// let first = semaphore.acquire()?;
+/// let second = semaphore.acquire()?;
+/// assert!(semaphore.try_acquire_now()?.is_none());
+/// first.release()?;
+/// assert_eq!(semaphore.available()?, 1);
+/// drop(second);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors of every method that asks Redis
+///
+/// * [`Error::Unavailable`] if Redis does not reply in time.
+/// * [`Error::Redis`] if Redis refuses, for example without memory or permission.
+/// * [`Error::WrongType`] if a key of the semaphore holds another value.
+/// * [`Error::Config`] for a name outside its bounds, and [`Error::Forked`] in a process that was
+///   forked from the client's.
+#[derive(Clone)]
+pub struct LeasedSemaphore(Parts);
+
+impl LeasedSemaphore {
+    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
+        Self(Parts::one(Part::new(core, name, &Permits)))
+    }
+
+    /// Returns the name of the semaphore, without the client's namespace.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Acquires a permit with [`Lease::RENEWED`], and waits until one is available.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`] is returned when a request has had no reply for ten command timeouts.
+    /// [`Error::TooFewReplicas`] is returned as by [`Lock::lock`](crate::Lock::lock).
+    pub fn acquire(&self) -> Result<PermitGuard> {
+        self.acquire_with(Lease::RENEWED)
+    }
+
+    /// Acquires a permit with `lease`, and waits until one is available.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
+    pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
+        self.0.lock_with(lease).and_then(|held| self.guard(held))
+    }
+
+    /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not.
+    /// [`Duration::ZERO`] means: do not wait. [`Duration::MAX`] means: wait indefinitely.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire_with`](Self::acquire_with). [`Error::Unavailable`] is returned after
+    /// `wait`, or after one command timeout if that is longer.
+    pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
+        let held = self.0.try_lock(wait, lease)?;
+        held.map(|held| self.guard(held)).transpose()
+    }
+
+    /// Acquires a permit with [`Lease::RENEWED`] if one is available; `None` if not.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire`](Self::try_acquire).
+    pub fn try_acquire_now(&self) -> Result<Option<PermitGuard>> {
+        self.try_acquire(Duration::ZERO, Lease::RENEWED)
+    }
+
+    /// Acquires a permit with `lease`, and waits until one is available or `interrupt` is raised.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire_with`](Self::acquire_with), and [`Error::Interrupted`]. Only the
+    /// interrupt limits the time without a reply.
+    pub fn acquire_interruptibly(
+        &self,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<PermitGuard> {
+        let held = self.0.lock_interruptibly(lease, interrupt)?;
+        self.guard(held)
+    }
+
+    /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not. The
+    /// wait ends with an error as soon as `interrupt` is raised. [`Duration::ZERO`] means: do not
+    /// wait. [`Duration::MAX`] means: wait indefinitely.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire`](Self::try_acquire), and [`Error::Interrupted`].
+    pub fn try_acquire_interruptibly(
+        &self,
+        wait: Duration,
+        lease: Lease,
+        interrupt: &Interrupt,
+    ) -> Result<Option<PermitGuard>> {
+        let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+        held.map(|held| self.guard(held)).transpose()
+    }
+
+    /// Sets the number of permits if the semaphore does not exist yet. Returns false, and changes
+    /// nothing, if it exists.
+    ///
+    /// Bounds: at most 2^31 - 1, the largest number of Java.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::Config`]
+    /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set:
+    /// call this again.
+    pub fn try_set_permits(&self, permits: u32) -> Result<bool> {
+        self.0.change_permits(PermitsChange::Init(total(permits)?))
+    }
+
+    /// Sets the number of all permits, those that are leased included. If more are leased, no
+    /// permit is taken from its holder: [`available`](Self::available) is negative until enough of
+    /// them are released.
+    ///
+    /// Bounds: at most 2^31 - 1, the largest number of Java.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis), and [`Error::Config`]
+    /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set,
+    /// or may be set a little later.
+    pub fn set_permits(&self, permits: u32) -> Result<()> {
+        let change = PermitsChange::Set(total(permits)?);
+        self.0.change_permits(change).map(drop)
+    }
+
+    /// Adds permits, or takes available ones away if the number is negative. The number of
+    /// available permits can become negative.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis). The request is never
+    /// sent again after a copy that Redis may have executed, because a second copy would change the
+    /// number again. So [`Error::Unavailable`] means that it is unknown whether the number has
+    /// changed: compare [`permits`](Self::permits).
+    pub fn add_permits(&self, permits: i32) -> Result<()> {
+        let change = PermitsChange::Add(permits.into());
+        self.0.change_permits(change).map(drop)
+    }
+
+    /// Asks Redis how many permits are available. Permits whose leases have ended count. The number
+    /// is negative if there are fewer permits than are leased.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`] is returned after one command timeout.
+    pub fn available(&self) -> Result<i64> {
+        self.0.count_permits().map(|(available, _)| available)
+    }
+
+    /// Asks Redis how many permits there are, available or leased.
+    ///
+    /// # Errors
+    ///
+    /// [Those of every method](Self#errors-of-every-method-that-asks-redis).
+    /// [`Error::Unavailable`] is returned after one command timeout.
+    pub fn permits(&self) -> Result<i64> {
+        let (available, leased) = self.0.count_permits()?;
+        Ok(available + leased)
+    }
+
+    /// The guard of what one call has acquired, which is one permit.
+    fn guard(&self, held: List<HeldPart>) -> Result<PermitGuard> {
+        let permit = held.into_iter().next().map(PermitGuard::new);
+        permit.ok_or_else(|| Error::NotHeld {
+            lock: self.name().into(),
+        })
+    }
+}
+
+fn total(permits: u32) -> Result<i64> {
+    match i32::try_from(permits) {
+        Ok(permits) => Ok(permits.into()),
+        Err(_) => Err(Error::Config {
+            field: "permits",
+            value: permits.to_string(),
+            rule: "a semaphore can have at most 2^31 - 1 permits".into(),
+        }),
+    }
+}
+
+impl fmt::Debug for LeasedSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LeasedSemaphore");
+        shown.field("name", &Short(self.name()));
+        for part in self.0.list() {
+            shown.field("node", &Short(&part.node()));
+        }
+        shown.finish()
+    }
+}

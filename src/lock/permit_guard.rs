@@ -1,0 +1,204 @@
+//! The guard of a permit, which releases it when it is dropped.
+
+use std::fmt;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use super::debug::{CheckResult, Short};
+use crate::base::call_budget::CallBudget;
+use crate::base::owner::OwnerId;
+use crate::core::Core;
+use crate::engine::{HeldPart, Needed, confirm_all, extend_all, release_all};
+use crate::error::{Error, LostReason, Result};
+use crate::lease::whole_millis;
+use crate::observe::tell;
+
+/// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping the guard releases it.
+///
+/// A permit belongs to its guard and to no thread: the guard can be sent to another thread, and
+/// several threads can use it.
+///
+/// **A guard can exist although its permit is lost.** Redis can lose the keys, another program can
+/// release the permit by its [id](Self::id), and a process can be paused for longer than its lease.
+/// Call [`check`](Self::check) before every step that must not be done without a permit, or receive
+/// from [`lost`](Self::lost).
+///
+/// Dropping a guard tries to release the permit for one command timeout, never panics, and logs a
+/// warning if the permit was lost or Redis did not reply. [`release`](Self::release) returns the
+/// result instead. A guard that is forgotten ([`std::mem::forget`]) keeps the client's threads
+/// running, and a renewed lease is renewed until the process ends.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// # let server = redis_test::server::RedisServer::new();
+/// # let url = &format!("redis://{}", server.addr);
+/// use leasehold::LockClient;
+///
+/// let client = LockClient::connect(url)?;
+/// let semaphore = client.leased_semaphore("mail:senders");
+/// semaphore.try_set_permits(3)?;
+/// let guard = semaphore.acquire()?;
+/// let sender = std::thread::spawn(move || {
+///     for mail in ["first", "second"] {
+///         guard.check()?;
+///         println!("send {mail}");
+///     }
+///     guard.release()
+/// });
+/// sender.join().unwrap()?;
+/// assert_eq!(semaphore.available()?, 3);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a guard that is dropped at once releases the permit at once"]
+pub struct PermitGuard {
+    part: HeldPart,
+    id: OwnerId,
+    is_released: bool,
+}
+
+impl PermitGuard {
+    pub(super) fn new(part: HeldPart) -> Self {
+        Self {
+            id: part.hold.grant().owner().clone(),
+            part,
+            is_released: false,
+        }
+    }
+
+    /// Returns the name of the semaphore.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.part.hold.key().name()
+    }
+
+    /// Returns the id of the permit: 32 hexadecimal characters in lower case, the form in which
+    /// Redisson's `RPermitExpirableSemaphore` returns ids. No other permit ever has this id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Fails as soon as this process knows that the permit is lost. No I/O.
+    ///
+    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
+    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
+    /// earlier if the watchdog finds that the permit is gone: within two thirds of its lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`], and [`Error::NotHeld`] in a process that was forked from the client's.
+    pub fn check(&self) -> Result<()> {
+        self.part.check()
+    }
+
+    /// Returns true if [`check`](Self::check) fails because the permit is lost. No I/O.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.check(), Err(Error::Lost { .. }))
+    }
+
+    /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
+    /// `select!`. It is disconnected when the guard is dropped.
+    ///
+    /// Only one of several receivers gets the message; the others see that the channel is
+    /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an example.
+    #[must_use]
+    pub fn lost(&self) -> &Receiver<LostReason> {
+        let is_same_process = self.part.core.is_same_process();
+        self.part.hold.loss_receiver(is_same_process)
+    }
+
+    /// Returns what is left of the lease by the local clock; zero once the permit is lost. No I/O.
+    ///
+    /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit within
+    /// this time, even if no renewal succeeds.
+    ///
+    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
+    /// lease below 4 ms), in case the server's clock runs faster.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        // A lease that has run out ends the hold.
+        let _ = self.check();
+        self.part.left().unwrap_or_default()
+    }
+
+    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+    /// shortens the lease. The renewals by the watchdog do not change.
+    ///
+    /// Bounds: 1 ms to 2^53 ms.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Lost`] if the permit is lost.
+    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
+    ///   Redis refused. This process then assumes that the lease was not extended.
+    /// * [`Error::Config`] for a `duration` outside its bounds.
+    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    pub fn extend(&self, duration: Duration) -> Result<()> {
+        let millis = whole_millis("lease", duration)?;
+        let budget = self.part.core.budget_for_a_reply();
+        extend_all(&[(&self.part, millis)], Needed::All, &budget)
+    }
+
+    /// Asks Redis whether the permit is still leased to this guard. [`check`](Self::check) only
+    /// knows the result of the last renewal. The lease does not change.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Lost`] if the permit is lost.
+    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
+    ///   Redis refused. If Redis keeps the keys, the permit is still leased for
+    ///   [`remaining`](Self::remaining).
+    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    pub fn confirm(&self) -> Result<()> {
+        let budget = self.part.core.budget_for_a_reply();
+        confirm_all(std::slice::from_ref(&self.part), Needed::All, &budget)
+    }
+
+    /// Releases the permit, and returns the result.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Lost`] if the permit was lost before.
+    /// * [`Error::Unavailable`] after three command timeouts without a reply. The watchdog repeats
+    ///   the release until there is a reply, or until the lease has ended.
+    /// * [`Error::Redis`] if Redis refused. The permit is available when its lease ends.
+    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    pub fn release(mut self) -> Result<()> {
+        self.finish(Core::budget_to_unlock)
+    }
+
+    fn finish(&mut self, budget: fn(&Core) -> CallBudget) -> Result<()> {
+        self.is_released = true;
+        let part = std::slice::from_ref(&self.part);
+        release_all(part, Needed::All, || budget(&self.part.core))
+    }
+}
+
+impl fmt::Debug for PermitGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.part.left();
+        let remaining = *left.as_ref().unwrap_or(&Duration::ZERO);
+        f.debug_struct("PermitGuard")
+            .field("name", &Short(self.name()))
+            .field("id", &self.id())
+            .field("state", &CheckResult(&left.map(drop)))
+            .field("remaining", &format_args!("{remaining:.1?}"))
+            .finish()
+    }
+}
+
+impl Drop for PermitGuard {
+    fn drop(&mut self) {
+        if self.is_released || !self.part.core.is_same_process() {
+            return;
+        }
+        if let Err(error) = self.finish(Core::budget_for_a_reply) {
+            tell(move || {
+                tracing::warn!(%error, "a guard was dropped, but its permit was not released");
+            });
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The fair lock: a plain lock with a queue of clients in Redis.
+//!
+//! A client that waits has one place in the queue, whichever of its threads waits: the number that
+//! follows its UUID is 0, and no grant has that number. A place lasts for [`PLACE`] from each
+//! request. So a client that dies loses its place within seconds.
+
+use std::time::Duration;
+
+use redis::{RedisResult, Value};
+
+use super::{AcquireReply, Protocol, Wish};
+use crate::base::key::LockKey;
+use crate::base::owner::OwnerId;
+use crate::script::{self, Call, Script};
+
+/// For how long a place in the queue lasts without another request. A waiting thread sends a request
+/// after a third of this.
+const PLACE: Duration = Duration::from_secs(6);
+
+#[derive(Debug)]
+pub(crate) struct Fair;
+
+/// The place of a client in the queues of all fair locks.
+fn place(client: &str) -> String {
+    format!("{client}:0")
+}
+
+/// The first part of the channels of all places. Redisson derives them in the same way.
+fn channels(key: &LockKey) -> String {
+    key.prefixed("redisson_lock__channel") + ":"
+}
+
+fn call(script: &'static std::sync::LazyLock<Script>, key: &LockKey) -> Call {
+    Call::new(script)
+        .key(key.key())
+        .key(&key.prefixed("redisson_lock_queue"))
+        .key(&key.prefixed("redisson_lock_timeout"))
+}
+
+impl Protocol for Fair {
+    fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
+        let key = LockKey::new(namespace, name);
+        key.with_channel(channels(&key) + &place(client))
+    }
+
+    fn kind(&self) -> &'static str {
+        "fair"
+    }
+
+    fn grants(&self) -> fn(&Value) -> bool {
+        |reply| matches!(reply, Value::Int(0..))
+    }
+
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
+        // The call has one key, because this kind is not joinable.
+        let call = call(&script::FAIR_ACQUIRE, keys[0]).acquiring(self.grants());
+        let life = if wish.waits { PLACE.as_millis() } else { 0 };
+        call.arg(owner.as_str())
+            .arg(millis.to_string())
+            .arg(place(owner.client()))
+            .arg(life.to_string())
+    }
+
+    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
+        match reply {
+            Value::Int(0..) => Ok(AcquireReply::Granted(0..0)),
+            other => AcquireReply::held(other),
+        }
+    }
+
+    fn others_wait(&self, reply: &Value) -> bool {
+        matches!(reply, Value::Int(1..))
+    }
+
+    fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
+        call(&script::FAIR_RELEASE, key)
+            .arg(owner.as_str())
+            .arg(channels(key))
+            .publishing()
+    }
+
+    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
+        let call = call(&script::FAIR_LEAVE, key)
+            .arg(place(owner.client()))
+            .arg(channels(key));
+        Some(call.publishing())
+    }
+
+    fn is_joinable(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_decoded() {
+        let granted = AcquireReply::Granted(0..0);
+        for others in [0, 3] {
+            let reply = Value::Int(others);
+            assert_eq!(Fair.acquired(&reply).unwrap(), granted);
+            assert!(Fair.grants()(&reply));
+            assert_eq!(Fair.others_wait(&reply), others > 0);
+        }
+        assert!(Fair.acquired(&Value::Nil).is_err());
+        assert!(!Fair.grants()(&Value::Nil) && !Fair.others_wait(&Value::Nil));
+    }
+
+    #[test]
+    fn a_client_listens_where_redisson_notifies_its_place() {
+        let key = Fair.names("", "a", "uuid");
+        assert_eq!(&**key.channel(), "redisson_lock__channel:{a}:uuid:0");
+        assert_eq!(channels(&key), "redisson_lock__channel:{a}:");
+    }
+}

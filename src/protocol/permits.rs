@@ -1,0 +1,196 @@
+//! The permits of a semaphore, each with an id and a lease.
+//!
+//! A permit is a grant whose owner id is the id of the permit: 16 bytes in Redis, 32 hexadecimal
+//! characters here.
+
+use redis::{RedisResult, Value};
+
+use super::{AcquireReply, Protocol, Wish, unexpected};
+use crate::base::key::{Family, LockKey};
+use crate::base::owner::OwnerId;
+use crate::script::{self, Call};
+
+/// If no lease ends, a thread asks again after this many milliseconds without a message, because
+/// another program can change the number of permits without one.
+const NO_LEASE_ENDS: u64 = 30_000;
+
+#[derive(Debug)]
+pub(crate) struct Permits;
+
+/// How the number of permits changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PermitsChange {
+    /// Sets it, unless the semaphore exists.
+    Init(i64),
+    /// Sets it, including the permits that are leased.
+    Set(i64),
+    Add(i64),
+}
+
+/// The ids as they are in Redis, one after another.
+fn bytes(ids: &OwnerId) -> Vec<u8> {
+    let ids = ids.as_str().split(' ');
+    let ids = ids.filter_map(|id| u128::from_str_radix(id, 16).ok());
+    ids.flat_map(u128::to_be_bytes).collect()
+}
+
+impl Permits {
+    /// Changes the number of permits.
+    pub(crate) fn change(key: &LockKey, change: PermitsChange) -> Call {
+        let (action, number) = match change {
+            PermitsChange::Init(number) => ("init", number),
+            PermitsChange::Set(number) => ("set", number),
+            PermitsChange::Add(number) => ("add", number),
+        };
+        let call = Call::new(&script::PERMIT_TOTAL)
+            .key(key.key())
+            .key(&key.leases())
+            .arg(action)
+            .arg(number.to_string())
+            .arg(&**key.channel())
+            .publishing();
+        match change {
+            PermitsChange::Set(_) => call,
+            // The second copy of `Add` would change the number again, and that of `Init` could not
+            // tell who has set it.
+            PermitsChange::Init(_) | PermitsChange::Add(_) => call.not_repeatable(),
+        }
+    }
+
+    /// True if the number was changed.
+    pub(crate) fn changed(reply: &Value) -> RedisResult<bool> {
+        match reply {
+            Value::Int(done @ 0..=1) => Ok(*done == 1),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Counts the permits.
+    pub(crate) fn count(key: &LockKey) -> Call {
+        Call::new(&script::PERMIT_COUNT)
+            .key(key.key())
+            .key(&key.leases())
+    }
+
+    /// The number of available permits, and of leased ones.
+    pub(crate) fn counted(reply: &Value) -> RedisResult<(i64, i64)> {
+        match reply {
+            Value::Array(counts) => match counts[..] {
+                [Value::Int(available), Value::Int(leased)] => Ok((available, leased)),
+                _ => Err(unexpected(reply)),
+            },
+            other => Err(unexpected(other)),
+        }
+    }
+}
+
+impl Protocol for Permits {
+    fn kind(&self) -> &'static str {
+        "permits"
+    }
+
+    fn names(&self, namespace: &str, name: &str, _client: &str) -> LockKey {
+        LockKey::of(Family::Semaphore, namespace, name)
+    }
+
+    fn owner(&self, _client: &str) -> OwnerId {
+        OwnerId::of_permit()
+    }
+
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    fn is_joinable(&self) -> bool {
+        false
+    }
+
+    fn grants(&self) -> fn(&Value) -> bool {
+        |reply| *reply == Value::Nil
+    }
+
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: &Wish) -> Call {
+        let call = Call::new(&script::PERMIT_ACQUIRE)
+            .acquiring(self.grants())
+            .publishing();
+        // The call has one key, because permits are not joinable.
+        keys.iter().fold(call, |call, key| {
+            call.key(key.key())
+                .key(&key.leases())
+                .arg(bytes(owner))
+                .arg(millis.to_string())
+                .arg(&**key.channel())
+        })
+    }
+
+    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
+        match reply {
+            Value::Nil => Ok(AcquireReply::Granted(0..0)),
+            Value::BulkString(text) => {
+                let text = std::str::from_utf8(text).ok();
+                let millis: Option<i64> = text.and_then(|text| text.parse().ok());
+                let millis = millis.ok_or_else(|| unexpected(reply))?;
+                Ok(AcquireReply::Held {
+                    at: 0,
+                    millis: Some(u64::try_from(millis).unwrap_or(NO_LEASE_ENDS)),
+                    owner: String::new(),
+                })
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
+        Call::new(&script::PERMIT_RELEASE)
+            .key(key.key())
+            .key(&key.leases())
+            .arg(bytes(owner))
+            .arg(&**key.channel())
+            .publishing()
+    }
+
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, _count: u32) -> Call {
+        Call::new(&script::PERMIT_RENEW)
+            .key(&key.leases())
+            .arg(bytes(owner))
+            .arg(millis.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_decoded() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let granted = AcquireReply::Granted(0..0);
+        assert_eq!(Permits.acquired(&Value::Nil).unwrap(), granted);
+        for (reply, millis) in [("250", Some(250)), ("0", Some(0)), ("-1", Some(30_000))] {
+            let owner = String::new();
+            let expected = AcquireReply::Held {
+                at: 0,
+                millis,
+                owner,
+            };
+            assert_eq!(Permits.acquired(&text(reply)).unwrap(), expected);
+        }
+        for odd in [Value::Okay, Value::Int(1), text(""), text("soon")] {
+            assert!(Permits.acquired(&odd).is_err(), "{odd:?}");
+            assert!(Permits::counted(&odd).is_err(), "{odd:?}");
+        }
+        assert!(!Permits::changed(&Value::Int(0)).unwrap());
+        assert!(Permits::changed(&Value::Int(2)).is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_permit_has_16_bytes() {
+        let id = OwnerId::of_permit();
+        let hex: String = bytes(&id)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(hex, id.as_str());
+        assert_eq!(bytes(&id.with_fresh_name()).len(), 32);
+    }
+}

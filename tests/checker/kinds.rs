@@ -1,0 +1,175 @@
+//! What the checker finds in the logs of fair locks, read-write locks and semaphores.
+
+use super::{BOUNDS, Bounds, TWO_IN_TURN, WAITS_WITHOUT_FAULTS, assert_found, found_with};
+
+/// Process 1 waits in the queue from 190 on. Process 2 acquires the lock meanwhile.
+const OVERTAKES: &str = "
+    0 0 0 calm
+    1 1 0 client 10000000 a
+    1 2 0 client 10000000 b
+    190 1 1 asks 1 0 0 lock
+    200 0 0 waiting 0 199 a
+    226 2 1 asks 1 0 0 lock
+    230 2 1 has 1 0
+    240 0 0 waiting 0 239 a
+    300 0 0 storm";
+
+#[test]
+fn a_hold_that_overtakes_a_client_in_the_queue_is_found() {
+    assert_found(OVERTAKES, &["overtaken"]);
+    let of_another_lock = OVERTAKES.replace("226 2 1 asks 1 0 0", "226 2 1 asks 1 1 0");
+    assert_found(&of_another_lock, &[]);
+}
+
+#[test]
+fn a_client_of_an_unknown_process_overtakes_none() {
+    for client in ["1 1 0 client 10000000 a", "1 2 0 client 10000000 b"] {
+        assert_found(&OVERTAKES.replace(client, ""), &[]);
+    }
+}
+
+/// A slice of 10 ms, and another 10 ms until the grant was seen.
+#[test]
+fn a_hand_over_of_a_grant_from_before_the_wait_does_not_overtake() {
+    assert_found(&OVERTAKES.replace("226 2 1", "220 2 1"), &[]);
+    assert_found(&OVERTAKES.replace("226 2 1", "221 2 1"), &["overtaken"]);
+    let lingers = OVERTAKES.replace("2 0 client 10000000", "2 0 client 20000000");
+    assert_found(&lingers, &[]);
+    let late = format!("{OVERTAKES}\n 210 2 0 late 12000000");
+    assert_found(&late, &[]);
+}
+
+#[test]
+fn a_client_that_was_first_does_not_overtake() {
+    let first = OVERTAKES.replace("199 a", "199 b a");
+    assert_found(&first, &[]);
+    // It was seen without its place.
+    let again = format!("{first}\n 205 0 0 waiting 0 204 a");
+    assert_found(&again, &["overtaken"]);
+    let just = format!("{first}\n 206 0 0 waiting 0 205 a");
+    assert_found(&just, &[]);
+}
+
+#[test]
+fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
+    for left in [
+        "220 0 0 waiting 0 219",
+        "220 0 0 waiting 0 219 b",
+        "220 1 1 answered 1 unavailable",
+        "220 1 1 has 1 0",
+        "220 1 2 asks 1 0 100 try_lock",
+        "220 1 1 held 2 0 195000000 0 0",
+    ] {
+        assert_found(&format!("{OVERTAKES}\n {left}"), &[]);
+    }
+    let other = format!("{OVERTAKES}\n 220 1 2 asks 1 1 100 try_lock");
+    assert_found(&other, &["overtaken"]);
+}
+
+#[test]
+fn the_order_is_not_known_while_faults_interfere() {
+    assert_found(&OVERTAKES.replace("0 0 0 calm", "0 0 0 storm"), &[]);
+    assert_found(&OVERTAKES.replace("0 0 0 calm", "100 0 0 calm"), &[]);
+    let storm = format!("{OVERTAKES}\n 235 0 0 storm");
+    assert_found(&storm, &[]);
+}
+
+/// Threads of two processes read from 12 to 30 and from 22 to 30.
+fn two_readers() -> String {
+    let overlap = TWO_IN_TURN.replace("20 1 1 vouches", "30 1 1 vouches");
+    format!("10 1 1 reads 1\n 15 2 1 reads 1\n {overlap}")
+}
+
+#[test]
+fn readers_hold_a_lock_together() {
+    assert_found(&two_readers(), &[]);
+    let short = "
+        12 1 1 reads 1
+        12 1 1 held 1 0 10000000 0 17000000
+        16 1 2 reads 1
+        16 1 2 held 1 0 11000000 0 18000000";
+    assert_found(short, &[]);
+}
+
+#[test]
+fn a_reader_beside_a_writer_is_found() {
+    for reads in ["10 1 1 reads 1", "15 2 1 reads 1"] {
+        let log = two_readers().replace(reads, "");
+        assert_found(&log, &["reader beside a writer"]);
+        let in_one_process = log.replace(" 2 1 ", " 1 2 ");
+        assert_found(&in_one_process, &["reader beside a writer"]);
+    }
+}
+
+#[test]
+fn a_short_read_within_a_long_one_does_not_hide_a_writer() {
+    let log = format!(
+        "{}
+        90 1 1 vouches 1
+        40 3 1 asks 1 0 0 lock
+        41 3 1 has 1 0
+        42 3 1 vouches 1",
+        two_readers()
+    );
+    assert_found(&log, &["reader beside a writer"]);
+}
+
+#[test]
+fn a_writer_can_become_a_reader() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 0
+        20 1 1 reads 2
+        20 1 1 asks 2 0 0 downgrade
+        22 1 1 has 2 0
+        30 1 1 vouches 1
+        40 1 1 vouches 2";
+    assert_found(log, &[]);
+    // Without a downgrade, the writer would hold the lock twice.
+    let twice = log.replace("20 1 1 reads 2", "");
+    assert_found(&twice, &["two holders"]);
+    let meanwhile = format!(
+        "{log}
+        31 2 1 asks 1 0 0 lock
+        32 2 1 has 1 0
+        33 2 1 vouches 1"
+    );
+    assert_found(&meanwhile, &["reader beside a writer"]);
+}
+
+const TWO_PERMITS: Bounds = Bounds {
+    permits: 2,
+    ..BOUNDS
+};
+
+#[test]
+fn more_holders_than_permits_are_found() {
+    let log = "
+        12 1 1 held 1 0 10000000 0 30000000
+        16 1 2 held 1 0 11000000 0 20000000
+        21 2 1 held 1 0 11000000 0 30000000";
+    assert_eq!(found_with(&TWO_PERMITS, log), [""; 0]);
+    let third = log.replace("20000000", "21000000");
+    assert_eq!(found_with(&TWO_PERMITS, &third), ["too many permits"]);
+    let deleted = format!("{third}\n 19 0 0 deleted 0 18000000 0").replace("18000000", "18");
+    assert_eq!(found_with(&TWO_PERMITS, &deleted), [""; 0]);
+}
+
+#[test]
+fn a_free_permit_with_a_waiter_is_found() {
+    let one_is_held = format!(
+        "{WAITS_WITHOUT_FAULTS}
+        51 2 1 asks 1 0 0 lock
+        52 2 1 has 1 0
+        1150 2 1 vouches 1"
+    );
+    assert_found(&one_is_held, &[]);
+    assert_eq!(found_with(&TWO_PERMITS, &one_is_held), ["lock stuck"]);
+    let both_are_held = format!(
+        "{one_is_held}
+        51 2 2 asks 1 0 0 lock
+        52 2 2 has 1 0
+        1150 2 2 vouches 1"
+    );
+    assert_eq!(found_with(&TWO_PERMITS, &both_are_held), [""; 0]);
+}

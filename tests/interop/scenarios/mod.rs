@@ -1,0 +1,70 @@
+//! The scenarios: one file for each group.
+
+mod contention;
+mod fair;
+mod fenced;
+mod force;
+mod latch;
+mod leased;
+mod locks;
+mod multi;
+mod other_kinds;
+mod permits;
+mod read_write;
+
+use std::time::Duration;
+
+use crate::Result;
+use crate::checks::Check;
+use crate::party::Side;
+
+/// The kinds of locks that have an owner and exclude all others.
+pub const KINDS: [&str; 4] = ["plain", "fenced", "fair", "write"];
+
+/// From a release in one process until a waiting thread of the other goes on.
+const WAKE_UP: Duration = Duration::from_millis(100);
+
+/// The tolerance for times: the scheduling of a busy machine.
+const SLIP: Duration = Duration::from_millis(500);
+
+/// In the order of the report.
+pub fn all() -> Vec<Check> {
+    let groups = [
+        locks::checks(),
+        force::checks(),
+        contention::checks(),
+        fenced::checks(),
+        fair::checks(),
+        read_write::checks(),
+        permits::checks(),
+        leased::checks(),
+        latch::checks(),
+        multi::checks(),
+        other_kinds::checks(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
+/// The reply to the unlock of a free lock, which another process may have freed.
+fn unlock_of_a_free_lock(kind: &str, side: Side) -> &'static str {
+    match (kind, side) {
+        // The script of Redisson's fair lock reports success.
+        ("fair", Side::Java) => "ok",
+        _ => side.not_held(),
+    }
+}
+
+/// Fails if something took longer than its bound.
+fn within(bound: Duration, what: &str, took: Duration) -> Result<()> {
+    if took <= bound {
+        return Ok(());
+    }
+    Err(format!("{what} took {took:.1?}, more than {bound:.1?}").into())
+}
+
+fn ensure(condition: bool, or_else: impl Into<String>) -> Result<()> {
+    if condition {
+        return Ok(());
+    }
+    Err(or_else.into().into())
+}

@@ -1,0 +1,280 @@
+//! Lost and late requests, lost messages, servers that restart, and servers that do not reply.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+
+use leasehold::{Error, LockClient};
+
+use super::{Place, await_waiting, places, waiting};
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::support::proxy::{Fault, Gate};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{client, unique};
+
+const FAULTS: [Fault; 3] = [
+    Fault::SwallowReply,
+    Fault::ResetBeforeReply,
+    Fault::SwallowRequest,
+];
+
+fn proxied_client(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SLIP.get());
+    builder.build().expect("the settings are valid")
+}
+
+/// The next request that runs `script` gets this fault. The result becomes true then.
+fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
+    let done = Arc::new(AtomicBool::new(false));
+    let mark = Arc::clone(&done);
+    proxied.proxy.on_request(move |request| {
+        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
+            fault.clone()
+        } else {
+            Fault::Pass
+        }
+    });
+    done
+}
+
+/// Every request that runs one of these scripts gets this fault.
+fn always(proxied: &ProxiedServer, scripts: &'static [&'static str], fault: Fault) {
+    proxied.proxy.on_request(move |request| {
+        let is_meant = request
+            .script()
+            .is_some_and(|script| scripts.contains(&script));
+        if is_meant { fault.clone() } else { Fault::Pass }
+    });
+}
+
+/// Two threads wait, and one notification is sent, by clients whose requests are lost once.
+#[test]
+fn one_lost_request_of_each_step_changes_nothing() {
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    let ours = proxied_client(&proxied);
+    let theirs = proxied.rival();
+    for script in [
+        "condition_wait",
+        "release",
+        "condition_notify",
+        "acquire",
+        "condition_end",
+    ] {
+        for fault in FAULTS {
+            let name = unique("condition");
+            let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+            let woken = AtomicU32::new(0);
+            let wait = |place: &Place| {
+                place.wait();
+                woken.fetch_add(1, Ordering::SeqCst);
+            };
+            thread::scope(|scope| {
+                let is_first = matches!(script, "condition_wait" | "release");
+                let lost = is_first.then(|| once(&proxied, script, fault.clone()));
+                scope.spawn(|| wait(&place));
+                await_waiting(server, &name, 1);
+                eventually("the lock is free", || !other.lock.is_locked().unwrap());
+                scope.spawn(|| wait(&other));
+                await_waiting(server, &name, 2);
+                let lost = lost.unwrap_or_else(|| once(&proxied, script, fault.clone()));
+                place.notify_one();
+                eventually("one wakes", || woken.load(Ordering::SeqCst) == 1);
+                throughout(A_WHILE.get(), "one waits", || {
+                    (woken.load(Ordering::SeqCst), waiting(server, &name)) == (1, 1)
+                });
+                assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
+                proxied.proxy.calm();
+                place.notify_one();
+            });
+            assert_eq!(places(server, &name), 0, "{fault:?} of {script}");
+        }
+    }
+}
+
+/// The lock stays held, and no place is left.
+#[test]
+fn a_wait_that_cannot_begin_leaves_the_lock_held() {
+    let proxied = ProxiedServer::new();
+    let client = proxied_client(&proxied);
+    for fault in FAULTS {
+        let name = unique("condition");
+        let place = Place::of(&client, &name);
+        let guard = place.lock.acquire().unwrap();
+        always(&proxied, &["condition_wait"], fault.clone());
+        let result = place.condition.wait_for(SOON.get());
+        assert!(is_unavailable(&result), "{result:?}");
+        guard.check().unwrap();
+        proxied.proxy.calm();
+        eventually("no place is left", || places(&proxied.server, &name) == 0);
+        guard.unlock().unwrap();
+    }
+}
+
+/// The request that begins a wait is executed after the wait.
+#[test]
+fn a_late_copy_of_a_wait_takes_no_notification() {
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    let client = proxied_client(&proxied);
+    let name = unique("condition");
+    let place = Place::of(&client, &name);
+    let guard = place.lock.acquire().unwrap();
+    let gate = Gate::new();
+    let late = once(&proxied, "condition_wait", Fault::HoldBack(gate.clone()));
+    assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
+    assert!(late.load(Ordering::SeqCst));
+    // With the lock in Redis under the same owner id or under another one.
+    gate.open();
+    eventually("the late copy", || gate.passed() > 0);
+    throughout(A_WHILE.get(), "no place", || waiting(server, &name) == 0);
+    guard.unlock().unwrap();
+}
+
+/// The second copy of a notification arrives while another thread waits.
+#[test]
+fn a_late_copy_of_a_notification_wakes_no_second_thread() {
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
+    let name = unique("condition");
+    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    thread::scope(|scope| {
+        let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
+        await_waiting(server, &name, 2);
+        let guard = place.lock.acquire().unwrap();
+        let gate = Gate::new();
+        once(&proxied, "condition_notify", Fault::HoldBack(gate.clone()));
+        place.condition.notify_one().unwrap();
+        assert_eq!(waiting(server, &name), 1);
+        gate.open();
+        eventually("the late copy", || gate.passed() > 0);
+        throughout(A_WHILE.get(), "one waits", || waiting(server, &name) == 1);
+        guard.unlock().unwrap();
+        eventually("one wakes", || {
+            waiters.iter().filter(|w| w.is_finished()).count() == 1
+        });
+        place.notify_one();
+    });
+}
+
+/// Without any message, a waiter learns of its notification from the renewal of its place.
+#[test]
+fn a_notification_without_messages_arrives_with_a_renewal() {
+    let proxied = ProxiedServer::new();
+    let ours = proxied_client(&proxied);
+    let name = unique("condition");
+    let place = Place::of(&ours, &name);
+    proxied.proxy.on_message(|_, _| false);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| place.wait());
+        await_waiting(&proxied.server, &name, 1);
+        let other = Place::of(&proxied.rival(), &name);
+        within(LEASE.get() + SLIP.get(), "the wake-up", || {
+            other.notify_one();
+            waiter.join().unwrap();
+        });
+    });
+}
+
+/// All waiting threads wake up, which is a spurious wake-up.
+#[test]
+fn waiters_wake_up_when_redis_has_lost_the_keys() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    for restart in [false, true] {
+        let name = unique("condition");
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let place = Place::of(&clients[number % 2], &name);
+                scope.spawn(move || place.wait());
+            }
+            await_waiting(&server, &name, 4);
+            match restart {
+                true => server.restart_empty(),
+                false => server.ask::<()>(&redis::cmd("FLUSHALL")),
+            }
+        });
+    }
+}
+
+/// Its guards are not held any more, and another wait is refused.
+#[test]
+fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
+    let proxied = ProxiedServer::new();
+    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
+    let name = unique("condition");
+    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let outer = place.lock.acquire().unwrap();
+            place.lock.lock().unwrap();
+            let result = place.condition.wait();
+            assert!(is_unavailable(&result), "{result:?}");
+            assert!(matches!(outer.check(), Err(Error::NotHeld { .. })));
+            assert_eq!(place.lock.hold_count(), 0);
+            for result in [place.lock.unlock(), place.condition.wait(), outer.unlock()] {
+                assert!(matches!(result, Err(Error::NotHeld { .. })), "{result:?}");
+            }
+        });
+        await_waiting(&proxied.server, &name, 1);
+        let next = scope.spawn(|| other.wait());
+        await_waiting(&proxied.server, &name, 2);
+        always(&proxied, &["acquire"], Fault::SwallowRequest);
+        other.notify_one();
+        waiter.join().unwrap();
+        // The notification that it could not take goes to the next thread.
+        within(LEASE.get() * 2, "the next one", || next.join().unwrap());
+        proxied.proxy.calm();
+        place.lock.acquire().unwrap().unlock().unwrap();
+    });
+}
+
+/// A thread that is notified and cannot tell it keeps the lock.
+#[test]
+fn a_wait_ends_although_its_place_cannot_be_ended() {
+    let proxied = ProxiedServer::new();
+    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
+    let name = unique("condition");
+    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| place.wait());
+        await_waiting(&proxied.server, &name, 1);
+        always(&proxied, &["condition_end"], Fault::SwallowRequest);
+        other.notify_one();
+        waiter.join().unwrap();
+        proxied.proxy.calm();
+        eventually("its end", || places(&proxied.server, &name) == 0);
+    });
+}
+
+/// Places are renewed, and waiters are notified. Only new waiters are refused.
+#[test]
+fn a_server_without_memory_keeps_its_waiters() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    let name = unique("condition");
+    let [there, here] = clients.each_ref().map(|client| Place::of(client, &name));
+    let memory = |limit: &str| {
+        let mut config = redis::cmd("CONFIG");
+        server.ask::<()>(config.arg("SET").arg("maxmemory").arg(limit));
+    };
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| there.wait());
+        await_waiting(&server, &name, 1);
+        let guard = here.lock.acquire().unwrap();
+        memory("1");
+        throughout(LEASE.get() * 2, "the waiter waits", || {
+            waiting(&server, &name) == 1
+        });
+        let result = here.condition.wait();
+        assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+        guard.check().unwrap();
+        here.condition.notify_one().unwrap();
+        assert_eq!((waiting(&server, &name), places(&server, &name)), (0, 1));
+        memory("0");
+        guard.unlock().unwrap();
+        waiter.join().unwrap();
+    });
+}

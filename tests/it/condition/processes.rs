@@ -1,0 +1,103 @@
+//! Processes that wait on a condition, and are killed.
+
+use std::time::Instant;
+
+use super::{Place, await_waiting, keys, places};
+use crate::support::child::{self, Process};
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout};
+use crate::support::unique;
+
+/// The role: waits once, and tells when it has the lock again.
+pub fn wait_on_a_condition(arguments: &[&str]) {
+    let &[url, name] = arguments else {
+        panic!("{arguments:?}")
+    };
+    let client = client(url);
+    Place::of(&client, name).wait();
+    child::send_line("woken");
+}
+
+fn start(server: &Server, name: &str, before: u32) -> Process {
+    let process = Process::start("wait_on_a_condition", &[&server.url(), name]);
+    await_waiting(server, name, before + 1);
+    process
+}
+
+#[test]
+fn processes_take_turns_in_waiting() {
+    let server = Server::start();
+    let name = unique("condition");
+    let place = Place::of(&client(&server.url()), &name);
+    let [first, second] = [0, 1].map(|before| start(&server, &name, before));
+    place.notify_one();
+    assert_eq!(first.read_line(), "woken");
+    assert_eq!(super::waiting(&server, &name), 1);
+    place.notify_one();
+    assert_eq!(second.read_line(), "woken");
+}
+
+/// It is killed before it has the lock again.
+#[test]
+fn the_notification_of_a_killed_process_goes_to_the_next_within_seconds() {
+    let server = Server::start();
+    let name = unique("condition");
+    let place = Place::of(&client(&server.url()), &name);
+    let mut first = start(&server, &name, 0);
+    let mut second = start(&server, &name, 1);
+    let third = start(&server, &name, 2);
+    let last = start(&server, &name, 3);
+    let guard = place.lock.acquire().unwrap();
+    // The second one dies before it is notified, the first one after that.
+    second.kill();
+    place.condition.notify_one().unwrap();
+    first.kill();
+    guard.unlock().unwrap();
+    let start = Instant::now();
+    assert_eq!(third.read_line(), "woken");
+    // The length of two places, and a third of one until the next renewal of each.
+    assert!(start.elapsed() < LEASE.get() * 3 + SLIP.get());
+    eventually("one place", || places(&server, &name) == 1);
+    throughout(A_WHILE.get() * 3, "the last one waits", || {
+        super::waiting(&server, &name) == 1
+    });
+    place.notify_one();
+    assert_eq!(last.read_line(), "woken");
+}
+
+/// A waiter that dies without a notification takes none.
+#[test]
+fn a_killed_process_is_skipped_and_leaves_nothing() {
+    let server = Server::start();
+    let name = unique("condition");
+    let place = Place::of(&client(&server.url()), &name);
+    let mut first = start(&server, &name, 0);
+    let second = start(&server, &name, 1);
+    first.kill();
+    eventually("the place to end", || places(&server, &name) == 1);
+    place.notify_one();
+    assert_eq!(second.read_line(), "woken");
+    let mut last = start(&server, &name, 0);
+    last.kill();
+    eventually("all keys to expire", || {
+        let left: u32 = server.ask(redis::cmd("EXISTS").arg(&keys(&name)));
+        left == 0
+    });
+}
+
+/// A process that is paused for longer than its place lasts wakes up when it continues.
+#[test]
+fn a_paused_process_wakes_up() {
+    let server = Server::start();
+    let name = unique("condition");
+    let place = Place::of(&client(&server.url()), &name);
+    let paused = start(&server, &name, 0);
+    let other = start(&server, &name, 1);
+    paused.pause();
+    eventually("its place to end", || places(&server, &name) == 1);
+    place.notify_one();
+    assert_eq!(other.read_line(), "woken");
+    paused.resume();
+    assert_eq!(paused.read_line(), "woken");
+}

@@ -1,0 +1,362 @@
+//! The fair lock: the order of clients, and their places in Redis.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::unbounded;
+use leasehold::{Error, Interrupt, Lease, LockClient};
+
+use crate::faults::proxied_server::{ProxiedServer, load_scripts};
+use crate::support::child::{self, Process};
+use crate::support::client;
+use crate::support::proxy::Fault;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
+use crate::support::traffic;
+
+const QUEUE: &str = "redisson_lock_queue:{lock}";
+const ENDS: &str = "redisson_lock_timeout:{lock}";
+
+/// For how long a place lasts without a request, and the time between the requests of a thread that
+/// waits.
+const PLACE: Duration = Duration::from_secs(6);
+const REFRESH: Duration = Duration::from_secs(2);
+
+fn places(server: &Server) -> Vec<String> {
+    server.ask(redis::cmd("LRANGE").arg(QUEUE).arg(0).arg(-1))
+}
+
+fn await_places(server: &Server, count: usize) {
+    eventually("the places in the queue", || places(server).len() == count);
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    server.ask(redis::cmd("KEYS").arg("*"))
+}
+
+/// Puts a place at the end of the queue, as Redisson's `RFairLock` does.
+fn queue_up(server: &Server, place: &str, life: Duration) {
+    let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
+    let end = seconds * 1000 + u64::try_from(life.as_millis()).unwrap();
+    server.ask::<()>(redis::cmd("RPUSH").arg(QUEUE).arg(place));
+    server.ask::<()>(redis::cmd("ZADD").arg(ENDS).arg(end).arg(place));
+}
+
+/// The place of this client in the queues of all fair locks.
+fn place_of(client: &LockClient) -> String {
+    let guard = client.reentrant_lock("another").acquire().unwrap();
+    let owner = client.inspect("another").unwrap().owner.unwrap();
+    guard.unlock().unwrap();
+    format!("{}:0", owner.split_once(':').unwrap().0)
+}
+
+/// The role: waits for the lock until the process is killed.
+pub fn wait_in_queue(arguments: &[&str]) {
+    client(arguments[0]).fair_lock("lock").lock().unwrap();
+    child::send_line("acquired");
+}
+
+#[test]
+fn clients_acquire_the_lock_in_the_order_in_which_they_began_to_wait() {
+    const CLIENTS: usize = 5;
+    let server = Server::start();
+    let clients: Vec<LockClient> = (0..CLIENTS).map(|_| client(&server.url())).collect();
+    let first = client(&server.url());
+    let held = first.fair_lock("lock").acquire().unwrap();
+    let (sender, order) = unbounded();
+    thread::scope(|scope| {
+        for (number, client) in clients.iter().enumerate() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let guard = client.fair_lock("lock").acquire().unwrap();
+                sender.send(number).unwrap();
+                guard.unlock().unwrap();
+            });
+            await_places(&server, number + 1);
+        }
+        held.unlock().unwrap();
+    });
+    let order: Vec<usize> = order.try_iter().collect();
+    assert_eq!(order, (0..CLIENTS).collect::<Vec<_>>());
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+/// The client that releases the lock requests it again at once, behind the client that waits.
+#[test]
+fn a_client_that_comes_back_at_once_does_not_overtake() {
+    let server = Server::start();
+    let (busy, patient) = (client(&server.url()), client(&server.url()));
+    let mine = place_of(&busy);
+    let mut guard = busy.fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            let waiting = scope.spawn(|| {
+                let guard = patient.fair_lock("lock").acquire().unwrap();
+                let others = places(&server);
+                guard.unlock().unwrap();
+                others
+            });
+            await_places(&server, 1);
+            guard.unlock().unwrap();
+            guard = busy.fair_lock("lock").acquire().unwrap();
+            let others = waiting.join().unwrap();
+            assert!(others.is_empty() || others == [mine.as_str()]);
+        }
+    });
+}
+
+#[test]
+fn no_lock_is_handed_over_while_another_client_waits() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let (sender, order) = unbounded();
+    let guard = ours.fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        let patient = sender.clone();
+        let theirs = &theirs;
+        scope.spawn(move || {
+            let guard = theirs.fair_lock("lock").acquire().unwrap();
+            patient.send("another client").unwrap();
+            guard.unlock().unwrap();
+        });
+        await_places(&server, 1);
+        // It is requested while the other client waits, so the grants of both threads know that.
+        guard.unlock().unwrap();
+        assert_eq!(order.recv_timeout(SOON.get()), Ok("another client"));
+        queue_up(&server, "java:1", SOON.get());
+        assert!(
+            !ours
+                .fair_lock("lock")
+                .try_lock(Duration::ZERO, Lease::RENEWED)
+                .unwrap()
+        );
+        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
+    });
+    assert_eq!(ours.stats().hand_overs, 0);
+}
+
+#[test]
+fn threads_of_one_client_hand_the_lock_over_while_no_other_client_waits() {
+    let server = Server::start();
+    let client = client(&server.url());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    client
+                        .fair_lock("lock")
+                        .acquire()
+                        .unwrap()
+                        .unlock()
+                        .unwrap();
+                }
+            });
+        }
+    });
+    let stats = client.stats();
+    assert_eq!(stats.acquisitions + stats.hand_overs, 200);
+    assert!(stats.hand_overs > 20, "{stats:?}");
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+#[test]
+fn giving_up_leaves_the_queue() {
+    let server = Server::start();
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let guard = holder.fair_lock("lock").acquire().unwrap();
+    let lock = other.fair_lock("lock");
+    assert!(!lock.try_lock(millis(50), Lease::RENEWED).unwrap());
+    assert_eq!(places(&server), [""; 0]);
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        await_places(&server, 1);
+        interrupt.interrupt();
+        let result = waiting.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
+    });
+    assert_eq!(keys(&server), ["lock"]);
+    guard.unlock().unwrap();
+}
+
+/// The first place belonged to the client that gave up, so the next one has to be notified.
+#[test]
+fn giving_up_the_first_place_of_a_free_lock_notifies_the_next_client() {
+    let server = Server::start();
+    let next = client(&server.url());
+    queue_up(&server, "java:1", PLACE);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| next.fair_lock("lock").lock());
+        await_places(&server, 2);
+        server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
+        waiting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_does_not_wait_neither_overtakes_nor_queues_up() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.fair_lock("lock");
+    queue_up(&server, "java:1", SOON.get());
+    assert!(lock.try_acquire_now().unwrap().is_none());
+    assert_eq!(places(&server), ["java:1"]);
+    assert!(!lock.is_locked().unwrap());
+}
+
+#[test]
+fn a_process_that_dies_while_it_waits_loses_its_place_within_seconds() {
+    let server = Server::start();
+    let (holder, next) = (client(&server.url()), client(&server.url()));
+    let guard = holder.fair_lock("lock").acquire().unwrap();
+    let process = Process::start("wait_in_queue", &[&server.url()]);
+    await_places(&server, 1);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            next.fair_lock("lock").lock().unwrap();
+            Instant::now()
+        });
+        await_places(&server, 2);
+        drop(process);
+        let died = Instant::now();
+        guard.unlock().unwrap();
+        let waited = waiting.join().unwrap() - died;
+        assert!(waited < PLACE + REFRESH + SLIP.get(), "{waited:?}");
+    });
+}
+
+/// Longer than a place lasts. A client that waits sends one request in two seconds.
+/// The end of its place counts from that of the place before, which may be given up early.
+#[test]
+fn a_dead_client_behind_others_delays_the_next_by_one_place() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let end = |place: &str| -> u64 {
+        queue_up(&server, place, PLACE * 3);
+        let taken = client.fair_lock("lock").try_acquire_now().unwrap();
+        assert!(taken.is_none());
+        let end: u64 = server.ask(redis::cmd("ZSCORE").arg(ENDS).arg(place));
+        let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
+        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
+        end / 1000 - seconds
+    };
+    assert!(end("dead:0") <= PLACE.as_secs());
+    assert!(end("java:1") > PLACE.as_secs() * 2);
+}
+
+#[test]
+fn a_place_is_kept_for_as_long_as_its_client_waits() {
+    let server = Server::start();
+    let clients = [(); 3].map(|()| client(&server.url()));
+    // Not renewed during the test, and a waiting client looks again only when the lease ends.
+    let lease = Lease::fixed(SOON.get() * 6);
+    let guard = clients[0].fair_lock("lock").acquire_with(lease).unwrap();
+    thread::scope(|scope| {
+        let mut waiting = Vec::new();
+        for (number, client) in clients[1..].iter().enumerate() {
+            waiting.push(scope.spawn(move || {
+                let lock = client.fair_lock("lock");
+                assert!(lock.try_lock(SOON.get() * 3, Lease::RENEWED).unwrap());
+                Instant::now()
+            }));
+            await_places(&server, number + 1);
+        }
+        let before = places(&server);
+        traffic::reset(&server);
+        let start = Instant::now();
+        while start.elapsed() < PLACE + REFRESH {
+            assert_eq!(places(&server), before);
+            thread::sleep(Duration::from_millis(100));
+        }
+        let sent = traffic::scripts(&server);
+        assert!(sent <= 2 * 5, "{sent} scripts of two clients that wait");
+        guard.unlock().unwrap();
+        let first = waiting.remove(0).join().unwrap();
+        let names = places(&server);
+        assert_eq!(names, before[1..]);
+        drop(first);
+        clients[1].force_unlock("lock").unwrap();
+        waiting.remove(0).join().unwrap();
+    });
+}
+
+#[test]
+fn the_bytes_are_those_of_redisson() {
+    let server = Server::start();
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let place = place_of(&other);
+    let guard = holder.fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.fair_lock("lock").lock());
+        await_places(&server, 1);
+        assert_eq!(places(&server), [place.as_str()]);
+        let end: f64 = server.ask(redis::cmd("ZSCORE").arg(ENDS).arg(&place));
+        let (seconds, _): (f64, f64) = server.ask(&redis::cmd("TIME"));
+        let left = end - seconds * 1000.0;
+        assert!((1_000.0..8_000.0).contains(&left), "{left} ms");
+        for key in [QUEUE, ENDS] {
+            let left: i64 = server.ask(redis::cmd("PTTL").arg(key));
+            assert!(
+                left > 3_600_000,
+                "{key} must outlast the places of Java: {left}"
+            );
+        }
+        let channel = format!("redisson_lock__channel:{{lock}}:{place}");
+        eventually("the subscription", || {
+            let counts: (String, u32) =
+                server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
+            counts.1 == 1
+        });
+        // As Redisson's unlock: the hash is deleted, and the first place is notified.
+        server.ask::<()>(redis::cmd("DEL").arg("lock"));
+        server.ask::<()>(redis::cmd("PUBLISH").arg(&channel).arg("0"));
+        waiting.join().unwrap().unwrap();
+    });
+    assert!(guard.unlock().is_err());
+}
+
+#[test]
+fn a_plain_lock_is_refused_where_clients_of_a_fair_lock_wait() {
+    let server = Server::start();
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let guard = holder.fair_lock("lock").acquire().unwrap();
+    queue_up(&server, "java:1", SOON.get());
+    let refused = other.reentrant_lock("lock").lock();
+    let Err(Error::WrongType { found, .. }) = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(found.contains("a fair lock with waiters"), "{found}");
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn lost_replies_leave_no_place_and_no_lock() {
+    for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
+        for script in ["fair_acquire", "fair_release", "fair_leave"] {
+            let proxied = ProxiedServer::new();
+            load_scripts(&proxied.server);
+            let client = proxied.builder(SLIP.get()).build().unwrap();
+            let rival = proxied.rival();
+            let lock = client.fair_lock("lock");
+            let mut is_lost = false;
+            let fault = fault.clone();
+            proxied.proxy.on_request(move |request| {
+                if request.runs(script) && !std::mem::replace(&mut is_lost, true) {
+                    fault.clone()
+                } else {
+                    Fault::Pass
+                }
+            });
+            lock.acquire().unwrap().unlock().unwrap();
+            let held = rival.fair_lock("lock").acquire().unwrap();
+            assert!(!lock.try_lock(LEASE.get() / 10, Lease::RENEWED).unwrap());
+            held.unlock().unwrap();
+            eventually("everything to be released", || {
+                keys(&proxied.server).is_empty()
+            });
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The holder of a permit that is lost is told.
+
+use std::time::Instant;
+
+use leasehold::{Error, LockEvent, LostReason};
+
+use super::view::View;
+use super::{counts, now};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON};
+use crate::support::{client, unique};
+
+/// How another program takes a permit away.
+fn taken_away(server: &Server, name: &str, id: &str, how: &str) {
+    let mut view = View::of(server, name);
+    let key = view.leases_key();
+    match how {
+        "the leases are deleted" => view.ask::<()>(redis::cmd("DEL").arg(key)),
+        "both keys are deleted" => view.ask::<()>(redis::cmd("DEL").arg(key).arg(name)),
+        "all keys are deleted" => view.ask::<()>(&redis::cmd("FLUSHALL")),
+        _ => view.release_as_java(id),
+    }
+}
+
+#[test]
+fn a_lost_permit_is_notified_within_a_lease() {
+    let server = Server::start();
+    for how in [
+        "the leases are deleted",
+        "both keys are deleted",
+        "all keys are deleted",
+        "another program releases it",
+    ] {
+        let client = client(&server.url());
+        let events = client.events();
+        let name = unique("lost");
+        let semaphore = client.leased_semaphore(&name);
+        semaphore.try_set_permits(2).unwrap();
+        let guard = semaphore.acquire().unwrap();
+        let start = Instant::now();
+        taken_away(&server, &name, guard.id(), how);
+        let reason = guard.lost().recv_timeout(SOON.get());
+        assert_eq!(reason, Ok(LostReason::Deleted), "{how}");
+        let took = start.elapsed();
+        assert!(took < LEASE.get() + SLIP.get(), "{how}: {took:?}");
+        assert!(guard.is_lost() && guard.remaining().is_zero());
+        match events.recv_timeout(SOON.get()) {
+            Ok(LockEvent::Lost { lock, reason }) => {
+                assert_eq!((&*lock, reason), (&*name, LostReason::Deleted));
+            }
+            other => panic!("{how}: {other:?}"),
+        }
+        assert_eq!(client.stats().lost, 1);
+        let released = guard.release();
+        assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
+    }
+}
+
+/// The release of a permit that is gone adds none.
+#[test]
+fn a_lost_permit_is_not_released() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("gone");
+    let semaphore = client.leased_semaphore(&name);
+    semaphore.try_set_permits(2).unwrap();
+    let (first, second) = (now(&semaphore).unwrap(), now(&semaphore).unwrap());
+    View::of(&server, &name).release_as_java(first.id());
+    let released = first.release();
+    assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
+    assert_eq!(counts(&semaphore), (1, 2));
+    assert_eq!(client.stats().lost, 1);
+    second.release().unwrap();
+    assert_eq!(counts(&semaphore), (2, 2));
+}
+
+/// The loss of one permit is not that of another permit of the same thread or semaphore.
+#[test]
+fn other_permits_are_not_affected() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("one");
+    let semaphore = client.leased_semaphore(&name);
+    semaphore.try_set_permits(3).unwrap();
+    let guards = [(); 3].map(|()| now(&semaphore).unwrap());
+    View::of(&server, &name).release_as_java(guards[1].id());
+    let lost = guards[1].lost().recv_timeout(SOON.get());
+    assert_eq!(lost, Ok(LostReason::Deleted));
+    for at in [0, 2] {
+        guards[at].confirm().unwrap();
+        assert!(guards[at].lost().is_empty());
+    }
+    // The thread that lost a permit can acquire another before it drops the guard.
+    let another = now(&semaphore).unwrap();
+    assert_eq!(counts(&semaphore), (0, 3));
+    drop(guards);
+    assert_eq!(counts(&semaphore), (2, 3));
+    another.release().unwrap();
+}
+
+#[test]
+fn a_check_by_redis_finds_the_loss_at_once() {
+    let server = Server::start();
+    let semaphore = client(&server.url()).leased_semaphore(&unique("confirm"));
+    semaphore.try_set_permits(1).unwrap();
+    let guard = semaphore.acquire().unwrap();
+    guard.confirm().unwrap();
+    server.ask::<()>(&redis::cmd("FLUSHALL"));
+    guard.check().unwrap();
+    assert!(matches!(guard.confirm(), Err(Error::Lost { .. })));
+    assert!(guard.is_lost());
+    assert!(matches!(guard.extend(LEASE.get()), Err(Error::Lost { .. })));
+}

@@ -1,0 +1,165 @@
+//! The watchdog renews permits, many at once.
+
+use std::collections::HashMap;
+use std::thread;
+
+use leasehold::{Lease, LockClient, LostReason, PermitGuard};
+
+use super::view::View;
+use super::{counts, semaphore};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
+use crate::support::traffic::Monitor;
+use crate::support::{builder, client, unique};
+
+#[test]
+fn a_permit_is_renewed_over_many_leases() {
+    let server = Server::start();
+    let name = unique("renewed");
+    let semaphore = semaphore(&server, &name, 1);
+    let guard = semaphore.acquire().unwrap();
+    let mut view = View::of(&server, &name);
+    let rival = client(&server.url()).leased_semaphore(&name);
+    throughout(LEASE.get() * 4, "it is held", || {
+        let left = view.left();
+        assert!(left > LEASE.get() / 5 && left <= LEASE.get(), "{left:?}");
+        guard.check().is_ok() && rival.try_acquire_now().unwrap().is_none()
+    });
+    guard.release().unwrap();
+    assert_eq!(counts(&semaphore), (1, 1));
+}
+
+#[test]
+fn a_fixed_lease_ends() {
+    let server = Server::start();
+    let semaphore = semaphore(&server, &unique("fixed"), 1);
+    let lease = LEASE.get() / 2;
+    let guard = semaphore.acquire_with(Lease::fixed(lease)).unwrap();
+    let next = semaphore.acquire().unwrap();
+    assert!(guard.is_lost(), "before another has the permit");
+    assert_eq!(guard.lost().recv(), Ok(LostReason::Expired));
+    drop(guard);
+    next.confirm().unwrap();
+    next.release().unwrap();
+    assert_eq!(counts(&semaphore), (1, 1));
+}
+
+#[test]
+fn a_renewal_never_shortens_a_lease() {
+    let server = Server::start();
+    let name = unique("longer");
+    let semaphore = semaphore(&server, &name, 1);
+    let guard = semaphore.acquire().unwrap();
+    guard.extend(LEASE.get() * 60).unwrap();
+    guard.extend(LEASE.get() * 2).unwrap();
+    guard.confirm().unwrap();
+    let mut view = View::of(&server, &name);
+    assert!(view.left() > LEASE.get() * 59, "{:?}", view.left());
+    assert!(guard.remaining() > LEASE.get() * 50);
+}
+
+#[test]
+fn renewals_stop_with_the_release() {
+    let server = Server::start();
+    let semaphore = semaphore(&server, &unique("stop"), 2);
+    drop(semaphore.acquire().unwrap());
+    let mut monitor = Monitor::of(&server);
+    thread::sleep(LEASE.get() * 2);
+    assert_eq!(monitor.commands(), [""; 0]);
+}
+
+/// 1,000 permits of ten semaphores, and 250 locks, taken in turns.
+#[test]
+fn many_permits_and_locks_are_renewed_by_few_calls() {
+    const PERMITS: u64 = 1_000;
+    let server = Server::options().alone().start();
+    let lease = LEASE.get() * 3;
+    let builder = builder(&server.url()).watchdog_lease(lease);
+    let client: LockClient = builder.build().unwrap();
+    let semaphores: Vec<_> = (0..10)
+        .map(|at| client.leased_semaphore(&format!("semaphore:{at}")))
+        .collect();
+    for semaphore in &semaphores {
+        semaphore.try_set_permits(100).unwrap();
+    }
+    let (mut permits, mut locks): (Vec<PermitGuard>, Vec<_>) = Default::default();
+    for at in 0..PERMITS as usize {
+        permits.push(semaphores[at % 10].acquire().unwrap());
+        if at % 4 == 0 {
+            let lock = client.reentrant_lock(&format!("lock:{at}"));
+            locks.push(lock.acquire().unwrap());
+        }
+    }
+    let before = client.stats();
+    let renewals = || client.stats().renewals - before.renewals;
+    let per_lease = PERMITS + 250;
+    eventually("two rounds of renewals", || renewals() >= 2 * per_lease);
+    let calls = client.stats().renewal_calls - before.renewal_calls;
+    // Four calls for the permits and one for the locks are enough for a round. They were acquired
+    // within some time, so a round may be spread over several passes of the watchdog.
+    println!("{calls} calls for {} renewals", renewals());
+    assert!(calls <= 60, "{calls} calls for {} renewals", renewals());
+    assert!(permits.iter().all(|guard| guard.check().is_ok()));
+    let stats = client.stats();
+    assert_eq!(
+        (stats.lost, stats.renewals_failed, stats.renewals_unknown),
+        (0, 0, 0)
+    );
+    drop((permits, locks));
+    for semaphore in &semaphores {
+        assert_eq!(counts(semaphore), (100, 100));
+    }
+}
+
+/// Redis refuses commands that need memory, and a renewal is none.
+#[test]
+fn without_memory_permits_are_renewed_and_released_but_not_acquired() {
+    let server = Server::start();
+    let name = unique("full");
+    let semaphore = semaphore(&server, &name, 3);
+    let guards = [(); 2].map(|()| semaphore.acquire().unwrap());
+    let limit = |bytes: u64| {
+        let mut config = redis::cmd("CONFIG");
+        server.ask::<()>(config.arg("SET").arg("maxmemory").arg(bytes));
+    };
+    limit(1);
+    let refused = semaphore.try_acquire_now();
+    assert!(
+        matches!(refused, Err(leasehold::Error::Redis { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(View::of(&server, &name).available(), Some(1), "as before");
+    throughout(LEASE.get() * 2, "they are held", || {
+        guards.iter().all(|guard| guard.check().is_ok())
+    });
+    let [first, second] = guards;
+    first.release().unwrap();
+    limit(0);
+    second.confirm().unwrap();
+    assert_eq!(counts(&semaphore), (2, 3));
+}
+
+/// A key of another type among the keys of a batch does not stop the renewal of the others.
+#[test]
+fn one_bad_key_does_not_stop_the_renewal_of_the_others() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let guards: HashMap<String, PermitGuard> = (0..5)
+        .map(|_| {
+            let name = unique("batch");
+            let semaphore = client.leased_semaphore(&name);
+            semaphore.try_set_permits(1).unwrap();
+            (name, semaphore.acquire().unwrap())
+        })
+        .collect();
+    let bad = guards.keys().next().unwrap();
+    let key = View::of(&server, bad).leases_key();
+    server.ask::<()>(redis::cmd("DEL").arg(&key));
+    server.ask::<()>(redis::cmd("HSET").arg(&key).arg("a").arg(1));
+    let lost = guards[bad].lost();
+    assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::Taken));
+    throughout(LEASE.get() + SLIP.get(), "the others are held", || {
+        let others = guards.iter().filter(|(name, _)| *name != bad);
+        others.into_iter().all(|(_, guard)| guard.check().is_ok())
+    });
+}

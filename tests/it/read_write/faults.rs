@@ -1,0 +1,276 @@
+//! Lost replies, late requests, and refusals of Redis.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockClient, Result};
+
+use super::{can_write, keys};
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::support::proxy::{Fault, Gate};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{client, on_another_thread};
+
+const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
+
+/// A client for which a lost reply costs a little, and whose leases do not end during the test.
+fn client_of(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SLIP.get());
+    builder.watchdog_lease(SOON.get() * 6).build().unwrap()
+}
+
+/// The next request that runs `script` gets this fault. The result becomes true when it came.
+fn once(proxied: &ProxiedServer, script: &'static str, fault: &Fault) -> Arc<AtomicBool> {
+    let done = Arc::new(AtomicBool::new(false));
+    let (mark, fault) = (Arc::clone(&done), fault.clone());
+    proxied.proxy.on_request(move |request| {
+        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
+            fault.clone()
+        } else {
+            Fault::Pass
+        }
+    });
+    done
+}
+
+fn always(proxied: &ProxiedServer, script: &'static str, fault: &Fault) {
+    let fault = fault.clone();
+    proxied.proxy.on_request(move |request| {
+        if request.runs(script) {
+            fault.clone()
+        } else {
+            Fault::Pass
+        }
+    });
+}
+
+/// The mode, and the number of owners.
+fn state(server: &Server) -> (Option<String>, u32) {
+    let mode: Option<String> = server.ask(redis::cmd("HGET").arg("lock").arg("mode"));
+    let fields: u32 = server.ask(redis::cmd("HLEN").arg("lock"));
+    (mode, fields.saturating_sub(1))
+}
+
+fn mode_is(server: &Server, mode: &str, owners: u32) {
+    assert_eq!(state(server), (Some(mode.to_owned()), owners));
+}
+
+/// A write lock, a downgrade, and what follows.
+#[test]
+fn one_lost_reply_of_each_step_only_delays_it() {
+    let proxied = ProxiedServer::new();
+    for fault in FAULTS {
+        let client = client_of(&proxied);
+        let lock = client.read_write_lock("lock");
+        let (read, write) = (lock.read(), lock.write());
+        let longer = Lease::fixed(SOON.get() * 60);
+        let step = |script, call: &dyn Fn() -> Result<()>| {
+            let lost = once(&proxied, script, &fault);
+            call().unwrap_or_else(|error| panic!("{fault:?} of {script}: {error}"));
+            assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
+        };
+        step("write_acquire", &|| write.lock());
+        mode_is(&proxied.server, "write", 1);
+        step("renew", &|| write.lock_with(longer));
+        write.unlock().unwrap();
+        step("read_acquire", &|| read.lock());
+        mode_is(&proxied.server, "write", 2);
+        step("write_release", &|| write.unlock());
+        mode_is(&proxied.server, "read", 1);
+        step("read_renew", &|| read.lock_with(longer));
+        read.unlock().unwrap();
+        step("read_release", &|| read.unlock());
+        step("read_acquire", &|| read.lock());
+        mode_is(&proxied.server, "read", 1);
+        read.unlock().unwrap();
+        assert_eq!(keys(&proxied.server), [""; 0]);
+        assert_eq!(client.stats().lost, 0);
+    }
+}
+
+#[test]
+fn an_acquire_that_is_never_answered_is_compensated() {
+    let proxied = ProxiedServer::new();
+    for fault in FAULTS {
+        let lock = client_of(&proxied).read_write_lock("lock");
+        let locks: [(&str, Box<dyn Lock>); 2] = [
+            ("read_acquire", Box::new(lock.read())),
+            ("write_acquire", Box::new(lock.write())),
+        ];
+        for (script, lock) in &locks {
+            always(&proxied, script, &fault);
+            let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+            assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
+            assert_eq!(lock.hold_count(), 0);
+            within(LEASE.get() * 2, "the compensation", || {
+                eventually("no owner", || keys(&proxied.server).is_empty());
+            });
+            proxied.proxy.calm();
+            lock.lock().unwrap();
+            lock.unlock().unwrap();
+            assert_eq!(keys(&proxied.server), [""; 0]);
+        }
+    }
+}
+
+/// The write lock stays what it was.
+#[test]
+fn a_downgrade_that_is_never_answered_is_compensated() {
+    let proxied = ProxiedServer::new();
+    for fault in FAULTS {
+        let lock = client_of(&proxied).read_write_lock("lock");
+        let writing = lock.write().acquire().unwrap();
+        always(&proxied, "read_acquire", &fault);
+        let result = lock.read().try_lock(Duration::ZERO, Lease::RENEWED);
+        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert_eq!(lock.read().hold_count(), 0);
+        eventually("no reader", || state(&proxied.server).1 == 1);
+        mode_is(&proxied.server, "write", 1);
+        proxied.proxy.calm();
+        writing.confirm().unwrap();
+        lock.read().acquire().unwrap().unlock().unwrap();
+        writing.unlock().unwrap();
+        assert_eq!(keys(&proxied.server), [""; 0]);
+    }
+}
+
+#[test]
+fn a_release_that_is_never_answered_is_executed() {
+    let proxied = ProxiedServer::new();
+    for fault in FAULTS {
+        let lock = client_of(&proxied).read_write_lock("lock");
+        let locks: [(&str, Box<dyn Lock>); 2] = [
+            ("read_release", Box::new(lock.read())),
+            ("write_release", Box::new(lock.write())),
+        ];
+        for (script, lock) in &locks {
+            lock.lock().unwrap();
+            always(&proxied, script, &fault);
+            let result = lock.unlock();
+            assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
+            eventually("the release", || keys(&proxied.server).is_empty());
+            proxied.proxy.calm();
+            lock.lock().unwrap();
+            // Releases that are retried in the background do not affect the next hold.
+            thread::sleep(LEASE.get() / 2);
+            assert_eq!(state(&proxied.server).1, 1);
+            lock.unlock().unwrap();
+        }
+    }
+}
+
+/// The first reply to each renewal is lost.
+#[test]
+fn renewals_whose_replies_are_lost_are_retried_in_time() {
+    let proxied = ProxiedServer::new();
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 3);
+    let client = builder.build().unwrap();
+    let lock = client.read_write_lock("lock").read();
+    let mut lose = false;
+    proxied.proxy.on_request(move |request| {
+        lose = request.runs("read_renew") && !lose;
+        if lose {
+            Fault::SwallowReply
+        } else {
+            Fault::Pass
+        }
+    });
+    let guard = lock.acquire().unwrap();
+    on_another_thread(|| {
+        let other = lock.acquire().unwrap();
+        throughout(LEASE.get() * 6, "both", || {
+            guard.check().is_ok() && other.check().is_ok()
+        });
+        other.unlock().unwrap();
+    });
+    let stats = client.stats();
+    assert!(
+        stats.renewals_unknown >= 2 && stats.renewals >= 2,
+        "{stats:?}"
+    );
+    guard.unlock().unwrap();
+    assert_eq!((stats.lost, keys(&proxied.server)), (0, Vec::new()));
+}
+
+/// A request that arrives late begins to read although no thread does. That ends with one lease at
+/// most, while another reader goes on.
+#[test]
+fn a_late_reader_without_a_holder_does_not_outlive_its_lease() {
+    let proxied = ProxiedServer::new();
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 2);
+    let lock = builder.build().unwrap().read_write_lock("lock").read();
+    // Opens a connection, so that the next attempt is sent at once.
+    lock.acquire().unwrap().unlock().unwrap();
+    let gate = Gate::new();
+    let (held, mut is_first) = (gate.clone(), true);
+    proxied.proxy.on_request(move |request| {
+        if request.runs("read_acquire") && std::mem::take(&mut is_first) {
+            return Fault::HoldBack(held.clone());
+        }
+        Fault::Pass
+    });
+    let guard = thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("a request to be held back", || gate.held() > 0);
+            // No compensation can follow on a closed connection.
+            proxied.proxy.reset_all();
+        });
+        lock.acquire().unwrap()
+    });
+    gate.open();
+    eventually("it to arrive", || gate.passed() > 0);
+    throughout(LEASE.get() * 3, "the reader", || guard.check().is_ok());
+    guard.unlock().unwrap();
+    assert_eq!(keys(&proxied.server), [""; 0]);
+    assert!(can_write(&proxied.rival().read_write_lock("lock")));
+}
+
+fn limit_memory(server: &Server, limit: &str) {
+    server.ask::<()>(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(limit));
+}
+
+#[test]
+fn a_server_without_memory_refuses_an_acquire_and_keeps_nothing_of_it() {
+    let server = Server::start();
+    let lock = client(&server.url()).read_write_lock("lock");
+    limit_memory(&server, "1");
+    for result in [lock.read().lock(), lock.write().lock()] {
+        assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+    }
+    assert_eq!(keys(&server), [""; 0]);
+    limit_memory(&server, "0");
+    let writing = lock.write().acquire().unwrap();
+    let reading = lock.read().acquire().unwrap();
+    limit_memory(&server, "1");
+    // Renewals need no memory.
+    throughout(LEASE.get() * 2, "both", || {
+        writing.check().is_ok() && reading.check().is_ok()
+    });
+    // The lock cannot become a read lock, and the release is retried.
+    assert!(matches!(writing.unlock(), Err(Error::Redis { .. })));
+    assert!(!lock.write().is_held_by_current_thread());
+    limit_memory(&server, "0");
+    eventually("the release", || !lock.write().is_locked().unwrap());
+    reading.check().unwrap();
+    reading.unlock().unwrap();
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+/// The user may not use the keys of the leases.
+#[test]
+fn a_user_without_permission_for_the_other_keys_acquires_nothing() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
+    server.ask::<()>(acl.arg(&["~lock", "~leasehold_rwlock:*", "&*", "+@all"]));
+    let url = format!("redis://worker:secret@{}", server.address());
+    let lock = client(&url).read_write_lock("lock");
+    let result = lock.read().lock();
+    assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+    assert_eq!(keys(&server), [""; 0]);
+    lock.write().acquire().unwrap().unlock().unwrap();
+    assert_eq!(keys(&server), [""; 0]);
+}
