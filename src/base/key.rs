@@ -101,7 +101,8 @@ impl LockKey {
             field: "name",
             value: format!("{:?}", self.0.name),
             rule: "in a cluster, braces in the name of a lock must enclose a text, as in \
-                   \"{order}:pay\", or else its key and its channel are in different slots"
+                   \"{order}:pay\", and the name of a latch must have no braces, or else its key \
+                   and its channel are in different slots"
                 .into(),
         })
     }

@@ -53,6 +53,10 @@ use crate::error::Result;
 /// exceptions: Redis loses its newest writes in a failover, and a server that was paused may
 /// execute a copy of a request more than two minutes later.
 ///
+/// If the client requires [replicas](crate::LockClientBuilder::min_replicas), they must confirm each
+/// acquire. Permits that too few replicas confirm are returned, and the call fails with
+/// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) at the end of its wait.
+///
 /// # Redisson
 ///
 /// The format in Redis is that of Redisson's `RSemaphore`, so Java and Rust processes share the

@@ -10,7 +10,7 @@ use leasehold::{Error, Interrupt, LockClient};
 use crate::faults::proxied_server::load_scripts;
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
+use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout, within};
 use crate::support::traffic::Monitor;
 use crate::support::{client, unique};
 
@@ -97,7 +97,7 @@ fn the_last_count_down_wakes_all_waiting_threads_at_once() {
         latch.count_down().unwrap();
         for thread in threads {
             let took = thread.join().unwrap().duration_since(opened);
-            assert!(took < Duration::from_millis(100), "{took:?}");
+            assert!(took < millis(100), "{took:?}");
         }
     });
     // The count-down, and one request of each client.

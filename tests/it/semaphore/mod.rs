@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, LockClient, Semaphore};
 
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{A_WHILE, Millis, SOON, eventually, millis, throughout, within};
 use crate::support::{client, unique};
 
 /// The longest time from a release until a waiting thread has the permit.
-const WAKE_UP: Duration = Duration::from_millis(100);
+const WAKE_UP: Millis = Millis(100);
 
 /// A semaphore with this number of permits.
 fn semaphore(client: &LockClient, permits: u32) -> Semaphore {
@@ -132,7 +132,7 @@ fn a_release_of_another_client_wakes_a_waiting_thread_at_once() {
             let released = Instant::now();
             semaphore.release(1).unwrap();
             let took = waiter.join().unwrap().duration_since(released);
-            assert!(took < WAKE_UP, "{took:?}");
+            assert!(took < WAKE_UP.get(), "{took:?}");
         });
         assert_eq!(semaphore.available().unwrap(), 0);
     }

@@ -71,7 +71,6 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
     });
 }
 
-/// The first thread is told by its own request, and the others with it.
 #[test]
 fn threads_that_wait_behind_another_end_in_time() {
     let server = Server::start();
@@ -81,24 +80,53 @@ fn threads_that_wait_behind_another_end_in_time() {
         .build()
         .unwrap();
     let semaphore = client.semaphore("slots");
+    let wait = SOON.get() / 10;
     thread::scope(|scope| {
-        let limited = [(); 3].map(|()| scope.spawn(|| semaphore.try_acquire(1, SOON.get() / 10)));
+        let limited = [(); 3].map(|()| scope.spawn(|| semaphore.try_acquire(1, wait)));
         eventually("one listens", || client.stats().wakeups_by_message > 0);
         server.pause();
-        within(SOON.get() / 10 + timeout + grace(), "the waits", || {
-            limited.map(|one| is_unavailable(&one.join().unwrap()))
+        within(wait + timeout + grace() * 2, "the waits", || {
+            limited
+                .into_iter()
+                .for_each(|one| is_unavailable(&one.join().unwrap()));
         });
         server.resume();
+    });
+}
+
+/// The first one waits for its reply without a limit, the others do not.
+#[test]
+fn a_thread_that_waits_for_a_reply_without_a_limit_keeps_no_other_thread() {
+    let server = Server::start();
+    let timeout = millis(100);
+    let client = builder(&server.url())
+        .command_timeout(timeout)
+        .build()
+        .unwrap();
+    let semaphore = client.semaphore("slots");
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| semaphore.acquire_interruptibly(1, &interrupt));
+        eventually("it listens", || client.stats().wakeups_by_message > 0);
         let others = [(); 3].map(|()| scope.spawn(|| semaphore.acquire(1)));
         throughout(A_WHILE.get(), "they wait", || {
             others.iter().all(|one| !one.is_finished())
         });
         server.pause();
-        // Ten command timeouts from the next request on, which follows when the first thread
-        // notices that its connection is silent.
-        within(SOON.get() * 3, "the waits", || {
-            others.map(|one| is_unavailable(&one.join().unwrap()))
+        // The subscriber notices that the server is silent, and wakes the first thread. From then
+        // on it takes ten command timeouts.
+        within(SOON.get() * 2, "the waits", || {
+            others
+                .into_iter()
+                .for_each(|one| is_unavailable(&one.join().unwrap()));
         });
+        assert!(!first.is_finished());
+        interrupt.interrupt();
+        let result = first.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
         server.resume();
     });
 }

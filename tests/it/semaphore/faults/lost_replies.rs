@@ -10,6 +10,7 @@ use super::Proxied;
 use crate::faults::proxied_server::is_unavailable;
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{A_WHILE, SOON, eventually, throughout};
+use crate::support::traffic;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
@@ -143,8 +144,14 @@ fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
     }
     throughout(A_WHILE.get(), "the request is undone", || test.free() == 10);
     let held = gate.held();
+    traffic::reset(&test.proxied.server);
     gate.open();
     eventually("the late requests to be executed", || gate.passed() >= held);
+    let calls = traffic::calls(&test.proxied.server);
+    assert!(
+        calls.contains_key("hget") && !calls.contains_key("incrby"),
+        "{calls:?}"
+    );
     test.assert_stays(10);
 }
 
