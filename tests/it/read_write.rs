@@ -3,6 +3,7 @@
 mod cluster;
 mod faults;
 mod layout;
+mod permissions;
 mod sharing;
 mod starvation;
 
