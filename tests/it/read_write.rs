@@ -1,6 +1,7 @@
 //! The read-write lock.
 
 mod cluster;
+mod exclusion;
 mod faults;
 mod layout;
 mod permissions;
