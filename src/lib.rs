@@ -76,6 +76,7 @@
 //! | [`ReentrantLock`] | the plain lock |
 //! | [`FairLock`] | clients acquire it in the order in which they began to wait |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
+//! | [`ReadWriteLock`] | many threads read at the same time, or one thread writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!

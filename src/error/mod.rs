@@ -148,8 +148,8 @@ pub enum Error {
         lock: String,
     },
 
-    /// A key of this lock holds another value: a read-write lock of Redisson, or data of another
-    /// type. Nothing was changed.
+    /// A key of this lock holds another value: a read-write lock, if this is another kind of lock, or
+    /// the other way round; or data of another type. Nothing was changed.
     #[error(
         "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or \
          delete that key"
