@@ -56,7 +56,9 @@ fn briefly() -> Duration {
 /// One random use of the lock.
 fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
     let (read, write) = (lock.read(), lock.write());
-    let gave_up = || drop(protected.given_up.fetch_add(1, Ordering::Relaxed));
+    let gave_up = || {
+        protected.given_up.fetch_add(1, Ordering::Relaxed);
+    };
     match fastrand::u32(..10) {
         0..4 => {
             let guard = read.acquire()?;
@@ -75,21 +77,30 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                 protected.read();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => {
+                let _: () = gave_up();
+                Ok(())
+            }
         },
         5 => match read.try_acquire(briefly(), Lease::fixed(SOON.get()))? {
             Some(guard) => {
                 protected.read();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => {
+                let _: () = gave_up();
+                Ok(())
+            }
         },
         6 => match write.try_acquire(briefly(), Lease::RENEWED)? {
             Some(guard) => {
                 protected.write();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => {
+                let _: () = gave_up();
+                Ok(())
+            }
         },
         7 => {
             let writing = write.acquire()?;
@@ -120,7 +131,10 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                         protected.read();
                         guard.unlock()
                     }
-                    Err(Error::Interrupted { .. }) => Ok(gave_up()),
+                    Err(Error::Interrupted { .. }) => {
+                        let _: () = gave_up();
+                        Ok(())
+                    }
                     Err(error) => Err(error),
                 }
             })
