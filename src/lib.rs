@@ -78,6 +78,9 @@
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
 //!
+//! Threads that hold a [`ReentrantLock`] can wait on its conditions until another process notifies
+//! them: see [`Condition`].
+//!
 //! A [`LockClient`] works with one server, with Sentinel or with a Cluster.
 //!
 //! # Leases

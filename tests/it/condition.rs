@@ -132,7 +132,7 @@ fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {
         });
         guard.unlock().unwrap();
         eventually("one wakes", || {
-            waiters.iter().any(|waiter| waiter.is_finished())
+            waiters.iter().any(thread::ScopedJoinHandle::is_finished)
         });
         assert_eq!(waiting(&server, &name), 1);
         here.notify_one();

@@ -72,6 +72,12 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "hdel", "HDEL {key} {absent}"),
         Right::of(Always, "hlen", "HLEN {key}"),
         Right::of(Always, "hgetall", "HGETALL {key}"),
+        // `never` is not a number.
+        Right::of(Always, "zadd", "ZADD {absent} never a"),
+        Right::of(Always, "zrange", "ZRANGE {absent} 0 0"),
+        Right::of(Always, "zrangebyscore", "ZRANGEBYSCORE {absent} 0 0"),
+        Right::of(Always, "zrem", "ZREM {absent} a"),
+        Right::of(Always, "zscore", "ZSCORE {absent} a"),
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),
         Right::of(Cluster, "cluster|slots", "CLUSTER SLOTS"),

@@ -54,8 +54,8 @@ impl Parts {
         let ended = waiting.end(Intent::Take);
         hold.check()?;
         match (woken, ended) {
-            (Woken::ByTime, Some(Ended::NotNotified)) => Ok(false),
-            (Woken::ByInterrupt, Some(Ended::NotNotified)) => Err(Error::Interrupted {
+            (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),
+            (Woken::Interrupted, Some(Ended::NotNotified)) => Err(Error::Interrupted {
                 lock: self.name().into(),
             }),
             // Notified, or not known: then it is a spurious wake-up.

@@ -30,9 +30,9 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     /// It was notified, or its place is gone.
-    ByNotification,
-    ByTime,
-    ByInterrupt,
+    Notified,
+    TimedOut,
+    Interrupted,
 }
 
 /// A thread that waits on a condition.
@@ -144,13 +144,13 @@ impl<'a> Waiting<'a> {
         let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
         loop {
             if self.place.is_over() || self.budget.take_message() {
-                return Woken::ByNotification;
+                return Woken::Notified;
             }
             if self.budget.is_interrupted() {
-                return Woken::ByInterrupt;
+                return Woken::Interrupted;
             }
             if self.budget.is_wait_over() {
-                return Woken::ByTime;
+                return Woken::TimedOut;
             }
             let is_live = self.listen();
             let poll = polls.next();
