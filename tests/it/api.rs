@@ -13,6 +13,7 @@ use leasehold::{
 /// Every public name. A change here is a change of the public API.
 const PUBLIC: &[&str] = &[
     "Cause",
+    "Condition",
     "CurrentLock",
     "Error",
     "FencedGuard",
