@@ -75,7 +75,6 @@
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
 //! | [`FairLock`] | clients acquire it in the order in which they began to wait |
-//! | [`ReadWriteLock`] | many readers or one writer |
 //! | [`LeasedSemaphore`] | a number of permits, each with a lease: a limit for concurrent work |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`ReadWriteLock`] | many threads read at the same time, or one thread writes |
