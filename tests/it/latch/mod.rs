@@ -169,7 +169,7 @@ fn two_clients_share_a_count(clients: [LockClient; 2]) {
         throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
         assert_eq!(latch.count_down().unwrap(), 0);
         within(SOON.get() / 4, "a message", || {
-            waiter.join().unwrap().unwrap()
+            waiter.join().unwrap().unwrap();
         });
     });
 }

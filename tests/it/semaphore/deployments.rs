@@ -28,7 +28,7 @@ fn two_clients_share_permits(builder: &LockClientBuilder) {
             throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
             semaphore.release(1).unwrap();
             within(SOON.get() / 4, "a message", || {
-                waiter.join().unwrap().unwrap()
+                waiter.join().unwrap().unwrap();
             });
         });
         other.add_permits(3).unwrap();

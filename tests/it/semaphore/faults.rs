@@ -99,7 +99,7 @@ fn a_killed_subscription_delays_a_waiting_thread_only_briefly() {
             // By a program that publishes nothing, so the client cannot miss a message.
             server.ask::<()>(redis::cmd("SET").arg("slots").arg("1"));
             within(SOON.get() / 4, "a permit", || {
-                waiter.join().unwrap().unwrap()
+                waiter.join().unwrap().unwrap();
             });
         }
     });
@@ -121,7 +121,7 @@ fn without_permission_to_subscribe_waiting_still_works() {
         eventually("it polls", || theirs.stats().wakeups_by_timeout > 1);
         semaphore.release(1).unwrap();
         within(SOON.get() / 4, "a permit", || {
-            waiter.join().unwrap().unwrap()
+            waiter.join().unwrap().unwrap();
         });
     });
 }

@@ -106,7 +106,7 @@ fn a_latch_is_a_string_and_publishes_its_begin_and_its_end() {
         latch.wait().unwrap();
         let channel = "redisson_countdownlatch__channel__{odd}";
         let messages = published(&server, channel, || {
-            assert_eq!(latch.count_down().unwrap(), 0)
+            assert_eq!(latch.count_down().unwrap(), 0);
         });
         assert_eq!(
             (messages.len(), ask::<u32>(&server, "EXISTS", &["odd"])),
@@ -193,12 +193,12 @@ fn changes_of_redisson_wake_waiting_threads() {
         });
         java("INCRBY", "slots", "2", "redisson_sc:{slots}", "2");
         within(SOON.get() / 10, "a release", || {
-            taken.join().unwrap().unwrap()
+            taken.join().unwrap().unwrap();
         });
         let channel = "redisson_countdownlatch__channel__{loaded}";
         java("DEL", "loaded", "", channel, "0");
         within(SOON.get() / 10, "the last count-down", || {
-            opened.join().unwrap().unwrap()
+            opened.join().unwrap().unwrap();
         });
     });
     assert_eq!(ask::<String>(&server, "GET", &["slots"]), "0");
