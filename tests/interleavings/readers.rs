@@ -15,7 +15,7 @@ use crate::base::parker;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
 use crate::local::{
-    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Waiter, Wanted,
+    CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
 use crate::protocol::{Protocol, Read, Write};
 use crate::watchdog::{Renew, Step};
@@ -170,7 +170,8 @@ impl World {
         let owner = OwnerId::new("client");
         loop {
             let mut redis = self.redis.lock().unwrap();
-            let own = within.map(|hold| hold.grant().owner().as_str());
+            let own = within.map(|hold| hold.grant().owner().clone());
+            let own = own.as_ref().map(OwnerId::as_str);
             let is_written = redis.writer.is_some() && redis.writer.as_deref() != own;
             if within.is_some() && redis.writer.as_deref() != own {
                 return None;
@@ -195,17 +196,14 @@ impl World {
             replied: asked,
             terms: TERMS,
             tokens: 0..0,
+            others_wait: false,
         };
         let place = (self.lock.clone(), self.key.clone(), protocol(is_shared));
         let hold = self
             .queue
             .begin_hold_of(place, granted, &Arc::default(), thread);
         claim.keep([&hold].into_iter());
-        self.redis
-            .lock()
-            .unwrap()
-            .grants
-            .push(Arc::clone(hold.grant()));
+        self.redis.lock().unwrap().grants.push(hold.grant());
         Some(hold)
     }
 
@@ -231,10 +229,10 @@ impl World {
 
     fn unlock(&self, hold: &Arc<Hold>) {
         let linger = Duration::from_micros(u64::from(self.scenario.lingers));
-        match self.queue.unlock(&[(hold, None, linger)])[..] {
+        match self.queue.unlock(&[(hold, Unlocks::Newest, linger)])[..] {
             [Unlocked::HandedOver | Unlocked::Idle | Unlocked::Shared] => {}
             [Unlocked::Last] => {
-                self.release(hold.grant());
+                self.release(&hold.grant());
                 self.queue.close(hold, None);
             }
             [Unlocked::Lost { last, .. }] => {
@@ -243,7 +241,9 @@ impl World {
             }
             ref other => panic!("{other:?}"),
         }
-        let again = self.queue.unlock(&[(hold, None, Duration::ZERO)]);
+        let again = self
+            .queue
+            .unlock(&[(hold, Unlocks::Newest, Duration::ZERO)]);
         assert_eq!(again[..], [Unlocked::NotHeld]);
     }
 
@@ -272,7 +272,7 @@ impl World {
                 if let Some(hold) = hold.filter(|hold| hold.is_shared()) {
                     hold.lose(LostReason::RenewalLimit);
                     if hold.grant().has_ended() {
-                        self.release(hold.grant());
+                        self.release(&hold.grant());
                     }
                 }
             }
