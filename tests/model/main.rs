@@ -20,6 +20,7 @@ mod calls;
 mod check;
 mod client;
 mod local;
+mod permits;
 mod planted;
 mod promises;
 mod protocol;
