@@ -3,7 +3,8 @@
 -- KEYS[i]      the leased permits of a semaphore: a sorted set of ids with the ends of their leases
 -- ARGV[2i-1]   the id of a permit, 16 bytes
 -- ARGV[2i]     least time to live from now on, in milliseconds; never shortens it; 0: no change
--- reply[i]     1: renewed; 0: the permit is not leased; -1: the key has another type
+-- reply[i]     1: renewed; 0: the permit is not leased, or its lease has ended; -1: the key has
+--              another type
 local call, pcall = redis.call, redis.pcall
 local now = clock()
 local replies = {}
@@ -16,8 +17,7 @@ for i, leases in ipairs(KEYS) do
             return ends
         end
         replies[i] = -1
-    elseif ends then
-        -- Also after its end: as long as it is in the set, no other client can have the permit.
+    elseif ends and tonumber(ends) > now then
         if lease > 0 and tonumber(ends) < now + lease then
             local written = pcall('zadd', leases, text_of(now + lease), id)
             if type(written) == 'table' then
@@ -29,6 +29,7 @@ for i, leases in ipairs(KEYS) do
         end
         replies[i] = 1
     else
+        -- A late request must not lease a permit again whose holder has died.
         replies[i] = 0
     end
 end

@@ -21,6 +21,7 @@ mod check;
 mod client;
 mod condition;
 mod local;
+mod permits;
 mod planted;
 mod promises;
 mod protocol;

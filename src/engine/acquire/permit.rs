@@ -37,9 +37,13 @@ pub(super) fn acquire_permit(
             return Ok(Some(request.keep()));
         }
         request.undo();
+        let has_time = !budget.is_wait_over()
+            && !at_once.call_deadline().is_past()
+            && !at_once.reply_deadline().is_past();
         match is_granted {
-            // The call has time for further requests.
-            Ok(_) | Err(Error::TooFewReplicas { .. }) if !budget.is_wait_over() => {}
+            // The call has time for further requests. It is unavailable if the reply took longer
+            // than the lease.
+            Ok(_) | Err(Error::TooFewReplicas { .. } | Error::Unavailable { .. }) if has_time => {}
             result => return result.map(|_| None),
         }
     }

@@ -22,7 +22,7 @@ fn a_permit_is_renewed_over_many_leases() {
     let rival = client(&server.url()).leased_semaphore(&name);
     throughout(LEASE.get() * 4, "it is held", || {
         let left = view.left();
-        assert!(left > LEASE.get() / 5 && left <= LEASE.get(), "{left:?}");
+        assert!(!left.is_zero() && left <= LEASE.get(), "{left:?}");
         guard.check().is_ok() && rival.try_acquire_now().unwrap().is_none()
     });
     guard.release().unwrap();

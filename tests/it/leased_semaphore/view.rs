@@ -64,11 +64,11 @@ impl View {
 
     /// How much is left of the lease of the only leased permit.
     pub fn left(&mut self) -> Duration {
-        let now = self.clock();
         let leases = self.leases();
         let [(_, ends)] = &leases[..] else {
             panic!("not one lease: {leases:?}")
         };
+        let now = self.clock();
         Duration::from_millis((ends - now).max(0.0) as u64)
     }
 

@@ -5,7 +5,7 @@ use leasehold::{Error, Lease};
 use super::view::View;
 use super::{counts, now, semaphore};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually_some, millis};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually_some, millis, within};
 use crate::support::{builder, client, unique};
 
 #[test]
@@ -245,10 +245,10 @@ fn a_lock_of_the_same_name_is_not_mistaken_for_a_permit() {
     let lock = client.reentrant_lock(&name);
     let guard = lock.acquire().unwrap();
     let semaphore = client.leased_semaphore(&name);
-    assert!(matches!(
-        semaphore.try_acquire_now(),
-        Err(Error::WrongType { .. })
-    ));
+    let refused = within(LEASE.get(), "the refusal", || {
+        semaphore.try_acquire(SOON.get(), Lease::RENEWED)
+    });
+    assert!(matches!(refused, Err(Error::WrongType { .. })));
     assert_eq!(lock.hold_count(), 1);
     guard.unlock().unwrap();
 }
