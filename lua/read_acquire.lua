@@ -43,11 +43,12 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
         end
         return { left, 1, (writer_of(lock)) }
     elseif not older then
-        local wish = redis.pcall('hmget', waits, 'writer', 'writer_until', 'turn')
-        if wish[1] and wish[1] ~= ARGV[3] then
+        local writer = redis.pcall('hget', waits, 'writer')
+        if type(writer) == 'string' and writer ~= ARGV[3] then
             local now = now_millis()
-            local left = tonumber(wish[2]) - now
-            if left > 0 and tonumber(wish[3] or '0') <= now then
+            local left = tonumber(redis.call('hget', waits, 'writer_until') or '0') - now
+            local turn = tonumber(redis.call('hget', waits, 'turn') or '0')
+            if left > 0 and turn <= now then
                 if ARGV[4] == '1' then
                     note_wait(lock, left + 5000, 'readers', '1')
                 end

@@ -75,9 +75,14 @@
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
 //! | [`FairLock`] | clients acquire it in the order in which they began to wait |
+//! | [`LeasedSemaphore`] | a number of permits, each with a lease: a limit for concurrent work |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
+//! | [`ReadWriteLock`] | many threads read at the same time, or one thread writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
 //! | [`RedLock`] | one lock on several servers, with a client for each; a majority must grant it |
+//!
+//! Threads that hold a [`ReentrantLock`] can wait on its conditions until another process notifies
+//! them: see [`Condition`].
 //!
 //! Two further types have no owner and no lease:
 //!

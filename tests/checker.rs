@@ -23,7 +23,6 @@ const BOUNDS: Bounds = Bounds {
     settled: Duration::from_millis(500),
     reuse: Duration::from_millis(30),
     delivered: Duration::from_millis(100),
-    late_grant: Duration::from_millis(10),
     slip: Duration::from_millis(100),
 };
 

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod commands;
 pub mod contention;
 pub mod empty_section;
+pub mod raw_calls;
 pub mod raw_client;
 pub mod raw_waiter;
 pub mod renewal_cost;

@@ -69,9 +69,6 @@ pub struct Args {
 /// How long the next holder of a free lock takes to hear of it and to acquire it, with many others.
 const WAKE_UP: Duration = Duration::from_millis(300);
 
-/// How late a client may see that it was granted a lock.
-const LATE_GRANT: Duration = Duration::from_millis(10);
-
 /// The number of leases from the begin of a rush to the begin of the next.
 const RUSH_INTERVAL: u64 = 6;
 
@@ -103,15 +100,6 @@ impl Args {
     /// How long every second worker keeps a lock that none of its threads uses.
     pub fn linger(&self) -> Duration {
         self.lease() / 10
-    }
-
-    /// How long the threads of this worker may begin holds on one grant.
-    pub fn reuse(&self) -> Duration {
-        let slice = self.kind_of(0).slice();
-        match self.lingers {
-            true => slice + self.linger(),
-            false => slice,
-        }
     }
 
     /// The time from one rush to the next.
@@ -159,7 +147,6 @@ impl Args {
             settled: self.linger() + WAKE_UP + slip,
             permits: kind.permits(),
             reuse: kind.slice() + self.linger(),
-            late_grant: LATE_GRANT,
             delivered: self.command_timeout() + slip,
             slip,
         }

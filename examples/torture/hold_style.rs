@@ -139,7 +139,7 @@ impl HoldStyle {
             Self::Permit(guard) => guard.check().is_ok(),
             Self::Manual(access) => {
                 let lock = lock.lock(*access);
-                lock.is_ok_and(|lock| lock.is_held_by_current_thread())
+                lock.is_ok_and(Lock::is_held_by_current_thread)
             }
         }
     }
@@ -170,7 +170,7 @@ impl HoldStyle {
             Self::Guard(guard) => guard.unlock(),
             Self::Fenced(guard) => guard.unlock(),
             Self::Permit(guard) => guard.release(),
-            Self::Manual(access) => lock.lock(access).map_or(Ok(()), |lock| lock.unlock()),
+            Self::Manual(access) => lock.lock(access).map_or(Ok(()), Lock::unlock),
         }
     }
 }

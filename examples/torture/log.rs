@@ -66,9 +66,8 @@ pub enum Event {
     Late { nanos: u64 },
     /// The threads of this process handed locks over for this long without a request to Redis.
     Kept { nanos: u64 },
-    /// This process uses the client with this id. Its threads may begin holds on one grant for
-    /// `reuse` nanoseconds.
-    Client { reuse: u64, id: String },
+    /// This process uses the client with this id.
+    Client { id: String },
     /// The queue of a fair lock in Redis, at some time from `from` on. The first client is next.
     Waiting {
         lock: u32,
@@ -137,7 +136,7 @@ impl fmt::Display for Record {
             Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Kept { nanos } => write!(f, "kept {nanos}"),
-            Event::Client { reuse, id } => write!(f, "client {reuse} {id}"),
+            Event::Client { id } => write!(f, "client {id}"),
             Event::Waiting {
                 lock,
                 from,
@@ -225,10 +224,7 @@ fn event(words: &mut Words) -> Option<Event> {
         "kept" => Event::Kept {
             nanos: words.number()?,
         },
-        "client" => Event::Client {
-            reuse: words.number()?,
-            id: words.rest(),
-        },
+        "client" => Event::Client { id: words.rest() },
         "waiting" => Event::Waiting {
             lock: words.number()?,
             from: words.number()?,

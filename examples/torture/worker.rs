@@ -46,7 +46,6 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
 
 /// Logs the id of the client, which a lock of its own shows.
 fn log_client(client: &LockClient, args: &Args, log: &Log, stop: &AtomicBool) {
-    let reuse = u64::try_from(args.reuse().as_nanos()).unwrap_or(u64::MAX);
     let name = format!("worker:{}", args.worker.unwrap_or_default());
     let id = || {
         let _guard = client.reentrant_lock(&name).acquire().ok()?;
@@ -55,7 +54,7 @@ fn log_client(client: &LockClient, args: &Args, log: &Log, stop: &AtomicBool) {
     };
     while !stop.load(Ordering::Relaxed) {
         if let Some(id) = id() {
-            return log.write(clock::now(), 0, Event::Client { reuse, id });
+            return log.write(clock::now(), 0, Event::Client { id });
         }
     }
 }

@@ -45,7 +45,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// The calling thread does not hold the lock: it never acquired it, has already released it, or
     /// another thread acquired it. [`unlock`](crate::Lock::unlock) also returns this error if only
-    /// guards of the thread hold the lock; drop a guard instead. This is Java's
+    /// guards of the thread hold the lock; drop a guard instead. While the thread waits on a
+    /// [`Condition`](crate::Condition), it does not hold the lock. This is Java's
     /// `IllegalMonitorStateException`.
     #[error(
         "lock {lock:?} is not held by this thread; only the thread that acquired it can use or \
@@ -130,7 +131,8 @@ pub enum Error {
         lock: String,
     },
 
-    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired.
+    /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired. After a wait on
+    /// a [`Condition`](crate::Condition): before a notification; the lock is held.
     #[error("waiting for lock {lock:?} was interrupted")]
     Interrupted {
         /// The name of the lock.
@@ -148,8 +150,8 @@ pub enum Error {
         lock: String,
     },
 
-    /// A key of this lock holds another value: a read-write lock of Redisson, or data of another
-    /// type. Nothing was changed.
+    /// A key of this lock holds another value: a read-write lock, if this is another kind of lock, or
+    /// the other way round; or data of another type. Nothing was changed.
     #[error(
         "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or \
          delete that key"

@@ -78,7 +78,9 @@ use crate::protocol::Notified;
 ///   [watchdog lease](crate::LockClientBuilder::watchdog_lease) if that is shorter, but at least
 ///   1 s. A notification that it got is passed on within that time and a third of it.
 /// * If Redis loses the keys of the condition, by a restart or `FLUSHALL`, all waiting threads wake
-///   up within seconds.
+///   up within seconds. So does a process that was paused for longer than its place lasts.
+/// * A failover can lose a notification of the last moments, like it can lose a lock. Use
+///   [`wait_for`](Self::wait_for) where a missed notification must not stop a program.
 ///
 /// # Costs and format
 ///

@@ -69,19 +69,20 @@ use crate::protocol::{Read, Write};
 ///
 /// # Order
 ///
-/// The threads of one client get the locks in the order of their calls: a writer that waits is not
-/// overtaken by readers that come later. Readers of one client share what Redis granted to the first
-/// of them, so they send nothing. After 50 ms, the next reader asks Redis again.
+/// The threads of one client get the locks in the order of their calls: readers that come later do
+/// not overtake a writer that waits, nor does an attempt to read without a wait. Readers of one
+/// client share what Redis granted to the first of them, so they send nothing. After 50 ms, the next
+/// reader asks Redis again.
 ///
-/// That request is refused while a writer of another client waits, so new readers of all clients of
-/// this crate wait behind the writer. It gets the lock when those that read already have unlocked:
-/// it waits for their longest remaining hold, and at most 50 ms and some round trips longer. When a
-/// writer unlocks, clients with readers that wait go before the next writer, for at most 100 ms. If
-/// the process of a waiting writer dies, readers go on when the lock is free and 100 ms have passed,
-/// or after 5 seconds.
+/// Redis refuses that request while a writer of another client waits, so new readers of all clients
+/// of this crate wait behind the writer. The writer waits for the readers that have the lock, and
+/// for those that join them within the 50 ms: as long as the longest of these holds, and at most 50
+/// ms and some round trips longer. When a writer unlocks, readers of other clients that wait go
+/// before the next writer, which they delay by at most 100 ms. If the process of a waiting writer
+/// dies, readers go on 100 ms after the lock is free, or after 5 seconds.
 ///
-/// So a thread that reads must not wait for another thread that begins to read: a writer may wait
-/// between them.
+/// So a thread that holds the read lock must not wait for another thread that still has to acquire
+/// it: a writer may be between them.
 ///
 /// # Leases
 ///

@@ -52,8 +52,8 @@ counters! {
     acquisitions = "leasehold_acquisitions_total",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total",
-    /// Locks that a thread got from another thread of this client, without a request to Redis, each
-    /// name or server of a lock of several counted separately.
+    /// Locks that a thread got from another thread of this client, or read locks that it shares with
+    /// one, without a request to Redis; each name or server of a lock of several counted separately.
     hand_overs = "leasehold_hand_overs_total",
     /// Nested acquires: the thread already held the lock.
     reentries = "leasehold_reentries_total",

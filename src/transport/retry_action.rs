@@ -177,6 +177,10 @@ mod tests {
                 "ERR WAIT cannot be used with replica instances",
                 RetryAction::Reconnect,
             ),
+            (
+                "ERR Script attempted to access a non local key in a cluster node script: 1",
+                RetryAction::Retry,
+            ),
             ("SOMETHINGNEW", RetryAction::Fail),
         ] {
             assert_eq!(on(code), action, "{code}");

@@ -1,5 +1,5 @@
 //! The local queue under many interleavings of its threads: hand-over, threads that give up, losses,
-//! idle grants, tokens.
+//! idle grants, tokens, readers beside writers.
 //!
 //! The files of the library are compiled with the mutexes of `shuttle`, which runs the threads one
 //! at a time and decides at each mutex which one continues. A thread that is not woken is a
@@ -29,11 +29,13 @@ mod local;
 mod observe;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
+mod readers;
 mod scenario;
 #[path = "../../src/script/mod.rs"]
 mod script;
 mod watchdog;
 
+use readers::Readers;
 use scenario::Scenario;
 
 const ITERATIONS: usize = 3000;
@@ -94,5 +96,20 @@ fn main() {
         shuttle::check_random(move || scenario.run(), ITERATIONS);
         println!("test {name} ... ok");
     }
-    println!("7 passed, 0 failed");
+    let all = [false, true];
+    for (gives_up, loses, lingers) in all
+        .into_iter()
+        .flat_map(|one| all.map(|two| (one, two)))
+        .flat_map(|(one, two)| all.map(|three| (one, two, three)))
+    {
+        let readers = Readers {
+            gives_up,
+            loses,
+            lingers,
+        };
+        shuttle::check_pct(move || readers.run(), ITERATIONS / 2, 3);
+        shuttle::check_random(move || readers.run(), ITERATIONS);
+        println!("test readers and writers, {readers:?} ... ok");
+    }
+    println!("15 passed, 0 failed");
 }

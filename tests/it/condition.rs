@@ -14,7 +14,7 @@ use crossbeam_channel::unbounded;
 use leasehold::{Condition, Error, Interrupt, LockClient, ReentrantLock};
 
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{client, unique};
 
 /// A lock and a condition of it.
@@ -30,10 +30,11 @@ impl Place {
         Self { lock, condition }
     }
 
-    /// Waits once.
+    /// Waits once, with a limit so that no failed test hangs.
     pub fn wait(&self) {
         let guard = self.lock.acquire().expect("Redis replies");
-        self.condition.wait().expect("Redis replies");
+        let is_woken = self.condition.wait_for(SOON.get() * 2);
+        assert!(is_woken.expect("Redis replies"), "no notification");
         guard.check().expect("held after the wait");
         guard.unlock().expect("held after the wait");
     }
@@ -95,6 +96,47 @@ fn a_notification_wakes_a_waiter_of_another_client_and_of_the_same() {
         assert!(!here.lock.is_locked().unwrap());
         assert_eq!((waiting(&server, &name), places(&server, &name)), (0, 0));
     }
+}
+
+#[test]
+fn a_wait_without_a_limit_ends_with_a_notification() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let name = unique("condition");
+    let place = Place::of(&client, &name);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = place.lock.acquire().unwrap();
+            place.condition.wait().unwrap();
+            guard.unlock().unwrap();
+        });
+        await_waiting(&server, &name, 1);
+        place.notify_one();
+    });
+}
+
+/// It keeps its place for as long as another thread holds the lock.
+#[test]
+fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {
+    let server = Server::start();
+    let clients = [client(&server.url()), client(&server.url())];
+    let name = unique("condition");
+    let [there, here] = clients.each_ref().map(|client| Place::of(client, &name));
+    thread::scope(|scope| {
+        let waiters = [scope.spawn(|| there.wait()), scope.spawn(|| there.wait())];
+        await_waiting(&server, &name, 2);
+        let guard = here.lock.acquire().unwrap();
+        here.condition.notify_one().unwrap();
+        throughout(LEASE.get() * 3, "one is notified, and one waits", || {
+            (waiting(&server, &name), places(&server, &name)) == (1, 2)
+        });
+        guard.unlock().unwrap();
+        eventually("one wakes", || {
+            waiters.iter().any(thread::ScopedJoinHandle::is_finished)
+        });
+        assert_eq!(waiting(&server, &name), 1);
+        here.notify_one();
+    });
 }
 
 /// Of several clients and of several threads of one client, in the order in which they wait.

@@ -1,8 +1,10 @@
 //! The read-write lock.
 
 mod cluster;
+mod exclusion;
 mod faults;
 mod layout;
+mod permissions;
 mod sharing;
 mod starvation;
 

@@ -6,12 +6,27 @@ use std::time::Duration;
 use super::duration;
 
 /// The kind of lock that `run` acquires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Reentrant,
     Fair,
     Read,
     Write,
+    /// A permit of a leased semaphore, which gets this number of permits if there is none yet.
+    Permits(u32),
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let permits = |number: &str| number.parse().ok().filter(|permits| *permits > 0);
+    match text {
+        "reentrant" => Ok(Kind::Reentrant),
+        "fair" => Ok(Kind::Fair),
+        "read" => Ok(Kind::Read),
+        "write" => Ok(Kind::Write),
+        _ => (text.strip_prefix("permits=").and_then(permits))
+            .map(Kind::Permits)
+            .ok_or_else(|| "write reentrant, fair, read, write or permits=N".into()),
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,8 +60,9 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "kind")]
     pub(crate) fenced: bool,
 
-    /// The kind of lock. A fair one is acquired in the order in which clients began to wait
-    #[arg(long, value_enum, default_value_t = Kind::Reentrant, value_name = "KIND")]
+    /// reentrant; fair: in the order in which clients began to wait; read or write: one of the two
+    /// locks of a read-write lock; permits=N: at most N commands at a time
+    #[arg(long, default_value = "reentrant", value_parser = kind, value_name = "KIND")]
     pub(crate) kind: Kind,
 
     /// The lock

@@ -51,8 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, LATCHES, LEASES, NUMBERS,
-        READ_WRITE, SEMAPHORES,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, NUMBERS,
+        READ_WRITE, SEMAPHORES, TURNS,
     };
     &[
         Right::of(
@@ -85,7 +85,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "pexpire", "PEXPIRE {key} never"),
         Right::of(Always, "hexists", "HEXISTS {key} {absent}"),
         Right::of(Always, "hget", "HGET {key} {absent}"),
-        Right::of(Kinds(READ_WRITE), "hmget", "HMGET {key} {absent}"),
+        Right::of(Kinds(TURNS), "hmget", "HMGET {key} {absent}"),
         // The last field has no value.
         Right::of(Always, "hset", "HSET {key} a b c"),
         Right::of(Always, "hdel", "HDEL {key} {absent}"),
@@ -97,7 +97,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Kinds(FAIR), "llen", "LLEN {key}"),
         Right::of(Kinds(FAIR), "lpop", "LPOP {absent}"),
         Right::of(Kinds(FAIR), "lrange", "LRANGE {key} 0 0"),
-        Right::of(Kinds(FAIR), "lrem", "LREM {key} 0 {absent}"),
+        Right::of(Kinds(GIVING_UP), "lrem", "LREM {key} 0 {absent}"),
         // It cannot append to a string, which expires at once.
         Right::of(
             Kinds(FAIR),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
+use super::held::Held;
 use crate::outcome::{Failure, Result, UNAVAILABLE};
-use leasehold::LockGuard;
 
 /// The time between two requests. A lock that was deleted is noticed within it, if the servers
 /// reply.
@@ -18,7 +18,7 @@ pub(super) fn beat(lease: Duration) -> Duration {
 /// itself.
 pub(super) fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
-    guard: &'env LockGuard,
+    held: &'env Held,
     beat: Duration,
 ) -> Result<Sender<()>> {
     let (stop, stopped) = bounded(0);
@@ -27,7 +27,7 @@ pub(super) fn start<'scope, 'env>(
         .spawn_scoped(scope, move || {
             while stopped.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
                 // The guard reports a loss. Without a reply nothing is known.
-                let _ = guard.confirm();
+                let _ = held.confirm();
             }
         })
         .map_err(|error| Failure::new(UNAVAILABLE, format!("no thread can be started: {error}")))?;

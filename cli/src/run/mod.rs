@@ -5,6 +5,7 @@
 //! Signals and the requests to Redis have their own threads.
 
 mod heartbeat;
+mod held;
 mod job;
 #[cfg_attr(not(target_os = "linux"), path = "parent_elsewhere.rs")]
 mod parent;
@@ -24,11 +25,9 @@ use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
 use crate::clock::Moment;
+use held::Held;
 use job::{Job, SIGNALLED};
 use leasehold::Error;
-use leasehold::Lease;
-use leasehold::LockClient;
-use leasehold::{Lock, LockGuard, RedLock};
 use program::Program;
 use schedule::{Schedule, Why};
 use signals::Signals;
@@ -45,7 +44,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let clients = connect::clients(redis, Some(args.lease))?;
     reporter.step(format!("waiting for lock {:?}", args.key));
     let asked = Moment::now();
-    let acquired = acquire(args, redis, &clients, &signals);
+    let acquired = Held::acquire(args, redis, &clients, &signals.interrupt);
     if let Some(signal) = signals.ended_the_wait() {
         reporter.step(format!("signal {signal} ended the wait"));
         // The lock may have been acquired at the last moment. Its guard releases it.
@@ -54,22 +53,14 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
             u8::try_from(SIGNALLED + signal).unwrap_or(LOST),
         ));
     }
-    let (guard, token) = acquired?.ok_or_else(|| Error::HeldByAnother {
+    let held = acquired?.ok_or_else(|| Error::HeldByAnother {
         lock: args.key.clone(),
         waited: Moment::now().since(asked),
     })?;
     reporter.step(format!("acquired lock {:?}", args.key));
     let acquired_at = Moment::now();
-    let end = hold(
-        args,
-        &guard,
-        token,
-        acquired_at,
-        &program,
-        &signals,
-        reporter,
-    )?;
-    finish(args, guard, acquired_at, &end, reporter)?;
+    let end = hold(args, &held, acquired_at, &program, &signals, reporter)?;
+    finish(args, held, acquired_at, &end, reporter)?;
     Ok(ExitCode::from(end.status))
 }
 
@@ -85,48 +76,18 @@ fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
             "--kind does not work with --redlock: only a reentrant lock exists on several servers",
         ));
     }
+    if matches!(args.kind, Kind::Permits(_)) && args.at_least.is_some() {
+        return Err(Failure::usage(
+            "--at-least does not work with --kind permits=N: a permit cannot be kept",
+        ));
+    }
     Ok(())
-}
-
-/// Takes the lock. Returns the guard and, for a fenced lock, the token of the hold.
-fn acquire(
-    args: &RunArgs,
-    redis: &RedisArgs,
-    clients: &[LockClient],
-    signals: &Signals,
-) -> leasehold::Result<Option<(LockGuard, Option<u64>)>> {
-    let wait = if args.no_wait {
-        Duration::ZERO
-    } else {
-        args.wait.unwrap_or(Duration::MAX)
-    };
-    let (lease, interrupt) = (Lease::RENEWED, &signals.interrupt);
-    let lock: Box<dyn Lock> = match clients {
-        [client] if args.fenced => {
-            let lock = client.fenced_lock(&args.key);
-            let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
-            return Ok(guard.map(|guard| {
-                let token = guard.fencing_token();
-                (guard.into(), Some(token))
-            }));
-        }
-        [client] if !redis.redlock => match args.kind {
-            Kind::Reentrant => Box::new(client.reentrant_lock(&args.key)),
-            Kind::Fair => Box::new(client.fair_lock(&args.key)),
-            Kind::Read => Box::new(client.read_write_lock(&args.key).read()),
-            Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
-        },
-        clients => Box::new(RedLock::new(clients, &args.key)),
-    };
-    let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
-    Ok(guard.map(|guard| (guard, None)))
 }
 
 /// Runs the command while the lock is held.
 fn hold(
     args: &RunArgs,
-    guard: &LockGuard,
-    token: Option<u64>,
+    held: &Held,
     acquired_at: Moment,
     program: &Program<'_>,
     signals: &Signals,
@@ -135,15 +96,15 @@ fn hold(
     signals.catch_stops()?;
     let beat = heartbeat::beat(args.lease);
     std::thread::scope(|scope| {
-        let _heartbeat = heartbeat::start(scope, guard, beat)?;
+        let _heartbeat = heartbeat::start(scope, held, beat)?;
         let time_is_up = args
             .max_hold
             .map_or(Moment::NEVER, |time| acquired_at.after(time));
         // The lock may have been lost since it was acquired.
-        guard.check()?;
+        held.check()?;
         let supervisor = Supervisor {
-            guard,
-            job: Job::start(program, &args.key, token)?,
+            held,
+            job: Job::start(program, &args.key, held.token())?,
             schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
             terminal: Terminal::open(),
             reporter,
@@ -159,7 +120,7 @@ fn hold(
 /// Releases the lock, now or after `--at-least`.
 fn finish(
     args: &RunArgs,
-    guard: LockGuard,
+    held: Held,
     acquired_at: Moment,
     end: &End,
     reporter: Reporter,
@@ -171,17 +132,12 @@ fn finish(
     let keeps_lock = left >= Duration::from_millis(1);
     let is_unconfirmed = end.why == Some(Why::Unconfirmed);
     // Redis may reply again, and then keeps the lock. Otherwise nothing waits for it.
-    let may_stand = is_unconfirmed && keeps_lock && guard.check().is_ok();
+    let may_stand = is_unconfirmed && keeps_lock && held.check().is_ok();
     if !may_stand && !matches!(end.why, None | Some(Why::TimeIsUp)) {
         // Dropping the guard releases what is left in Redis.
         return Ok(());
     }
-    let released = if keeps_lock {
-        guard.unlock_after(left)
-    } else {
-        guard.unlock()
-    };
-    match released {
+    match held.release(keeps_lock.then_some(left)) {
         Ok(()) => reporter.step(format!("released lock {:?}", args.key)),
         // The reason was reported when the job was ended.
         Err(error) if is_unconfirmed => reporter.step(Failure::from(error)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::{after, never, select};
 use nix::sys::signal::Signal;
 
+use super::held::Held;
 use super::job::{Ending, Job, State};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
@@ -12,7 +13,6 @@ use super::terminal::Terminal;
 use crate::clock::Moment;
 use crate::outcome::LOST;
 use crate::reporter::{Reporter, say};
-use leasehold::LockGuard;
 use leasehold::{Error, LostReason};
 
 /// How often to look for processes that an ended job left behind. No signal reports their end.
@@ -28,7 +28,7 @@ const CANNOT_SIGNAL: &str =
 /// One loop handles signals, losses and due steps.
 #[derive(Debug)]
 pub(super) struct Supervisor<'a> {
-    pub(super) guard: &'a LockGuard,
+    pub(super) held: &'a Held,
     pub(super) job: Job,
     pub(super) schedule: Schedule,
     pub(super) terminal: Option<Terminal>,
@@ -65,7 +65,7 @@ impl Supervisor<'_> {
         if let Some(terminal) = &mut self.terminal {
             terminal.offer(self.job.group());
         }
-        let (mut received, mut lost) = (signals.received.clone(), self.guard.lost().clone());
+        let (mut received, mut lost) = (signals.received.clone(), self.held.lost().clone());
         let (mut ended, mut beat) = (None, beat);
         loop {
             match self.job.look() {
@@ -121,7 +121,7 @@ impl Supervisor<'_> {
 
     fn follow_schedule(&mut self) {
         let now = Moment::now();
-        let left = self.guard.remaining();
+        let left = self.held.remaining();
         // Zero means that the lock was lost, and not that its lease ended.
         if !left.is_zero() {
             self.schedule.stands_until(now.after(left));
@@ -155,7 +155,7 @@ impl Supervisor<'_> {
                 } else {
                     CANNOT_SIGNAL
                 };
-                say(format!("lock {:?}: {why}; {fate}", self.guard.name()));
+                say(format!("lock {:?}: {why}; {fate}", self.held.name()));
             }
             Step::Kill => {
                 if self.pass_on(Signal::SIGKILL) {
@@ -252,8 +252,8 @@ impl Supervisor<'_> {
         // stopped.
         self.job.signal(Signal::SIGSTOP);
         // Without a reply, the lease decides.
-        let _ = self.guard.confirm();
-        if let Err(error) = self.guard.check() {
+        let _ = self.held.confirm();
+        if let Err(error) = self.held.check() {
             self.lost(match error {
                 Error::Lost { reason, .. } => reason,
                 _ => LostReason::Expired,

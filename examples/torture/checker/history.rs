@@ -111,14 +111,6 @@ impl Span {
     }
 }
 
-/// The client of a process.
-#[derive(Clone, Copy, Debug)]
-pub struct Client {
-    pub process: u32,
-    /// How long its threads may begin holds on one grant, in nanoseconds.
-    pub reuse: u64,
-}
-
 /// The ids of the clients in the queue of a fair lock, at some time within `span`.
 #[derive(Clone, Debug)]
 pub struct Queue {
@@ -139,8 +131,8 @@ pub struct History {
     pub machine: Machine,
     /// The calls that acquire a read lock.
     reads: HashSet<HoldId>,
-    /// By id.
-    pub clients: HashMap<String, Client>,
+    /// The process numbers of clients, by their ids.
+    pub clients: HashMap<String, u32>,
     /// By lock number, in the order of their times.
     pub queues: BTreeMap<u32, Vec<Queue>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
@@ -241,9 +233,8 @@ impl History {
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
-            Event::Client { reuse, id } => {
-                let (process, reuse) = (record.process, *reuse);
-                self.clients.insert(id.clone(), Client { process, reuse });
+            Event::Client { id } => {
+                self.clients.insert(id.clone(), record.process);
             }
             Event::Waiting {
                 lock,

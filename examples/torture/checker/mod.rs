@@ -32,8 +32,6 @@ pub struct Bounds {
     pub reuse: Duration,
     /// How long after the begin of a calm a request from before may still be executed.
     pub delivered: Duration,
-    /// How late a client may see that it was granted a fair lock.
-    pub late_grant: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }

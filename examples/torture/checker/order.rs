@@ -2,8 +2,8 @@
 //!
 //! The log proves the order only where no fault interferes. In a calm, a client that is seen in the
 //! queue at two times has kept its place between them if none of its calls began or ended meanwhile.
-//! Until the second time, no other client acquires the lock for a call that began after the first,
-//! except a client that was before it, and on a grant from before.
+//! No client that was behind it acquires the lock in this time. It may begin holds on a grant from
+//! before, which has ended if a third client held the lock since then, or after some time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,8 +13,10 @@ use super::{Bounds, History, Violation};
 /// The calls and holds of one lock.
 #[derive(Default)]
 struct Lock<'a> {
-    /// In the order in which they were requested.
+    /// In the order of their begins.
     holds: Vec<&'a Hold>,
+    /// Until when holds were confirmed, and the process, in the order of time.
+    confirmed: Vec<(u64, u32)>,
     /// By process: when its calls began and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
 }
@@ -58,11 +60,14 @@ fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
     for hold in history.holds.values() {
         let lock = locks.entry(hold.lock).or_default();
         lock.holds.push(hold);
+        let confirmed = history.vouched(hold).map(|span| (span.to, hold.id.process));
+        lock.confirmed.extend(confirmed);
         let events = lock.events.entry(hold.id.process).or_default();
         events.extend([hold.asked, hold.since]);
     }
     for lock in locks.values_mut() {
-        lock.holds.sort_by_key(|hold| hold.asked);
+        lock.holds.sort_by_key(|hold| hold.since);
+        lock.confirmed.sort_unstable();
         lock.events
             .values_mut()
             .for_each(|events| events.sort_unstable());
@@ -82,7 +87,7 @@ fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) 
         for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
             let clients = queue.clients.iter();
             let clients: Vec<u32> = clients
-                .filter_map(|id| Some(history.clients.get(id)?.process))
+                .filter_map(|id| history.clients.get(id).copied())
                 .collect();
             let mut still_open = BTreeMap::new();
             for (at, &process) in clients.iter().enumerate() {
@@ -117,6 +122,16 @@ impl Lock<'_> {
         let next = events.partition_point(|at| *at < span.from);
         events.get(next).is_none_or(|at| *at > span.to)
     }
+
+    /// True if another process than this one certainly held the lock after `from` and before `to`.
+    fn is_held_by_another(&self, process: u32, from: u64, to: u64) -> bool {
+        let begin = self.confirmed.partition_point(|(at, _)| *at <= from);
+        let mut later = self.confirmed[begin..].iter();
+        later
+            .by_ref()
+            .take_while(|(at, _)| *at < to)
+            .any(|(_, holder)| *holder != process)
+    }
 }
 
 impl Wait {
@@ -149,31 +164,24 @@ fn overtaken(
     lock: &Lock<'_>,
     wait: &Wait,
 ) -> Option<Violation> {
-    let begin = lock
-        .holds
-        .partition_point(|hold| hold.asked <= wait.span.from);
-    let later = lock.holds[begin..].iter();
+    let slip = bounds.reuse + bounds.slip + history.machine.slip(wait.process, wait.span);
+    let slip = u64::try_from(slip.as_nanos()).unwrap_or(u64::MAX);
+    let begin = (lock.holds).partition_point(|hold| hold.since <= wait.span.from);
+    let mut holds = lock.holds[begin..].iter();
     let overtakes = |hold: &&&Hold| {
         let process = hold.id.process;
-        let Some(client) = history
-            .clients
-            .values()
-            .find(|client| client.process == process)
-        else {
-            return false;
-        };
-        let behind = wait.before.get(&process).copied().unwrap_or(wait.span.from);
-        let slip = bounds.late_grant + history.machine.slip(process, wait.span);
-        let slip = u64::try_from(slip.as_nanos()).unwrap_or(u64::MAX);
-        let reuse = client.reuse.saturating_add(slip);
-        process != wait.process
-            && hold.since < wait.span.to
-            && hold.asked > behind.max(wait.span.from).saturating_add(reuse)
+        let behind = wait.before.get(&process).copied();
+        let behind = behind.unwrap_or(wait.span.from);
+        // Another client held the lock since then, so this grant is newer than that.
+        let is_newer = || lock.is_held_by_another(process, behind, hold.since);
+        let is_late = hold.asked > behind.saturating_add(slip);
+        process != wait.process && hold.since > behind && (is_late || is_newer())
     };
-    let mut overtaking = later
-        .take_while(|hold| hold.asked < wait.span.to)
-        .filter(overtakes);
-    overtaking.next().map(|hold| Violation::Overtaken {
+    let hold = holds
+        .by_ref()
+        .take_while(|hold| hold.since < wait.span.to)
+        .find(overtakes)?;
+    Some(Violation::Overtaken {
         lock: hold.lock,
         waiting: wait.process,
         hold: hold.id,

@@ -1,7 +1,6 @@
 //! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::request::{Request, UnitGrant};
 use crate::base::call_budget::CallBudget;
@@ -58,21 +57,29 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Grant) -> Option<&'a Part> {
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this client that do not suit this call.
+/// Releases grants of this client that do not suit this call. They may be of another kind.
 fn release_idle(missing: &[Missing<'_>], grants: &[Arc<Grant>], budget: &CallBudget) {
-    let mut timeout = Duration::ZERO;
-    let unused = grants.iter().filter_map(|grant| {
+    let idle = grants.iter().filter_map(|grant| {
         let part = part_of(missing, grant)?;
         part.core.watchdog.forget(grant.id());
-        timeout = timeout.max(part.core.command_timeout);
-        Some(Unused::new(
-            &[part],
-            grant.owner().clone(),
-            grant.lease_ends(),
-        ))
+        let protocol = grant.protocol();
+        let part = Part {
+            protocol,
+            ..part.clone()
+        };
+        Some((part, grant))
     });
+    let idle: List<(Part, &Arc<Grant>)> = idle.collect();
+    let timeout = idle.iter().map(|(part, _)| part.core.command_timeout).max();
+    let unused = idle
+        .iter()
+        .map(|(part, grant)| Unused::new(&[part], grant.owner().clone(), grant.lease_ends()));
     let unused = unused.collect();
-    release_unused(unused, Needed::All, &budget.remaining(timeout));
+    release_unused(
+        unused,
+        Needed::All,
+        &budget.remaining(timeout.unwrap_or_default()),
+    );
 }
 
 impl Request<'_> {

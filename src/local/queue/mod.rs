@@ -339,7 +339,8 @@ impl Keeper for LocalQueue {
         let entry = locks.entries.get_mut(lock);
         let is_idle = |idle: &mut Arc<Grant>| idle.id() == grant.id();
         let idle = entry.and_then(|entry| entry.idle.take_if(is_idle));
-        let is_ended = idle.is_some() && grant.end();
+        // A shared grant may be idle beside a newer one. Then no thread can take it again.
+        let is_ended = grant.end();
         locks.forget_unused(lock);
         drop(locks);
         drop(idle);

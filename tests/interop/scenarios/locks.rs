@@ -45,9 +45,13 @@ fn exclusion(cast: Cast<'_>) -> Outcome {
     let Cast { holder, waiter, .. } = cast;
     let rounds = 20;
     for _ in 0..rounds {
+        let start = Instant::now();
         holder.expect(&format!("lock {lock}"), "ok")?;
-        waiter.expect(&format!("trylock {lock} 0 0"), "false")?;
-        waiter.expect(&format!("trylock {lock} 10 0"), "false")?;
+        for wait in [0, 10] {
+            let attempt = waiter.expect(&format!("trylock {lock} {wait} 0"), "false");
+            // A machine that stalls for a lease ends it.
+            attempt.map_err(|error| format!("{error}, {:.1?} after the lock", start.elapsed()))?;
+        }
         holder.expect(&format!("unlock {lock}"), "ok")?;
         waiter.expect(&format!("trylock {lock} 0 0"), "true")?;
         holder.expect(&format!("trylock {lock} 0 0"), "false")?;

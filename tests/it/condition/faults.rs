@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use leasehold::{Error, LockClient};
 
@@ -112,24 +113,40 @@ fn a_wait_that_cannot_begin_leaves_the_lock_held() {
     }
 }
 
-/// The request that begins a wait is executed after the wait.
+/// The request that begins a wait is executed after the wait. With a client that lingers, the lock
+/// has the same owner id then.
 #[test]
 fn a_late_copy_of_a_wait_takes_no_notification() {
     let proxied = ProxiedServer::new();
     let server = &proxied.server;
-    let client = proxied_client(&proxied);
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
-    let guard = place.lock.acquire().unwrap();
-    let gate = Gate::new();
-    let late = once(&proxied, "condition_wait", Fault::HoldBack(gate.clone()));
-    assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
-    assert!(late.load(Ordering::SeqCst));
-    // With the lock in Redis under the same owner id or under another one.
-    gate.open();
-    eventually("the late copy", || gate.passed() > 0);
-    throughout(A_WHILE.get(), "no place", || waiting(server, &name) == 0);
-    guard.unlock().unwrap();
+    let mut view = proxied.view();
+    for lingers in [false, true] {
+        let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
+        let linger = if lingers {
+            LEASE.get() * 3
+        } else {
+            Duration::ZERO
+        };
+        let client = builder.linger(linger).build().unwrap();
+        let name = unique("condition");
+        let place = Place::of(&client, &name);
+        let guard = place.lock.acquire().unwrap();
+        let owner = view.holder(&name);
+        let gate = Gate::new();
+        let late = once(&proxied, "condition_wait", Fault::HoldBack(gate.clone()));
+        assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
+        assert!(late.load(Ordering::SeqCst));
+        assert_eq!(view.holder(&name) == owner, lingers);
+        gate.open();
+        eventually("the late copy", || gate.passed() > 0);
+        // The request behind it ends the place.
+        within(LEASE.get(), "the end of the place", || {
+            eventually("no place", || places(server, &name) == 0);
+        });
+        throughout(A_WHILE.get(), "no place", || places(server, &name) == 0);
+        guard.unlock().unwrap();
+        proxied.proxy.calm();
+    }
 }
 
 /// The second copy of a notification arrives while another thread waits.

@@ -11,6 +11,9 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{Stop, client};
 
+/// The key that remembers which clients wait.
+const WAITS: &str = "leasehold_rwlock:{lock}";
+
 /// How long a reader of [`read_during`] holds the lock.
 const HOLD: Duration = Duration::from_millis(20);
 
@@ -111,6 +114,43 @@ fn a_reader_is_not_starved_by_writers() {
     });
     println!("{longest:?}, {writes:?} writes");
     assert!(longest < HOLD + SLIP.get(), "{longest:?}");
+}
+
+/// Readers that wait go before the next writer, whichever of them the message reaches first.
+#[test]
+fn after_a_writer_it_is_the_turn_of_readers() {
+    let (server, ours, theirs) = two_clients();
+    let third = client(&server.url()).read_write_lock("lock");
+    for round in 0..10 {
+        let writing = ours.write().acquire().unwrap();
+        let is_read = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let write = || {
+                theirs.write().acquire().unwrap().unlock().unwrap();
+                assert!(
+                    is_read.load(Ordering::SeqCst),
+                    "round {round}: a writer was first"
+                );
+            };
+            let read = || {
+                let guard = third.read().acquire().unwrap();
+                is_read.store(true, Ordering::SeqCst);
+                guard.unlock().unwrap();
+            };
+            let first = scope.spawn(write);
+            // It is the first one that waits, and hears of the release first.
+            thread::sleep(SLIP.get() / 10);
+            let second = scope.spawn(read);
+            eventually("the reader to wait", || {
+                server.ask::<bool>(redis::cmd("HEXISTS").arg(WAITS).arg("readers"))
+            });
+            writing.unlock().unwrap();
+            let bound = millis(100) + SLIP.get();
+            within(bound, "both", || {
+                [first, second].map(|thread| thread.join().unwrap())
+            });
+        });
+    }
 }
 
 /// Its client gives up: the readers that wait behind it go on at once.

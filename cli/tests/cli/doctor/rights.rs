@@ -78,14 +78,14 @@ fn who_may_also_look_can() {
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
 const OF_KINDS: [(&str, &str); 16] = [
-    ("hmget", "read-write locks"),
+    ("hmget", "turn for a waiting writer"),
     ("decrby", "semaphores with leases"),
     ("incrby", "semaphores"),
     ("lindex", "fair locks"),
     ("llen", "fair locks"),
     ("lpop", "fair locks"),
     ("lrange", "fair locks"),
-    ("lrem", "fair locks"),
+    ("lrem", "early end of a given-up place"),
     ("rpush", "fair locks"),
     ("zadd", "fair locks"),
     ("zcard", "semaphores with leases"),

@@ -36,6 +36,11 @@ fn it_is_reported_in_one_line_and_nothing_is_locked() {
             "--fenced",
         ),
         (&["--kind", "spin", "k", "--", "true"], "spin"),
+        (&["--kind", "permits=0", "k", "--", "true"], "permits=N"),
+        (
+            &["--kind", "permits=2", "--at-least", "1s", "k", "--", "true"],
+            "--at-least",
+        ),
         (&["--redlock", "k", "--", "true"], "three"),
         (&["--url", "http://there", "k", "--", "true"], "url"),
     ] {

@@ -1,7 +1,7 @@
 //! Many cron jobs at once.
 
 use super::{keys, run, until};
-use crate::locks::with_long_timeout;
+use crate::locks::{client, with_long_timeout};
 use crate::program::Program;
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
@@ -92,4 +92,48 @@ fn a_job_with_a_fair_lock_waits_behind_clients_that_came_before() {
     assert_eq!(refused.expect_failure(75, &["another client"]).text(), "");
     ask(redis::cmd("DEL").arg(queue));
     assert_eq!(job().output().expect(0).text(), "ran\n");
+}
+
+#[test]
+fn of_many_jobs_with_permits_some_run_at_the_same_time() {
+    let server = Server::start();
+    let directory = tempfile::tempdir().unwrap();
+    let over = directory.path().join("over");
+    let script = format!("echo ran; {}", until(&over));
+    let job = || run(&server).args(["--kind", "permits=2", "--no-wait"]);
+    let jobs: Vec<_> = (0..2)
+        .map(|_| job().locked("cron", &script).start())
+        .collect();
+    eventually("both permits to be taken", || {
+        let free: Option<u32> = server.ask(redis::cmd("GET").arg("cron"));
+        free == Some(0)
+    });
+    let refused = job().locked("cron", "echo ran").output();
+    assert_eq!(refused.expect_failure(75, &["another client"]).text(), "");
+    std::fs::write(&over, "").unwrap();
+    for job in jobs {
+        assert_eq!(job.end().expect(0).text(), "ran\n");
+    }
+    assert_eq!(
+        job().locked("cron", "echo ran").output().expect(0).text(),
+        "ran\n"
+    );
+}
+
+#[test]
+fn a_job_with_a_write_lock_excludes_readers() {
+    let server = Server::start();
+    let lock = client(&server).read_write_lock("cron");
+    let job = |kind| {
+        run(&server)
+            .args(["--kind", kind, "--no-wait"])
+            .locked("cron", "echo ran")
+    };
+    let guard = lock.read().acquire().unwrap();
+    assert_eq!(job("read").output().expect(0).text(), "ran\n");
+    job("write")
+        .output()
+        .expect_failure(75, &["another client"]);
+    guard.unlock().unwrap();
+    assert_eq!(job("write").output().expect(0).text(), "ran\n");
 }

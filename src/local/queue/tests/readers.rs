@@ -295,3 +295,28 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
         lost
     );
 }
+
+/// The share of a reader that leaves is idle while another reader has a newer grant, which becomes
+/// idle, too.
+#[test]
+fn every_idle_grant_is_released() {
+    let queue = queue();
+    let claim = enter_as(&queue, 1, true).claim.unwrap();
+    let old = read_grant(&queue, renewed(), millis_ago(40));
+    let old = Hold::first_of(&old, thread(1));
+    claim.keep([&old].into_iter());
+    let joined = join(&queue, 2);
+    let linger = Duration::from_secs(60);
+    let new = {
+        let claim = enter_as(&queue, 3, true).claim.unwrap();
+        granted(&queue, claim, 3, renewed())
+    };
+    assert_eq!(unlock(&queue, &[&old], linger), [Unlocked::Shared]);
+    assert_eq!(queue.pass_on_or_make_idle(&[joined]).len(), 1);
+    assert_eq!(unlock(&queue, &[&new], linger), [Unlocked::Idle]);
+    let later = Moment::now().after(linger * 2);
+    for hold in [&old, &new] {
+        assert!(matches!(hold.grant().next_step(later), Step::Release(_)));
+    }
+    assert!(queue.is_empty());
+}

@@ -1,0 +1,14 @@
+-- Decreases the count of a latch by one, and records the request.
+--
+-- KEYS[1]  the latch: its count
+-- KEYS[2]  the records of the client: a hash
+-- ARGV[1]  the record
+-- reply    1: decreased; 0: it would be zero
+redis.call('hget', KEYS[2], '0')
+if tonumber(redis.call('get', KEYS[1])) < 2 then
+    return 0
+end
+redis.call('hset', KEYS[2], '0', ARGV[1])
+redis.call('pexpire', KEYS[2], 120000)
+redis.call('incrby', KEYS[1], -1)
+return 1

@@ -1,0 +1,112 @@
+//! What a job holds: a lock, or a permit of a leased semaphore.
+
+use std::time::Duration;
+
+use super::{RedisArgs, RunArgs};
+use crate::args::Kind;
+use leasehold::crossbeam_channel::Receiver;
+use leasehold::{
+    Interrupt, Lease, Lock, LockClient, LockGuard, LostReason, PermitGuard, RedLock, Result,
+};
+
+/// The guard of a job. Dropping it releases the lock or the permit.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// With the token of the hold, if the lock is fenced.
+    Lock(LockGuard, Option<u64>),
+    Permit(PermitGuard),
+}
+
+impl Held {
+    /// Acquires what the arguments name; `None` if the wait ends first.
+    pub(super) fn acquire(
+        args: &RunArgs,
+        redis: &RedisArgs,
+        clients: &[LockClient],
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self>> {
+        let wait = if args.no_wait {
+            Duration::ZERO
+        } else {
+            args.wait.unwrap_or(Duration::MAX)
+        };
+        let lease = Lease::RENEWED;
+        let lock: Box<dyn Lock> = match clients {
+            [client] if args.fenced => {
+                let lock = client.fenced_lock(&args.key);
+                let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
+                return Ok(guard.map(|guard| {
+                    let token = guard.fencing_token();
+                    Self::Lock(guard.into(), Some(token))
+                }));
+            }
+            [client] if !redis.redlock => match args.kind {
+                Kind::Reentrant => Box::new(client.reentrant_lock(&args.key)),
+                Kind::Fair => Box::new(client.fair_lock(&args.key)),
+                Kind::Read => Box::new(client.read_write_lock(&args.key).read()),
+                Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
+                Kind::Permits(permits) => {
+                    let semaphore = client.leased_semaphore(&args.key);
+                    semaphore.try_set_permits(permits)?;
+                    let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
+                    return Ok(guard.map(Self::Permit));
+                }
+            },
+            clients => Box::new(RedLock::new(clients, &args.key)),
+        };
+        let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
+        Ok(guard.map(|guard| Self::Lock(guard, None)))
+    }
+
+    pub(super) fn token(&self) -> Option<u64> {
+        match self {
+            Self::Lock(_, token) => *token,
+            Self::Permit(_) => None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Lock(guard, _) => guard.name(),
+            Self::Permit(guard) => guard.name(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Lock(guard, _) => guard.check(),
+            Self::Permit(guard) => guard.check(),
+        }
+    }
+
+    pub(super) fn lost(&self) -> &Receiver<LostReason> {
+        match self {
+            Self::Lock(guard, _) => guard.lost(),
+            Self::Permit(guard) => guard.lost(),
+        }
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        match self {
+            Self::Lock(guard, _) => guard.remaining(),
+            Self::Permit(guard) => guard.remaining(),
+        }
+    }
+
+    /// Asks Redis.
+    pub(super) fn confirm(&self) -> Result<()> {
+        match self {
+            Self::Lock(guard, _) => guard.confirm(),
+            Self::Permit(guard) => guard.confirm(),
+        }
+    }
+
+    /// Releases it, a lock after `keep`. A permit is released at once.
+    pub(super) fn release(self, keep: Option<Duration>) -> Result<()> {
+        match (self, keep) {
+            (Self::Lock(guard, _), Some(keep)) => guard.unlock_after(keep),
+            (Self::Lock(guard, _), None) => guard.unlock(),
+            (Self::Permit(guard), _) => guard.release(),
+        }
+    }
+}
