@@ -66,8 +66,8 @@ use crate::protocol::Notified;
 /// A fixed lease begins again in full. An [extension](crate::LockGuard::extend) is not kept.
 ///
 /// The thread acquires the lock again without a time limit, also after its time to wait is over, or
-/// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`, and `lost`
-/// gets no message.
+/// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`, and
+/// `lost` gets no message.
 ///
 /// # Notifications
 ///
