@@ -66,7 +66,8 @@ use crate::protocol::Notified;
 /// A fixed lease begins again in full. An [extension](crate::LockGuard::extend) is not kept.
 ///
 /// The thread acquires the lock again without a time limit, also after its time to wait is over, or
-/// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`.
+/// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`, and
+/// `lost` gets no message.
 ///
 /// # Notifications
 ///
@@ -137,6 +138,22 @@ impl Condition {
     /// thread is notified until it has the lock, the result is true. [`Duration::MAX`] means:
     /// without a time limit.
     ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use std::time::Duration;
+    /// use leasehold::LockClient;
+    ///
+    /// let lock = LockClient::connect(url)?.reentrant_lock("jobs");
+    /// let guard = lock.acquire()?;
+    /// // No thread notifies.
+    /// assert!(!lock.condition("not empty").wait_for(Duration::from_millis(50))?);
+    /// guard.check()?;
+    /// guard.unlock()
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait).
@@ -146,6 +163,28 @@ impl Condition {
 
     /// Releases the lock, waits for a notification until `interrupt` is raised, and acquires the
     /// lock again, also after the interrupt.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// use leasehold::{Error, Interrupt, LockClient};
+    ///
+    /// let lock = LockClient::connect(url)?.reentrant_lock("jobs");
+    /// let interrupt = Interrupt::new();
+    /// let consumer = {
+    ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
+    ///     std::thread::spawn(move || {
+    ///         let guard = lock.acquire()?;
+    ///         let waited = lock.condition("not empty").wait_interruptibly(&interrupt);
+    ///         assert!(matches!(waited, Err(Error::Interrupted { .. })));
+    ///         guard.unlock()
+    ///     })
+    /// };
+    /// interrupt.interrupt();
+    /// consumer.join().unwrap()
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

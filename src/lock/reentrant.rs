@@ -34,6 +34,11 @@ use crate::protocol::Plain;
 /// releases the lock, or for a few round trips, at most 4 ms. So clients that compete get similar
 /// shares, but there is no queue of clients in Redis.
 ///
+/// # Conditions
+///
+/// A thread that holds the lock can wait until another one, also of another process, notifies it:
+/// see [`condition`](Self::condition).
+///
 /// # Format
 ///
 /// The format in Redis is that of Redisson's `RLock`: a hash that maps the owner id to the hold

@@ -19,21 +19,20 @@
 //! 3. A thread waits as long as Redis has its waiter in the queue. Every other state ends its wait:
 //!    it acquires the lock again, and then ends its place. So a loss of the keys is a spurious
 //!    wake-up, and no thread waits for a notification that cannot arrive.
-//! 4. No notification arrives while the thread that has waited holds the lock. So the reply to the
-//!    request that ends its place is final. If it says that the waiter was notified, the wait
-//!    reports a notification, even if its time was over. If the thread cannot acquire the lock, the
-//!    next waiter gets the notification.
+//! 4. A place is ended when its thread has the lock again, and the reply says whether the waiter
+//!    was notified until then. If it was, the wait reports a notification, even if its time was over.
+//!    If the thread cannot acquire the lock, the next waiter gets the notification.
 //! 5. A message tells a client the numbers of its waiters that need not wait any more. Without the
 //!    message, the next renewal of a place tells it.
 //!
 //! # Requests that are executed twice, or late
 //!
-//! | request | why a second copy does no harm |
-//! |---|---|
-//! | wait | It requires the owner id of the grant, and changes nothing if the waiter has a place. After the wait, each copy without a reply is followed by a request that ends the place. |
-//! | renew | It makes no place. |
-//! | notify | It requires the owner id of the grant, and a number above that of the last call. |
-//! | end | A waiter waits once. If the reply to the first copy is lost, the wait reports a notification: a spurious wake-up. |
+//! * wait: requires the owner id of the grant, and changes nothing if the waiter has a place. After
+//!   the wait, each copy without a reply is followed by a request that ends the place.
+//! * renew: makes no place.
+//! * notify: requires the owner id of the grant, and a number above that of the last call.
+//! * end: a waiter waits once. If the reply to the first copy is lost, the wait reports a
+//!   notification, which may be a spurious wake-up.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `waiting` | the place of this thread in the queue of the condition, from its begin to its end |
+//! | `waiting` | the place of this thread in the queue of the condition, until its end |
 
 mod waiting;
 
