@@ -308,7 +308,7 @@ pub struct LockStatus {
     /// process, and write the number for other programs to read: it may be up to a second old.
     /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
     pub hold_count: u32,
-    /// The number of owners of the read lock of a [`ReadWriteLock`], among them a writer that also
+    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among them a writer that also
     /// reads; 0 for any other lock. Threads of a client that share a grant are one owner. If there
     /// is no writer, `owner` and `hold_count` are those of one of these. The owner id of a writer
     /// ends in `:write`.
