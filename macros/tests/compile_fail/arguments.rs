@@ -25,7 +25,7 @@ fn no_name() -> leasehold::Result<()> {
     Ok(())
 }
 
-#[locked(key = "order", kind = read)]
+#[locked(key = "order", kind = semaphore)]
 fn not_yet() -> leasehold::Result<()> {
     Ok(())
 }
