@@ -55,17 +55,6 @@ fn one_command_without_a_reply_breaks_no_promise() {
 
 #[test]
 #[ignore = "soak"]
-fn three_workers_and_two_permits_break_no_promise() {
-    let bounds = Bounds {
-        workers: 3,
-        permits: 2,
-        ..library(0)
-    };
-    assert_eq!(broken(bounds), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
 fn one_command_without_a_reply_and_a_deletion_break_no_promise() {
     assert_eq!(broken(deleted(1)), [""; 0]);
 }
