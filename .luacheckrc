@@ -6,6 +6,6 @@ files["lua/shared"] = { ignore = { "211" } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of",
     -- shared/read_write.lua
-    "TURN", "exists", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
+    "TURN", "exists", "is_of", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
     "note_wait", "set_lease", "reader_of", "read_write_channel",
 } }

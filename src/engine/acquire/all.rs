@@ -125,7 +125,6 @@ impl<'a> Request<'a> {
         // Other threads may begin to wait behind this one.
         self.wanted_holds = self.wanted_holds.max(2);
         let call = unit.call(&owner, self.wish(true));
-        self.is_known_to_wait = true;
         let request = Prepared::new(&core.redis, &part.key, call);
         self.listeners.prepare(part, &request);
         self.prepared = Some((owner, request));

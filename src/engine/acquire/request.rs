@@ -58,8 +58,8 @@ pub(super) struct Request<'a> {
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
     pub(super) within: Option<&'a Hold>,
-    /// Redis may know that this client waits.
-    pub(super) is_known_to_wait: bool,
+    /// The names of the requests by which Redis may know that this thread waits.
+    pub(super) waits_as: Option<OwnerId>,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
             prepared: None,
             rival: Rival::default(),
             within: None,
-            is_known_to_wait: false,
+            waits_as: None,
         }
     }
 
@@ -165,7 +165,6 @@ impl<'a> Request<'a> {
             None => requested.iter().map(owner).collect(),
         };
         let wish = self.wish(!self.budget.is_wait_over());
-        self.is_known_to_wait |= wish.waits;
         let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, wish);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &self.units[at];
@@ -221,15 +220,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Tells Redis in the background that this client does not wait any more.
+    /// Tells Redis in the background that this thread does not wait any more.
     pub(super) fn give_up(&self) {
+        let Some(owner) = &self.waits_as else {
+            return;
+        };
         for part in self.units.iter().flat_map(|unit| &unit.parts) {
-            let core = &part.core;
-            let owner = OwnerId::new(&core.owner_prefix);
-            let call = part.protocol.give_up(&part.key, &owner);
-            if let Some(call) = call.filter(|_| self.is_known_to_wait) {
-                let until = Moment::now().after(core.command_timeout);
-                core.watchdog.release_orphan(part.key.clone(), call, until);
+            if let Some(call) = part.protocol.give_up(&part.key, owner) {
+                let until = Moment::now().after(part.core.command_timeout);
+                let watchdog = &part.core.watchdog;
+                watchdog.release_orphan(part.key.clone(), call, until);
             }
         }
     }
@@ -273,6 +273,7 @@ impl<'a> Request<'a> {
             }) => {
                 undo_lost_copies(parts, &owner, terms, reply.lost_copies);
                 self.rival.holds(&holder);
+                self.waits_as = Some(owner);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
@@ -331,6 +332,8 @@ impl<'a> Request<'a> {
         if let Some((owner, prepared)) = self.prepared.take() {
             let Unit { parts, terms, .. } = &self.units[0];
             undo_lost_copies(parts, &owner, *terms, prepared.abandon());
+            let refused = self.waits_as.take();
+            self.waits_as = Some(refused.map_or(owner.clone(), |refused| refused.and(&owner)));
         }
         let mut unused = Vec::new();
         let mut timeout = Duration::ZERO;
