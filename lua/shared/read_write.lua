@@ -122,7 +122,7 @@ local function readers_left(lock)
     return longest
 end
 
--- Notes in the hash of the clients that wait. It is kept for at least so many milliseconds.
+-- Notes in the hash of the clients that wait. It is kept for at least `millis` milliseconds.
 -- pcall: what it says decides about the order of clients only.
 local function note_wait(lock, millis, ...)
     local waits = waits_key(lock)

@@ -56,7 +56,10 @@ fn briefly() -> Duration {
 /// One random use of the lock.
 fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
     let (read, write) = (lock.read(), lock.write());
-    let gave_up = || drop(protected.given_up.fetch_add(1, Ordering::Relaxed));
+    let gave_up = || {
+        protected.given_up.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    };
     match fastrand::u32(..10) {
         0..4 => {
             let guard = read.acquire()?;
@@ -75,21 +78,21 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                 protected.read();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => gave_up(),
         },
         5 => match read.try_acquire(briefly(), Lease::fixed(SOON.get()))? {
             Some(guard) => {
                 protected.read();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => gave_up(),
         },
         6 => match write.try_acquire(briefly(), Lease::RENEWED)? {
             Some(guard) => {
                 protected.write();
                 guard.unlock()
             }
-            None => Ok(gave_up()),
+            None => gave_up(),
         },
         7 => {
             let writing = write.acquire()?;
@@ -120,7 +123,7 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                         protected.read();
                         guard.unlock()
                     }
-                    Err(Error::Interrupted { .. }) => Ok(gave_up()),
+                    Err(Error::Interrupted { .. }) => gave_up(),
                     Err(error) => Err(error),
                 }
             })
