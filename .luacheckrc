@@ -9,6 +9,6 @@ files["lua/*.lua"] = { read_globals = {
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
-    "TURN", "exists", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
+    "TURN", "exists", "is_of", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
     "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY",
 } }

@@ -44,7 +44,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
         return { left, 1, (writer_of(lock)) }
     elseif not older then
         local writer = redis.pcall('hget', waits, 'writer')
-        if type(writer) == 'string' and writer ~= ARGV[3] then
+        if type(writer) == 'string' and not is_of(writer, ARGV[3]) then
             local now = now_millis()
             local left = tonumber(redis.call('hget', waits, 'writer_until') or '0') - now
             local turn = tonumber(redis.call('hget', waits, 'turn') or '0')

@@ -50,7 +50,7 @@ if redis.call('exists', lock) == 1 or exists(waits) then
         local wish = tonumber(ARGV[4])
         if wish > 0 then
             local wish_ends = string.format('%.0f', now_millis() + wish)
-            note_wait(lock, wish, 'writer', ARGV[3], 'writer_until', wish_ends)
+            note_wait(lock, wish, 'writer', owner, 'writer_until', wish_ends)
             -- The wish has to be repeated before it ends.
             local again = math.floor(wish / 2)
             left = left < 0 and again or math.min(left, again)
@@ -58,7 +58,8 @@ if redis.call('exists', lock) == 1 or exists(waits) then
         return { left, 1, '' }
     end
     redis.pcall('hdel', waits, 'turn')
-    if redis.pcall('hget', waits, 'writer') == ARGV[3] then
+    local writer = redis.pcall('hget', waits, 'writer')
+    if type(writer) == 'string' and is_of(writer, ARGV[3]) then
         redis.pcall('hdel', waits, 'writer', 'writer_until')
     end
 end

@@ -18,7 +18,7 @@ local function timeout_key(lock, reader, hold)
 end
 
 -- The hash of the clients that wait, which exists only while clients compete:
--- writer, writer_until   a client with a waiting writer, and until when that is believed
+-- writer, writer_until   the field that a waiting writer wants, and until when that is believed
 -- readers                set if a reader waits for the end of a write lock
 -- turn                   until when only readers may acquire a free lock
 local function waits_key(lock)
@@ -28,6 +28,11 @@ end
 -- The channel for releases.
 local function read_write_channel(lock)
     return 'redisson_rwlock:' .. tagged(lock)
+end
+
+-- True if this field belongs to an owner of this client.
+local function is_of(field, client)
+    return string.sub(field, 1, #client + 1) == client .. ':'
 end
 
 -- True if the key exists. A cluster that moves the slot refuses a key that is not there.
@@ -123,7 +128,7 @@ local function readers_left(lock)
     return longest
 end
 
--- Notes in the hash of the clients that wait. It is kept for at least so many milliseconds.
+-- Notes in the hash of the clients that wait. It is kept for at least `millis` milliseconds.
 -- pcall: what it says decides about the order of clients only.
 local function note_wait(lock, millis, ...)
     local waits = waits_key(lock)

@@ -142,7 +142,7 @@ impl Protocol for Write {
 
     fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
         let call = Call::new(&script::WRITE_GIVE_UP).key(key.key());
-        Some(call.arg(owner.client()).arg(&**key.channel()).publishing())
+        Some(call.arg(writer(owner)).arg(&**key.channel()).publishing())
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {

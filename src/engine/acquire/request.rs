@@ -58,6 +58,8 @@ pub(super) struct Request<'a> {
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
     pub(super) within: Option<&'a Hold>,
+    /// The names of the requests by which Redis may know that this thread waits.
+    pub(super) waits_as: Option<OwnerId>,
     /// Redis may know that this client waits.
     pub(super) is_known_to_wait: bool,
 }
@@ -144,6 +146,7 @@ impl<'a> Request<'a> {
             prepared: None,
             rival: Rival::default(),
             within: None,
+            waits_as: None,
             is_known_to_wait: false,
         }
     }
@@ -232,7 +235,8 @@ impl<'a> Request<'a> {
         }
         for part in self.units.iter().flat_map(|unit| &unit.parts) {
             let core = &part.core;
-            let owner = OwnerId::new(&core.owner_prefix);
+            let fresh = || OwnerId::new(&core.owner_prefix);
+            let owner = self.waits_as.clone().unwrap_or_else(fresh);
             let Some(call) = part.protocol.give_up(&part.key, &owner) else {
                 continue;
             };
@@ -289,6 +293,7 @@ impl<'a> Request<'a> {
                 if parts[0].protocol.is_exclusive() {
                     self.rival.holds(&holder);
                 }
+                self.waits_as = Some(owner);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
@@ -349,6 +354,8 @@ impl<'a> Request<'a> {
         if let Some((owner, prepared)) = self.prepared.take() {
             let Unit { parts, terms, .. } = &self.units[0];
             undo_lost_copies(parts, &owner, *terms, prepared.abandon());
+            let refused = self.waits_as.take();
+            self.waits_as = Some(refused.map_or(owner.clone(), |refused| refused.and(&owner)));
         }
         let mut unused = Vec::new();
         let mut timeout = Duration::ZERO;

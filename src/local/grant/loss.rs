@@ -98,7 +98,7 @@ impl Grant {
         self.notify(lost)
     }
 
-    /// Notifies everyone of these losses; `None` if nothing was lost.
+    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing was lost.
     fn notify(&self, lost: Option<Losses>) -> bool {
         let Some(lost) = lost else {
             return false;

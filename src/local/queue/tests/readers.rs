@@ -74,7 +74,7 @@ fn readers_share_a_grant_and_the_last_one_releases_it() {
     assert!(Arc::ptr_eq(&first.grant(), &again.grant()));
     assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
     assert_eq!(unlock(&queue, &[&again], NO_LINGER), [Unlocked::Last]);
-    // While Redis is asked to release it, nobody joins it, and no writer gets the ticket.
+    // While Redis is asked to release it, no thread joins it, and no writer gets the ticket.
     let writer = wait_as(&queue, 4, false);
     queue.close(&again, None);
     assert!(writer.is_woken());
