@@ -52,7 +52,7 @@ pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
         CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, NUMBERS,
-        READ_WRITE, SEMAPHORES, TURNS,
+        READ_WRITE, SEMAPHORES,
     };
     &[
         Right::of(
@@ -85,7 +85,6 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "pexpire", "PEXPIRE {key} never"),
         Right::of(Always, "hexists", "HEXISTS {key} {absent}"),
         Right::of(Always, "hget", "HGET {key} {absent}"),
-        Right::of(Kinds(TURNS), "hmget", "HMGET {key} {absent}"),
         // The last field has no value.
         Right::of(Always, "hset", "HSET {key} a b c"),
         Right::of(Always, "hdel", "HDEL {key} {absent}"),

@@ -11,7 +11,6 @@ const LEASED: &str = "semaphores with leases";
 
 pub(super) const FAIR: &[&str] = &[FAIR_LOCKS];
 pub(super) const READ_WRITE: &[&str] = &[READ_WRITE_LOCKS];
-pub(super) const TURNS: &[&str] = &["turn for a waiting writer"];
 pub(super) const GIVING_UP: &[&str] = &["early end of a given-up place in a fair queue"];
 pub(super) const SEMAPHORES: &[&str] = &["semaphores", LEASED];
 pub(super) const LATCHES: &[&str] = &["latches"];

@@ -77,8 +77,7 @@ fn who_may_also_look_can() {
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
-const OF_KINDS: [(&str, &str); 16] = [
-    ("hmget", "turn for a waiting writer"),
+const OF_KINDS: [(&str, &str); 15] = [
     ("decrby", "semaphores with leases"),
     ("incrby", "semaphores"),
     ("lindex", "fair locks"),
