@@ -87,7 +87,7 @@ impl Redis {
         let looks = !bounds.has(Planted::CopyTakesAnother);
         let mut mine = self.leases.iter_mut();
         if let Some(permit) = mine.find(|permit| looks && permit.is_of(worker, command.ids)) {
-            (permit.id, permit.left) = (command.to, bounds.lease);
+            (permit.id, permit.left, permit.unused) = (command.to, bounds.lease, 0);
             return Reply::Done;
         }
         let limit = u8::from(bounds.has(Planted::OtherClock));
