@@ -185,6 +185,8 @@ impl World {
                 break;
             }
             drop(redis);
+            // The watchdog releases what became idle while this thread requests the lock.
+            self.release_idle();
             thread::yield_now();
         }
         // Some of the grants are too old to be joined or handed over.
