@@ -75,6 +75,11 @@ impl View {
     /// Leases a permit as a Java program does, for `left` milliseconds by the server's clock.
     pub fn lease_as_java(&mut self, id: [u8; 16], left: f64) {
         let ends = self.clock() + left;
+        self.lease_until(id, ends);
+    }
+
+    /// Leases a permit whose lease ends at this time.
+    pub fn lease_until(&mut self, id: [u8; 16], ends: f64) {
         let (name, key) = (self.name.clone(), self.leases_key());
         self.ask::<()>(redis::cmd("DECRBY").arg(name).arg(1));
         let zadd = redis::cmd("ZADD").arg(key).arg(ends).arg(&id[..]).clone();

@@ -57,8 +57,7 @@ fn permits_of_java_programs_count() {
     let semaphore = semaphore(&server, &name, 2);
     let mut view = View::of(&server, &name);
     // As without a lease: it does not end.
-    let now_ms = view.clock();
-    view.lease_as_java([7; 16], 922_337_203_685_477.0 - now_ms);
+    view.lease_until([7; 16], 922_337_203_685_477.0);
     let guard = now(&semaphore).unwrap();
     assert!(now(&semaphore).is_none());
     assert_eq!(counts(&semaphore), (0, 2));
