@@ -25,8 +25,14 @@ impl GrantState {
     /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: its release
     /// finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
-        if matches!(self.usage, Usage::Free | Usage::Ended) {
-            return None;
+        match self.usage {
+            Usage::Ended => return None,
+            // It is not handed over any more, and its release finds the loss.
+            Usage::Free => {
+                self.usage = Usage::Ended;
+                return None;
+            }
+            Usage::Held(..) | Usage::Idle(_) => {}
         }
         let mut lost = Losses::new();
         if let Usage::Held(_, hold) = std::mem::replace(&mut self.usage, Usage::Ended) {
