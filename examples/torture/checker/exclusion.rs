@@ -1,5 +1,5 @@
-//! Checks that a lock never has two holders, except readers, that a semaphore never has more holders
-//! than permits, and that a holder notices the deletion of its key.
+//! Checks that a lock never has two holders, except readers, that a semaphore never has more
+//! holders than permits, and that a holder notices the deletion of its key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
