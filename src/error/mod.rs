@@ -152,8 +152,8 @@ pub enum Error {
     },
 
     /// A key of this lock holds another value: a lock of another kind that cannot share the name,
-    /// or data of another type. A plain lock that another client holds and for which clients of a
-    /// [`FairLock`](crate::FairLock) wait is also such a value. Nothing was changed.
+    /// or data of another type. A plain or fenced lock that another client holds and for which
+    /// clients of a [`FairLock`](crate::FairLock) wait is also such a value. Nothing was changed.
     #[error(
         "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, use \
          the kind of lock that was found, or delete the key if it is not in use"
