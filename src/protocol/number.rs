@@ -1,5 +1,5 @@
-//! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of a
-//! latch.
+//! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of
+//! a latch.
 //!
 //! A call that changes the number has a [`RequestId`]: Redis records its reply, and executes no
 //! further copy of it. The key of the records is made by [`records`].

@@ -87,8 +87,8 @@ impl Grant {
         self.notify(lost);
     }
 
-    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got the
-    /// grant since the loss of this one was decided: then this returns false.
+    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got
+    /// the grant since the loss of this one was decided: then this returns false.
     pub(in crate::local) fn lose_hold(&self, number: u64, found: LostReason) -> bool {
         let lost = {
             let mut state = self.state.lock();
@@ -104,7 +104,8 @@ impl Grant {
         self.notify(lost)
     }
 
-    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing was lost.
+    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing
+    /// was lost.
     fn notify(&self, lost: Option<Losses>) -> bool {
         let Some(lost) = lost else {
             return false;
