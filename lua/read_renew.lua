@@ -3,7 +3,7 @@
 -- KEYS[i]      a lock: see shared/read_write.lua
 -- ARGV[3i-2]   the reader
 -- ARGV[3i-1]   least time to live from now on, in milliseconds; never shortens it; 0: no change
--- ARGV[3i]     the hold count, written if it differs
+-- ARGV[3i]     the hold count, written if it differs; empty: no change
 -- reply[i]     1: renewed; 0: no owner holds it; -1: other owners hold it, or it is not a lock
 
 local replies = {}
@@ -29,7 +29,7 @@ for i, lock in ipairs(KEYS) do
                 redis.call('pexpire', lock, ARGV[3 * i - 1])
             end
         end
-        if written ~= count then
+        if count ~= '' and written ~= count then
             -- pcall: the count is information. If Redis refuses it, the lease is still renewed.
             redis.pcall('hset', lock, reader, count)
         end

@@ -3,7 +3,7 @@
 -- KEYS[i]      a lock: a hash of owner to hold count
 -- ARGV[3i-2]   the owner
 -- ARGV[3i-1]   least time to live from now on, in milliseconds; never shortens it; 0: no change
--- ARGV[3i]     the hold count, written if it differs
+-- ARGV[3i]     the hold count, written if it differs; empty: no change
 -- reply[i]     1: renewed; 0: no owner holds it; -1: another owner holds it, or it is not a lock
 local replies = {}
 for i, lock in ipairs(KEYS) do
@@ -16,7 +16,7 @@ for i, lock in ipairs(KEYS) do
         if lease > 0 and redis.call('pttl', lock) < lease then
             redis.call('pexpire', lock, ARGV[3 * i - 1])
         end
-        if written ~= count then
+        if count ~= '' and written ~= count then
             -- pcall: the count is information. If Redis refuses it, the lease is still renewed.
             redis.pcall('hset', lock, owner, count)
         end

@@ -69,7 +69,7 @@ pub(super) fn renew(
 ) -> List<Result<()>> {
     let renewals: List<Renewal> = grants
         .iter()
-        .map(|one| one.grant.renewal(one.millis, one.hold, None))
+        .map(|one| one.grant.renewal(one.millis, one.hold))
         .collect();
     let requests: List<GrantRequest<'_>> = grants
         .iter()
@@ -94,18 +94,13 @@ fn apply(
     renewal: &Renewal,
     reply: Result<GrantReply>,
 ) -> Result<()> {
-    match &reply {
-        Ok(GrantReply {
-            verdict: Verdict::Lost(reason),
-            ..
-        }) => {
-            core.watchdog.forget(grant.id());
-            grant.lose(*reason);
-            return Ok(());
-        }
-        Ok(GrantReply { asked, .. }) => grant.renewed(*asked, renewal),
-        Err(_) => grant.lost_reply(renewal),
+    let reply = reply?;
+    if let Verdict::Lost(reason) = reply.verdict {
+        core.watchdog.forget(grant.id());
+        grant.lose(reason);
+        return Ok(());
     }
+    grant.renewed(reply.asked, renewal);
     core.watchdog.reschedule(grant.id());
-    reply.map(drop)
+    Ok(())
 }

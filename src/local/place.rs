@@ -116,7 +116,7 @@ impl Renew for Place {
             key: self.key.clone(),
             call: self.call.clone(),
             millis: 0,
-            count: 0,
+            count: None,
             hold: None,
             limited: None,
         })

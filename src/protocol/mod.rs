@@ -39,6 +39,11 @@ use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
 
+/// The argument of a script that writes a hold count; without one, it leaves the count as it is.
+fn count_argument(count: Option<u32>) -> String {
+    count.map(|count| count.to_string()).unwrap_or_default()
+}
+
 /// What one kind of lock requests from Redis. Each grant has an owner id of its own.
 ///
 /// The provided methods are those of a lock that is a hash of owner to hold count.
@@ -120,13 +125,13 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     }
 
     /// Prolongs the lease to `millis` milliseconds if it is shorter; with 0, only confirms that
-    /// Redis has the lock. Writes the hold count.
-    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: u32) -> Call {
+    /// Redis has the lock. Writes the hold count, if there is one.
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: Option<u32>) -> Call {
         Call::new(&script::RENEW)
             .key(key.key())
             .arg(owner.as_str())
             .arg(millis.to_string())
-            .arg(count.to_string())
+            .arg(count_argument(count))
     }
 
     /// Reads an owner of a lock.

@@ -149,7 +149,7 @@ impl Protocol for Permits {
             .publishing()
     }
 
-    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, _count: u32) -> Call {
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, _count: Option<u32>) -> Call {
         Call::new(&script::PERMIT_RENEW)
             .key(&key.leases())
             .arg(bytes(owner))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Plain, Protocol, Wish};
+use super::{AcquireReply, Plain, Protocol, Wish, count_argument};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -95,12 +95,12 @@ impl Protocol for Read {
             .publishing()
     }
 
-    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: u32) -> Call {
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: Option<u32>) -> Call {
         Call::new(&script::READ_RENEW)
             .key(key.key())
             .arg(owner.as_str())
             .arg(millis.to_string())
-            .arg(count.min(LARGEST_COUNT).to_string())
+            .arg(count_argument(count.map(|count| count.min(LARGEST_COUNT))))
     }
 
     fn inspect(&self, key: &LockKey) -> Call {
@@ -163,12 +163,12 @@ impl Protocol for Write {
             .publishing()
     }
 
-    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: u32) -> Call {
+    fn renew(&self, key: &LockKey, owner: &OwnerId, millis: u64, count: Option<u32>) -> Call {
         Call::new(&script::RENEW)
             .key(key.key())
             .arg(writer(owner))
             .arg(millis.to_string())
-            .arg(count.to_string())
+            .arg(count_argument(count))
     }
 
     fn inspect(&self, key: &LockKey) -> Call {

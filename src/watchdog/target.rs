@@ -42,8 +42,8 @@ pub(crate) struct Renewal {
     pub(crate) call: Call,
     /// The new lease in milliseconds; 0 if the lock is only confirmed.
     pub(crate) millis: u64,
-    /// The hold count that is written.
-    pub(crate) count: u32,
+    /// The hold count that is written; `None` if Redis keeps the one that it has.
+    pub(crate) count: Option<u32>,
     /// The hold that alone gets the longer lease; `None` for all holds that are renewed.
     pub(crate) hold: Option<u64>,
     /// The newest hold whose limit of renewals this one counts against, with all older ones.

@@ -82,10 +82,10 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
         let key = LockKey::new("", "lock");
         let owner = OwnerId::new("client");
         Renewal {
-            call: Plain.renew(&key, &owner, 64, 1),
+            call: Plain.renew(&key, &owner, 64, None),
             key,
             millis: 64,
-            count: 1,
+            count: None,
             hold: None,
             limited: None,
         }

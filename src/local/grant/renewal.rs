@@ -87,11 +87,27 @@ impl GrantState {
 }
 
 impl Grant {
-    /// The renewal for `millis` milliseconds; with 0, Redis only confirms that it has the grant.
-    /// With `hold`, it is for this hold alone. `limited` is the newest hold whose limit of renewals
-    /// it counts against.
-    pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>, limited: Option<u64>) -> Renewal {
-        let count = self.count().max(1);
+    /// The renewal for `millis` milliseconds that a thread asks for; with 0, Redis only confirms
+    /// that it has the grant. With `hold`, it is for this hold alone. It leaves the count in Redis
+    /// as it is: only the watchdog writes counts, one after the other, so no count overwrites a
+    /// later one.
+    pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>) -> Renewal {
+        self.make_renewal(millis, None, hold, None)
+    }
+
+    /// A renewal of the watchdog, for all holds. It writes the count. `limited` is the newest hold
+    /// whose limit of renewals it counts against.
+    fn renewal_with_count(&self, millis: u64, limited: Option<u64>) -> Renewal {
+        self.make_renewal(millis, Some(self.count().max(1)), None, limited)
+    }
+
+    fn make_renewal(
+        &self,
+        millis: u64,
+        count: Option<u32>,
+        hold: Option<u64>,
+        limited: Option<u64>,
+    ) -> Renewal {
         Renewal {
             key: self.key.clone(),
             call: self.protocol.renew(&self.key, &self.owner, millis, count),
@@ -100,11 +116,6 @@ impl Grant {
             hold,
             limited,
         }
-    }
-
-    /// Records that a renewal got no reply. Redis may have written its hold count.
-    pub(crate) fn lost_reply(&self, asked: &Renewal) {
-        self.state.lock().lost_count(asked.count);
     }
 
     /// Ends the holds on a shared grant whose leases have run out.
@@ -170,8 +181,8 @@ impl Renew for Grant {
             }
         }
         match action {
-            Action::Renew(millis) => Step::Renew(self.renewal(millis, None, Some(newest))),
-            _ if writes_count => Step::Renew(self.renewal(0, None, None)),
+            Action::Renew(millis) => Step::Renew(self.renewal_with_count(millis, Some(newest))),
+            _ if writes_count => Step::Renew(self.renewal_with_count(0, None)),
             _ => Step::Wait,
         }
     }
@@ -211,11 +222,15 @@ impl Renew for Grant {
             let millis = if is_for_others { 0 } else { done.millis };
             lease.renewed(asked, millis, is_limited);
         });
-        state.wrote_count(done.count);
+        if let Some(count) = done.count {
+            state.wrote_count(count);
+        }
     }
 
     fn not_renewed(&self, asked: &Renewal, cause: &str) {
-        self.lost_reply(asked);
+        if let Some(count) = asked.count {
+            self.state.lock().lost_count(count);
+        }
         self.observer.emit(&LockEvent::RenewalFailed {
             lock: self.key.shared_name(),
             cause: cause.into(),

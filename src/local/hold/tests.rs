@@ -19,7 +19,7 @@ fn reason(hold: &Hold) -> Option<LostReason> {
 #[test]
 fn a_lost_hold_stays_lost_after_a_late_renewal() {
     let hold = taken(1, Renewals::Unlimited);
-    let renewal = hold.grant().renewal(60_000, None, None);
+    let renewal = hold.grant().renewal(60_000, None);
     while !hold.grant().expires().is_past() {}
     assert_eq!(reason(&hold), Some(LostReason::Expired));
     hold.grant().renewed(Moment::now(), &renewal);
@@ -74,7 +74,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
     hold.lose(LostReason::Taken);
     assert!(hold.push(renewed()).is_err());
     let expires = hold.grant().expires();
-    let renewal = hold.grant().renewal(60_000, None, None);
+    let renewal = hold.grant().renewal(60_000, None);
     hold.grant().renewed(Moment::now(), &renewal);
     assert_eq!(hold.grant().expires(), expires);
 }
@@ -129,14 +129,33 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
     let soon = Moment::now().after(Duration::from_secs(1));
     assert!(grant.schedule().due <= soon);
     let renewal = counts(soon).unwrap();
-    assert_eq!(renewal.count, 2);
+    assert_eq!(renewal.count, Some(2));
     grant.renewed(Moment::now(), &renewal);
     assert!(counts(soon).is_none());
     assert_eq!(hold.pop(Unlocks::Level(level)), Popped::Inner);
     assert!(grant.schedule().due <= soon);
-    assert_eq!(counts(soon).unwrap().count, 1);
+    assert_eq!(counts(soon).unwrap().count, Some(1));
     hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
     assert!(counts(soon).is_none(), "the count is what Redis has");
+}
+
+/// Its reply may come before or after the reply to a count that was written meanwhile.
+#[test]
+fn a_renewal_of_a_thread_leaves_the_count_to_the_watchdog() {
+    let hold = taken(60_000, Renewals::Unlimited);
+    let grant = hold.grant();
+    let soon = Moment::now().after(Duration::from_secs(1));
+    hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
+    grant.schedule();
+    let Step::Renew(written) = grant.next_step(soon) else {
+        panic!("the count has changed");
+    };
+    let asked = grant.renewal(90_000, None);
+    assert_eq!(asked.count, None);
+    grant.renewed(Moment::now(), &written);
+    grant.renewed(Moment::now(), &asked);
+    grant.schedule();
+    assert!(matches!(grant.next_step(soon), Step::Wait), "Redis has it");
 }
 
 #[test]

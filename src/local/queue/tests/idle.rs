@@ -52,7 +52,7 @@ fn a_count_that_was_not_written_does_not_make_an_idle_grant_due() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
     let level = first.push(renewed()).unwrap();
-    let renewal = first.grant().renewal(0, None, None);
+    let renewal = first.grant().renewal(0, None);
     first.grant().renewed(Moment::now(), &renewal);
     let linger = Duration::from_secs(60);
     let inner = queue.unlock(&[(&first, Unlocks::Level(level), linger)]);

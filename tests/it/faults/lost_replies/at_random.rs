@@ -90,8 +90,10 @@ struct Worker<'a> {
 impl Drop for Worker<'_> {
     /// The other threads must not wait for what a failed thread holds.
     fn drop(&mut self) {
-        if thread::panicking() && !self.failed.swap(true, Ordering::SeqCst) {
-            let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.view.0);
+        if thread::panicking() {
+            self.failed.store(true, Ordering::SeqCst);
+            self.levels.clear();
+            while self.lock.unlock().is_ok() {}
         }
     }
 }
