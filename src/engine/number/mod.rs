@@ -22,7 +22,7 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::protocol::{NumberKey, number, records};
+use crate::protocol::{NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Request, request_batch};
 use crate::script::Call;
 
@@ -105,7 +105,7 @@ impl Number {
     /// Sets the number if there is none, and publishes `message`. Returns whether it is set.
     fn set(&self, value: u64, message: &str) -> Result<bool> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |id: &RequestId<'_>| self.key().set(id, value, message);
+        let call = |copy: RequestCopy<'_>| self.key().set(copy, value, message);
         let set = self.request_once(call, number::<i64>, IfUnclear::Leave, &budget)?;
         Ok(set.value == 1)
     }
@@ -114,7 +114,7 @@ impl Number {
     /// ends.
     fn request_once<T>(
         &self,
-        call: impl Fn(&RequestId<'_>) -> Call,
+        call: impl Fn(RequestCopy<'_>) -> Call,
         decode: fn(&Value) -> RedisResult<T>,
         if_unclear: IfUnclear,
         budget: &CallBudget,
@@ -122,9 +122,20 @@ impl Number {
         let redis = &self.core.redis;
         loop {
             let id = self.core.lanes.next();
-            let request = Request::new(redis, &self.key, call(&id));
+            let copy = |is_repeated| {
+                call(RequestCopy {
+                    id: &id,
+                    is_repeated,
+                })
+            };
+            let request = Request::new(redis, &self.key, copy(false));
             let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
-            let replies = request_batch(&[request], |_| None, deadline.min(limit), budget);
+            let replies = request_batch(
+                &[request],
+                |_| Some(copy(true)),
+                deadline.min(limit),
+                budget,
+            );
             let (error, lost_copies, is_unclear) = match replies.into_iter().next() {
                 Some(Ok(reply)) => match decode(&reply.reply) {
                     Ok(value) => {
@@ -143,7 +154,7 @@ impl Number {
                 None => return Err(redis.unavailable(&self.key, budget, "no reply".into())),
             };
             if is_unclear {
-                let repeated = call(&id);
+                let repeated = copy(true);
                 self.clean_up(id, repeated, lost_copies, if_unclear, limit);
             }
             // The caller has more time than one request may take.

@@ -87,6 +87,40 @@ fn a_count_down_that_arrives_late_changes_nothing() {
     assert_eq!(latch.count().unwrap(), 3);
 }
 
+/// The latch had no count when the repetition arrived, and has one when the first copy arrives.
+#[test]
+fn a_count_down_of_an_open_latch_that_arrives_late_changes_nothing() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SLIP.get()).build().unwrap();
+    let latch = client.count_down_latch("loaded");
+    let view = crate::support::client(&proxied.server.url()).count_down_latch("loaded");
+    assert_eq!(latch.count().unwrap(), 0);
+    let gate = Gate::new();
+    lose(&proxied, "count_down", &Fault::HoldBack(gate.clone()), 1);
+    assert_eq!(latch.count_down().unwrap(), 0);
+    assert!(view.try_set_count(3).unwrap());
+    gate.open();
+    eventually("the late request to be executed", || gate.passed() == 1);
+    assert_eq!(latch.count().unwrap(), 3);
+}
+
+/// It would close the latch again.
+#[test]
+fn a_count_that_arrives_after_the_latch_has_opened_is_not_set() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SLIP.get()).build().unwrap();
+    let latch = client.count_down_latch("loaded");
+    let view = crate::support::client(&proxied.server.url()).count_down_latch("loaded");
+    assert!(view.try_set_count(1).unwrap());
+    let gate = Gate::new();
+    lose(&proxied, "set_number", &Fault::HoldBack(gate.clone()), 1);
+    assert!(!latch.try_set_count(3).unwrap());
+    assert_eq!(view.count_down().unwrap(), 0);
+    gate.open();
+    eventually("the late request to be executed", || gate.passed() == 1);
+    assert_eq!(view.count().unwrap(), 0);
+}
+
 /// The new subscription makes up for the message.
 #[test]
 fn a_killed_subscription_delays_a_waiting_thread_only_briefly() {
