@@ -46,7 +46,7 @@ use crate::error::Result;
 /// | acquires | returns the permits, if Redis has given any | has no permits, and may try again |
 /// | [`release`](Self::release), [`add_permits`](Self::add_permits) | repeats it | must not repeat it |
 /// | [`drain`](Self::drain) | undoes it | has no permits, and may try again |
-/// | [`try_set_permits`](Self::try_set_permits) | nothing | may try again |
+/// | [`try_set_permits`](Self::try_set_permits) | cancels it, unless Redis has executed it | may try again |
 ///
 /// If Redis cannot be reached for a minute, or the process ends, permits may be missing: those of
 /// an acquire that Redis has executed, or of a release that it has not. None is there twice. The

@@ -79,6 +79,11 @@ impl NumberKey<'_> {
             .publishing()
     }
 
+    /// Cancels a request with this id, if it was not executed.
+    pub(crate) fn cancel(self, id: &RequestId<'_>) -> Call {
+        identified(Call::new(&script::CANCEL_REQUEST).key(self.records), id)
+    }
+
     /// Decreases the count of a latch. Replies the count then.
     pub(crate) fn count_down(self, copy: RequestCopy<'_>) -> Call {
         once(self.call(&script::COUNT_DOWN), copy)

@@ -57,8 +57,8 @@ enum IfUnclear {
     Undo,
     /// It is repeated in the background.
     Repeat,
-    /// The caller finds out.
-    Leave,
+    /// It is cancelled, unless Redis has executed it.
+    Cancel,
 }
 
 impl Number {
@@ -106,7 +106,7 @@ impl Number {
     fn set(&self, value: u64, message: &str) -> Result<bool> {
         let budget = self.check()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().set(copy, value, message);
-        let set = self.request_once(call, number::<i64>, IfUnclear::Leave, &budget)?;
+        let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }
 
@@ -156,13 +156,26 @@ impl Number {
             if is_unclear {
                 let repeated = copy(true);
                 self.clean_up(id, repeated, lost_copies, if_unclear, limit);
+                if if_unclear != IfUnclear::Undo {
+                    return Err(self.unclear(error, budget));
+                }
             }
             // The caller has more time than one request may take.
             let is_cut = limit < deadline && matches!(error, Error::Unavailable { .. });
-            if !is_cut || is_unclear && if_unclear != IfUnclear::Undo {
+            if !is_cut {
                 return Err(error);
             }
         }
+    }
+
+    /// The error of a request that Redis may have executed, although it refused the last copy.
+    fn unclear(&self, error: Error, budget: &CallBudget) -> Error {
+        let cause = match error {
+            Error::Unavailable { .. } => return error,
+            Error::Redis { cause, .. } => cause,
+            other => other.to_string().into(),
+        };
+        self.core.redis.unavailable(&self.key, budget, cause)
     }
 
     /// Deals in the background with a request that Redis may or may not have executed.
@@ -175,15 +188,19 @@ impl Number {
         limit: Moment,
     ) {
         let watchdog = &self.core.watchdog;
-        match if_unclear {
-            IfUnclear::Undo => {
-                let undo = self.key().give_back(&id);
+        let undo = match if_unclear {
+            IfUnclear::Undo => Some(self.key().give_back(&id)),
+            IfUnclear::Cancel => Some(self.key().cancel(&id)),
+            IfUnclear::Repeat => None,
+        };
+        let (call, limit) = match undo {
+            Some(undo) => {
                 lost_copies.compensate(&undo);
-                watchdog.release_orphan(self.key.clone(), undo, Moment::now().after(REPEATED));
+                (undo, Moment::now().after(REPEATED))
             }
-            IfUnclear::Repeat => watchdog.release_orphan(self.key.clone(), repeated, limit),
-            IfUnclear::Leave => {}
-        }
+            None => (repeated, limit),
+        };
+        watchdog.release_orphan(self.key.clone(), call, limit);
         id.retire(RECORDED);
     }
 }
