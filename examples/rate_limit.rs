@@ -24,9 +24,9 @@ use crate::support::{Result, Server, Stop};
 /// How much later than the end of its lease a permit may be in use again, on a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Runs workers in several processes, of which a few may work at the same time. Kills a process that
-/// works. Exit status 1 if more than the permitted number worked at once, or if the permit of the
-/// killed process did not come back within a lease.
+/// Runs workers in several processes, of which a few may work at the same time. Kills a process
+/// that works. Exit status 1 if more than the permitted number worked at once, or if the permit of
+/// the killed process did not come back within a lease.
 ///
 /// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]

@@ -2,9 +2,9 @@
 --
 -- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
 -- ARGV[1]  any: also a read-write lock; else that is an error
--- reply    nil: no owner holds it; else { PTTL (-1: no expiry), owner, hold count, number of readers
---          of a read-write lock }. If it has only readers, one of them is the owner. An error if the
---          key has another type or form
+-- reply    nil: no owner holds it; else { PTTL (-1: no expiry), owner, hold count, number of
+--          readers of a read-write lock }. If it has only readers, one of them is the owner. An
+--          error if the key has another type or form
 
 if redis.call('exists', KEYS[1]) == 0 then
     return nil

@@ -1,5 +1,5 @@
--- Releases read locks, regardless of their hold counts. Notifies the waiting clients if no reader is
--- left.
+-- Releases read locks, regardless of their hold counts. Notifies the waiting clients if no reader
+-- is left.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces

@@ -16,8 +16,8 @@ for i, lock in ipairs(KEYS) do
     elseif type(written) == 'string' then
         if lease > 0 then
             local hold = timeout_key(lock, reader)
-            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis refuses
-            -- it, the lease of the lock is still renewed.
+            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis
+            -- refuses it, the lease of the lock is still renewed.
             local left = redis.pcall('pttl', hold)
             if left == -2 then
                 -- The key has been deleted.

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the lock: see shared/read_write.lua
 -- ARGV[1]  read: a reader; write: the writer
--- reply    nil: no such owner holds it; else { PTTL (-1: no expiry), owner, hold count, 1 for a reader or 0 }.
---          An error if the key has another type or form
+-- reply    nil: no such owner holds it; else { PTTL (-1: no expiry), owner, hold count, 1 for a
+--          reader or 0 }. An error if the key has another type or form
 
 local lock = KEYS[1]
 local mode, failure = mode_of(lock)

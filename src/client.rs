@@ -189,6 +189,8 @@ impl LockClient {
     ///
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
     /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
+    /// [`Error::WrongType`](crate::Error::WrongType) is returned for a semaphore or a latch: ask
+    /// its own handle.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
         let status = engine::inspect(&self.core, &key)?;
@@ -212,6 +214,8 @@ impl LockClient {
     ///
     /// [Those of every method](crate::Lock#errors-of-every-method-that-asks-redis).
     /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after one command timeout.
+    /// [`Error::WrongType`](crate::Error::WrongType) is returned for a semaphore or a latch: ask
+    /// its own handle.
     pub fn force_unlock(&self, name: &str) -> Result<bool> {
         engine::force_unlock(&self.core, &LockKey::new(&self.core.namespace, name))
     }
@@ -308,10 +312,10 @@ pub struct LockStatus {
     /// process, and write the number for other programs to read: it may be up to a second old.
     /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
     pub hold_count: u32,
-    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among them a writer that also
-    /// reads; 0 for any other lock. Threads of a client that share a grant are one owner. If there
-    /// is no writer, `owner` and `hold_count` are those of one of these. The owner id of a writer
-    /// ends in `:write`.
+    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among
+    /// them a writer that also reads; 0 for any other lock. Threads of a client that share a grant
+    /// are one owner. If there is no writer, `owner` and `hold_count` are those of one of these.
+    /// The owner id of a writer ends in `:write`.
     pub readers: u32,
     /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
     /// expires. This crate never sets a lock without an expiry.

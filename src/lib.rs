@@ -75,7 +75,6 @@
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
 //! | [`FairLock`] | clients acquire it in the order in which they began to wait |
-//! | [`LeasedSemaphore`] | a number of permits, each with a lease: a limit for concurrent work |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`ReadWriteLock`] | many threads read at the same time, or one thread writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |
@@ -84,10 +83,11 @@
 //! Threads that hold a [`ReentrantLock`] can wait on its conditions until another process notifies
 //! them: see [`Condition`].
 //!
-//! Two further types have no owner and no lease:
+//! Three further types are no locks. The last two have no owner and no lease:
 //!
 //! | type | what it is |
 //! |---|---|
+//! | [`LeasedSemaphore`] | a number of permits, each with a lease: a limit for concurrent work |
 //! | [`Semaphore`] | a number of permits: any client takes some, and any client returns some |
 //! | [`CountDownLatch`] | lets threads wait until other threads have counted it down to zero |
 //!
@@ -228,8 +228,8 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: which lock, deployments, operations, sharing locks with Redisson, the command, and
-/// design decisions.
+/// The pages of `docs/`: which lock, deployments, operations, sharing locks with Redisson, the
+/// command, and design decisions.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {

@@ -185,8 +185,8 @@ pub(super) enum Command {
     ///
     /// Of a fair lock, it also shows the clients that wait, in their order; of a read-write lock,
     /// each reader; of a semaphore whose permits have leases, the id of each leased permit. A key
-    /// that is a number is shown as such: it may be a semaphore or a latch. At most 1,000 clients or
-    /// permits are shown.
+    /// that is a number is shown as such: it may be a semaphore or a latch. At most 1,000 clients
+    /// or permits are shown.
     Show(ShowArgs),
     /// Free a lock that any client holds
     ///

@@ -65,8 +65,8 @@ impl Conductor {
         Ok(())
     }
 
-    /// Kills the worker, unless another one was killed so shortly before that both can have places in
-    /// the queue of a fair lock. The places would end one after the other.
+    /// Kills the worker, unless another one was killed so shortly before that both can have places
+    /// in the queue of a fair lock. The places would end one after the other.
     fn kill_worker(&mut self, slot: usize) -> Result<()> {
         let place = self.args.kind_of(0).place();
         let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;

@@ -33,8 +33,8 @@ const SLICE: Duration = Duration::from_millis(10);
 const READ_SLICE: Duration = Duration::from_millis(50);
 
 impl Kind {
-    /// The kind of lock number `lock` if no kind is selected: the first has no tokens, so the number
-    /// of hand-overs is not limited by them.
+    /// The kind of lock number `lock` if no kind is selected: the first has no tokens, so the
+    /// number of hand-overs is not limited by them.
     pub fn by_default(lock: u32) -> Self {
         match lock {
             0 => Self::Reentrant,

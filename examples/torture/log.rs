@@ -33,8 +33,8 @@ pub enum Event {
         budget: u64,
         what: String,
     },
-    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold together
-    /// with others that do so.
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold
+    /// together with others that do so.
     Reads { call: u64 },
     /// After a call that acquired a free lock.
     Has { call: u64, token: Option<u64> },

@@ -1,5 +1,5 @@
--- Executes a request once, although several copies of it may arrive: the reply is recorded. Included
--- in the scripts that change a number.
+-- Executes a request once, although several copies of it may arrive: the reply is recorded.
+-- Included in the scripts that change a number.
 --
 -- The records of a client are a hash: for each lane, the last recorded request on it, as its number
 -- and its reply. On a lane, a client sends one request after another, with rising numbers. A reply

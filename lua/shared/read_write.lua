@@ -100,8 +100,8 @@ local function reader_of(lock)
     end
 end
 
--- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if that is
--- not known: there are too many, or a cluster is moving the slot.
+-- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if that
+-- is not known: there are too many, or a cluster is moving the slot.
 local function readers_left(lock)
     if redis.call('hlen', lock) > MANY then
         return nil

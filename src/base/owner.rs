@@ -64,8 +64,9 @@ impl Liveness {
     }
 }
 
-/// The owner id of a grant in Redis, or the id of a permit. While it is unknown which copy of an acquire was executed, it
-/// contains the names of all copies, the newest first, separated by spaces.
+/// The owner id of a grant in Redis, or the id of a permit. While it is unknown which copy of an
+/// acquire was executed, it contains the names of all copies, the newest first, separated by
+/// spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerId(Arc<str>);
 

@@ -94,9 +94,9 @@ impl LockClient {
         ReadWriteLock::new(&self.core, name)
     }
 
-    /// Makes a handle of the leased semaphore with this name: a number of permits, each with a lease
-    /// that the watchdog renews. Never fails and sends nothing: an invalid name is an error of the
-    /// first call that uses the handle.
+    /// Makes a handle of the leased semaphore with this name: a number of permits, each with a
+    /// lease that the watchdog renews. Never fails and sends nothing: an invalid name is an error
+    /// of the first call that uses the handle.
     ///
     /// Bounds of a name: 1 to 512 bytes of any UTF-8. Do not use one name for locks or semaphores
     /// of different kinds.

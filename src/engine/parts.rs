@@ -129,7 +129,8 @@ impl Parts {
         self.list.first().map_or("", |part| part.protocol.kind())
     }
 
-    /// True if the holds of several threads do not exclude each other. It is the same for all parts.
+    /// True if the holds of several threads do not exclude each other. It is the same for all
+    /// parts.
     pub(super) fn is_shared(&self) -> bool {
         let first = self.list.first();
         first.is_some_and(|part| part.protocol.is_shared())

@@ -247,8 +247,10 @@ fn release_later(core: &Core, hold: &Hold) {
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.
 fn report_late_release(core: &Core, hold: &Hold) {
-    let late_by = Moment::now().since(hold.expires());
-    if late_by > Duration::ZERO {
+    let expires = hold.expires();
+    let late_by = Moment::now().since(expires);
+    // The grant does not know any more when a hold that shared it has ended.
+    if expires > Moment::ZERO && late_by > Duration::ZERO {
         core.observer.emit(&LockEvent::ReleasedLate {
             lock: hold.key().shared_name(),
             late_by,

@@ -139,8 +139,9 @@ pub enum Error {
         lock: String,
     },
 
-    /// The calling thread holds the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), and tried
-    /// to acquire the write lock, for which it would wait until it unlocks the read lock itself.
+    /// The calling thread holds the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), and
+    /// tried to acquire the write lock, for which it would wait until it unlocks the read lock
+    /// itself.
     #[error(
         "lock {lock:?}: this thread holds the read lock, so it cannot acquire the write lock; \
          unlock the read lock first"
@@ -150,11 +151,12 @@ pub enum Error {
         lock: String,
     },
 
-    /// A key of this lock holds another value: a read-write lock, if this is another kind of lock, or
-    /// the other way round; or data of another type. Nothing was changed.
+    /// A key of this lock holds another value: a lock of another kind that cannot share the name,
+    /// or data of another type. A plain or fenced lock that another client holds and for which
+    /// clients of a [`FairLock`](crate::FairLock) wait is also such a value. Nothing was changed.
     #[error(
-        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, or \
-         delete that key"
+        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, use \
+         the kind of lock that was found, or delete the key if it is not in use"
     )]
     WrongType {
         /// The name of the lock.

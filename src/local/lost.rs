@@ -11,8 +11,8 @@ use crate::base::owner::ThreadId;
 /// There is no sweep before the map has this many lost holds.
 const FEW: usize = 64;
 
-/// The lost holds of all locks, by thread and lock, and whether they were shared. A thread that acquires or unlocks a lock finds
-/// its lost hold here.
+/// The lost holds of all locks, by thread and lock, and whether they were shared. A thread that
+/// acquires or unlocks a lock finds its lost hold here.
 ///
 /// Only the thread of a hold can unlock it, so the holds of threads that have ended are removed. A
 /// sweep looks for them each time the number of holds has doubled. So the map has at most [`FEW`]

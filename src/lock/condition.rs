@@ -61,7 +61,7 @@ use crate::protocol::Notified;
 ///
 /// A wait releases the lock whatever its level, also the levels with guards. Meanwhile
 /// [`check`](crate::LockGuard::check) of these guards fails with
-/// [`Error::NotHeld`](crate::Error::NotHeld), and [`lost`](crate::LockGuard::lost) stays silent.
+/// [`Error::NotHeld`](crate::Error::NotHeld), and [`lost`](crate::LockGuard::lost) gets no message.
 /// After the wait the levels, their guards, their leases and the receivers of `lost` are as before.
 /// A fixed lease begins again in full. An [extension](crate::LockGuard::extend) is not kept.
 ///
@@ -90,7 +90,11 @@ use crate::protocol::Notified;
 /// the places of all waiting threads of a client together. A notification sends one request.
 ///
 /// Redisson has no conditions, so the keys are those of this crate: two sorted sets and a string
-/// beside the key of the lock, all with a time to live.
+/// beside the key of the lock, all with a time to live. A Java process can share the lock, but can
+/// neither wait on its conditions nor notify. A Java client that keeps the lock delays notified
+/// threads.
+///
+/// No method panics. `cargo run --example bounded_buffer` shows conditions between processes.
 #[derive(Clone)]
 pub struct Condition {
     lock: Parts,
@@ -123,6 +127,9 @@ impl Condition {
     ///   the request that begins the wait: the lock is still held. After ten command timeouts
     ///   without any reply if the lock could not be acquired again: it is not held any more.
     /// * [`Error::Redis`](crate::Error::Redis) if Redis refused the request.
+    /// * [`Error::WrongType`](crate::Error::WrongType) if a key of the condition has another type.
+    /// * [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) if too few replicas confirm the
+    ///   lock when it is acquired again.
     /// * [`Error::Config`](crate::Error::Config) for a name that is not 1 to 512 bytes long, or if
     ///   this thread holds the name as another kind of lock.
     /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
@@ -135,8 +142,8 @@ impl Condition {
     /// spurious wake-up.
     ///
     /// The call returns later than after `wait` if another thread holds the lock then. If this
-    /// thread is notified until it has the lock, the result is true. [`Duration::MAX`] means:
-    /// without a time limit.
+    /// thread has been notified by the time it has the lock, the result is true. [`Duration::MAX`]
+    /// means: without a time limit.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

@@ -24,14 +24,15 @@ use crate::protocol::Fair;
 ///
 /// A client that waits has one place in a queue in Redis, whichever of its threads waits. It keeps
 /// the place until it has the lock or no thread of it waits any more. The threads of one client
-/// acquire the lock in the order of their calls, each with a place of its own turn.
+/// acquire the lock in the order of their calls. After one of them has had the lock while other
+/// clients wait, the next one gets a place at the end of the queue.
 ///
 /// * The place of a client lasts for six seconds from each of its requests, by the clock of the
 ///   server. So a client that dies delays the clients behind it by at most that time once the lock
 ///   is free. Behind a waiting thread of Redisson, which has five minutes, its place ends that much
 ///   later.
-/// * While no other client waits, a thread that unlocks can hand the lock over to the next thread of
-///   its client without a request, for at most 10 ms after the client acquired it. A client that
+/// * While no other client waits, a thread that unlocks can hand the lock over to the next thread
+///   of its client without a request, for at most 10 ms after the client acquired it. A client that
 ///   begins to wait within these 10 ms may see such a hand-over to a thread that came later.
 /// * A call that does not wait ([`try_acquire_now`](Self::try_acquire_now)) does not overtake a
 ///   client that waits, and gets no place.
@@ -44,10 +45,17 @@ use crate::protocol::Fair;
 /// weaknesses of Redisson show on a shared name: a thread of Java that dies while it has the first
 /// place delays the others by up to five minutes, and Redisson compares the ends of places with the
 /// clocks of its clients, so a Java client whose clock is fast removes places of live clients. A
-/// client of this library whose place was removed goes to the end of the queue.
+/// client of this library whose place was removed goes to the end of the queue. A Java thread that
+/// is interrupted does not remove its place, with the same effect as one that dies.
 ///
 /// Use one kind of lock for one name: a [`ReentrantLock`](crate::ReentrantLock) does not see the
 /// queue of a free lock.
+///
+/// # Errors
+///
+/// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis). A thread that holds
+/// the name as a [`ReentrantLock`](crate::ReentrantLock) gets no error, but a further level of that
+/// hold. No method panics.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

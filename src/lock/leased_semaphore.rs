@@ -83,6 +83,9 @@ use crate::protocol::{Permits, PermitsChange};
 /// * [`Error::WrongType`] if a key of the semaphore holds another value.
 /// * [`Error::Config`] for a name outside its bounds, and [`Error::Forked`] in a process that was
 ///   forked from the client's.
+///
+/// No method panics. `cargo run --example rate_limit` shows a semaphore between processes, one of
+/// which is killed.
 #[derive(Clone)]
 pub struct LeasedSemaphore(Parts);
 

@@ -27,7 +27,7 @@ use crate::observe::tell;
 /// Dropping a guard tries to release the permit for one command timeout, never panics, and logs a
 /// warning if the permit was lost or Redis did not reply. [`release`](Self::release) returns the
 /// result instead. A guard that is forgotten ([`std::mem::forget`]) keeps the client's threads
-/// running, and a renewed lease is renewed until the process ends.
+/// running, and a renewed lease is renewed until the process ends. No method panics.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

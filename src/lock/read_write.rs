@@ -18,8 +18,8 @@ use crate::protocol::{Read, Write};
 /// A pair of locks: any number of threads hold the read lock at the same time, or one thread holds
 /// the write lock. Made by [`LockClient::read_write_lock`](crate::LockClient::read_write_lock).
 ///
-/// [`read`](Self::read) and [`write`](Self::write) return handles that are cheap to clone. Each is a
-/// [`Lock`](crate::Lock), with levels, leases and guards of its own.
+/// [`read`](Self::read) and [`write`](Self::write) return handles that are cheap to clone. Each is
+/// a [`Lock`](crate::Lock), with levels, leases and guards of its own.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -71,8 +71,8 @@ use crate::protocol::{Read, Write};
 ///
 /// The threads of one client get the locks in the order of their calls: readers that come later do
 /// not overtake a writer that waits, nor does an attempt to read without a wait. Readers of one
-/// client share what Redis granted to the first of them, so they send nothing. After 50 ms, the next
-/// reader asks Redis again.
+/// client share what Redis granted to the first of them, so they send nothing. After 50 ms, the
+/// next reader asks Redis again.
 ///
 /// Redis refuses that request while a writer of another client waits, so new readers of all clients
 /// of this crate wait behind the writer. The writer waits for the readers that have the lock, and
@@ -89,15 +89,15 @@ use crate::protocol::{Read, Write};
 /// Readers share a grant only with [`Lease::RENEWED`](crate::Lease::RENEWED), or if they bring that
 /// lease with a length of their own, which must not be longer than that of the grant. Readers with
 /// other leases have grants of their own. A lease that one reader
-/// [extends](crate::LockGuard::extend) is that of the whole grant in Redis, so after a crash the lock
-/// is free when the longest lease of its readers is over.
+/// [extends](crate::LockGuard::extend) is that of the whole grant in Redis, so after a crash the
+/// lock is free when the longest lease of its readers is over.
 ///
 /// # Redisson
 ///
 /// The format in Redis is that of Redisson's `RReadWriteLock`. A Java process that shares the name
-/// does not know which clients wait: its readers overtake writers of this crate, and its writers are
-/// starved by readers as long as some process reads. This crate notifies readers that wait when a
-/// writer unlocks and still reads, which Redisson does not: a Java reader that waits for a Java
+/// does not know which clients wait: its readers overtake writers of this crate, and its writers
+/// are starved by readers as long as some process reads. This crate notifies readers that wait when
+/// a writer unlocks and still reads, which Redisson does not: a Java reader that waits for a Java
 /// writer then sleeps until the lease of the writer is over. A nested write lock of a Java process
 /// adds its lease to what is left, so that ten levels stay locked for ten leases after a crash.
 ///
@@ -107,8 +107,8 @@ use crate::protocol::{Read, Write};
 /// # Errors
 ///
 /// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis), and
-/// [`Error::Upgrade`](crate::Error::Upgrade). A thread that has lost one of the two locks must unlock
-/// it before it can acquire the other.
+/// [`Error::Upgrade`](crate::Error::Upgrade). A thread that has lost one of the two locks must
+/// unlock it before it can acquire the other. No method panics.
 #[derive(Clone)]
 pub struct ReadWriteLock {
     read: ReadLock,
@@ -160,6 +160,7 @@ impl fmt::Debug for ReadWriteLock {
 /// clients hold it at the same time, while no thread holds the write lock.
 ///
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the read lock.
+/// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
 pub struct ReadLock(Parts);
 
@@ -169,6 +170,7 @@ lock_by_handle!(ReadLock);
 /// no other thread of any client holds it or the read lock.
 ///
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the write lock.
+/// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
 pub struct WriteLock(Parts);
 

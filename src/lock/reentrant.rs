@@ -70,6 +70,8 @@ impl ReentrantLock {
 
     /// Returns the condition of this lock with this name. Clients that use the same names use the
     /// same condition. No I/O: a bad name is refused by the first wait or notification.
+    ///
+    /// Bounds of a name: 1 to 512 bytes. [`Condition`] has an example.
     #[must_use]
     pub fn condition(&self, name: &str) -> Condition {
         Condition::new(self.0.clone(), name)

@@ -44,7 +44,7 @@ use crate::error::Result;
 /// | call | in the background | the caller |
 /// |---|---|---|
 /// | acquires | returns the permits, if Redis has given any | has no permits, and may try again |
-/// | [`release`](Self::release), [`add_permits`](Self::add_permits) | repeats it | must not repeat it |
+/// | [`release`], [`add_permits`] | repeats it | must not repeat it |
 /// | [`drain`](Self::drain) | undoes it | has no permits, and may try again |
 /// | [`try_set_permits`](Self::try_set_permits) | cancels it, unless Redis has executed it | may try again |
 ///
@@ -53,8 +53,11 @@ use crate::error::Result;
 /// exceptions: Redis loses its newest writes in a failover, and a server that was paused may
 /// execute a copy of a request more than two minutes later.
 ///
-/// If the client requires [replicas](crate::LockClientBuilder::min_replicas), they must confirm each
-/// acquire. Permits that too few replicas confirm are returned, and the call fails with
+/// [`release`]: Self::release
+/// [`add_permits`]: Self::add_permits
+///
+/// If the client requires [replicas](crate::LockClientBuilder::min_replicas), they must confirm
+/// each acquire. Permits that too few replicas confirm are returned, and the call fails with
 /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) at the end of its wait.
 ///
 /// # Redisson
@@ -105,8 +108,8 @@ impl Semaphore {
         self.0.name()
     }
 
-    /// Sets the number of free permits, if the semaphore has none yet. Returns true if this call
-    /// set it; false if the semaphore exists, with any number of permits.
+    /// Sets the number of free permits, if the semaphore does not exist yet. Returns true if this
+    /// call set it; false if the semaphore exists, with any number of permits.
     ///
     /// `permits`: 0 to 2,147,483,647.
     ///

@@ -46,14 +46,15 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Locks acquired from Redis, each name or server of a lock of several counted separately. Not
-    /// counted are nested acquires, locks that another thread of this client has handed over, and
-    /// locks that [lingered](crate::LockClientBuilder::linger).
+    /// Locks and permits of leased semaphores acquired from Redis, each name or server of a lock of
+    /// several counted separately. Not counted are nested acquires, locks that another thread of
+    /// this client has handed over, and locks that [lingered](crate::LockClientBuilder::linger).
     acquisitions = "leasehold_acquisitions_total",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total",
-    /// Locks that a thread got from another thread of this client, or read locks that it shares with
-    /// one, without a request to Redis; each name or server of a lock of several counted separately.
+    /// Locks that a thread got from another thread of this client, or read locks that it shares
+    /// with one, without a request to Redis; each name or server of a lock of several counted
+    /// separately.
     hand_overs = "leasehold_hand_overs_total",
     /// Nested acquires: the thread already held the lock.
     reentries = "leasehold_reentries_total",

@@ -20,8 +20,8 @@
 //!    it acquires the lock again, and then ends its place. So a loss of the keys is a spurious
 //!    wake-up, and no thread waits for a notification that cannot arrive.
 //! 4. A place is ended when its thread has the lock again, and the reply says whether the waiter
-//!    was notified until then. If it was, the wait reports a notification, even if its time was over.
-//!    If the thread cannot acquire the lock, the next waiter gets the notification.
+//!    was notified until then. If it was, the wait reports a notification, even if its time was
+//!    over. If the thread cannot acquire the lock, the next waiter gets the notification.
 //! 5. A message tells a client the numbers of its waiters that need not wait any more. Without the
 //!    message, the next renewal of a place tells it.
 //!

@@ -13,8 +13,8 @@ use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call, Script};
 
-/// For how long a place in the queue lasts without another request. A waiting thread sends a request
-/// after a third of this.
+/// For how long a place in the queue lasts without another request. A waiting thread sends a
+/// request after a third of this.
 const PLACE: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]

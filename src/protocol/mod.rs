@@ -46,8 +46,8 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
 
-    /// The call that follows if the requests with these names of `owner` were refused, and the caller
-    /// waits no more; `None` if Redis knows of no client that waits.
+    /// The call that follows if the requests with these names of `owner` were refused, and the
+    /// caller waits no more; `None` if Redis knows of no client that waits.
     fn give_up(&self, _key: &LockKey, _owner: &OwnerId) -> Option<Call> {
         None
     }

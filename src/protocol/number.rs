@@ -1,5 +1,5 @@
-//! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of a
-//! latch.
+//! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of
+//! a latch.
 //!
 //! A call that changes the number is a [`RequestCopy`]: Redis executes at most one copy of a request.
 //! The key of the records with which it does so is made by [`records`].

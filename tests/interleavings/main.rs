@@ -1,5 +1,5 @@
-//! The local queue under many interleavings of its threads: hand-over, threads that give up, losses,
-//! idle grants, tokens, readers beside writers.
+//! The local queue under many interleavings of its threads: hand-over, threads that give up,
+//! losses, idle grants, tokens, readers beside writers.
 //!
 //! The files of the library are compiled with the mutexes of `shuttle`, which runs the threads one
 //! at a time and decides at each mutex which one continues. A thread that is not woken is a

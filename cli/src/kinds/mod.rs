@@ -4,9 +4,9 @@
 //! |---|---|
 //! | reentrant | a hash of one owner and its hold count |
 //! | fenced | the same, and the key of the last token exists |
-//! | fair | the same, and clients wait in the queue. Without a waiting client it is like a reentrant lock |
+//! | fair | the same, with clients in the queue; without them it is like a reentrant lock |
 //! | read, write | a hash with the field `mode`, the readers, and the writer |
-//! | permits | a number, and a sorted set of leased permits. Without a leased permit it is a number |
+//! | permits | a number, and a sorted set of leased permits; without these it is a number |
 //! | number | a semaphore, a latch, or a number of another program |
 
 mod decode;

@@ -1,5 +1,5 @@
-//! Checks that a lock never has two holders, except readers, that a semaphore never has more holders
-//! than permits, and that a holder notices the deletion of its key.
+//! Checks that a lock never has two holders, except readers, that a semaphore never has more
+//! holders than permits, and that a holder notices the deletion of its key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         if let Some(span) = history.vouched(hold) {
             by_lock.entry(hold.lock).or_default().push((span, hold));
         }
-        // A process knows its own holds, so there even a deleted key is no excuse. It does not count
-        // its permits.
+        // A process knows its own holds, so there even a deleted key is no excuse. It does not
+        // count its permits.
         if let Some(span) = hold.confirmed().filter(|_| bounds.permits == 1) {
             let process = (hold.lock, hold.id.process);
             by_process.entry(process).or_default().push((span, hold));

@@ -295,7 +295,8 @@ impl History {
             .find(|deletion| deletion.may_end(hold, self.reuse))
     }
 
-    /// True if the hold began on a grant that the threads of its process did not know to be deleted.
+    /// True if the hold began on a grant that the threads of its process did not know to be
+    /// deleted.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
         let deletion = self.deleted(hold);
         deletion.is_some_and(|deletion| deletion.to < hold.asked)

@@ -1,9 +1,10 @@
 //! Checks that clients acquire a fair lock in the order of the queue in Redis.
 //!
 //! The log proves the order only where no fault interferes. In a calm, a client that is seen in the
-//! queue at two times has kept its place between them if none of its calls began or ended meanwhile.
-//! No client that was behind it acquires the lock in this time. It may begin holds on a grant from
-//! before, which has ended if a third client held the lock since then, or after some time.
+//! queue at two times has kept its place between them if none of its calls began or ended
+//! meanwhile. No client that was behind it acquires the lock in this time. It may begin holds on a
+//! grant from before, which has ended if a third client held the lock since then, or after some
+//! time.
 
 use std::collections::{BTreeMap, HashMap};
 

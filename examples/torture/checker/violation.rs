@@ -59,8 +59,8 @@ pub enum Violation {
         time: Duration,
         at: u64,
     },
-    /// The process acquired a fair lock for a call that began while another one had an earlier place
-    /// in the queue, and kept it.
+    /// The process acquired a fair lock for a call that began while another one had an earlier
+    /// place in the queue, and kept it.
     Overtaken {
         lock: u32,
         waiting: u32,

@@ -6,7 +6,7 @@ use super::request::{Request, UnitGrant};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::held::{HeldPart, Needed};
+use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{Missing, Part, Parts};
 use crate::engine::undo::{Unused, release_unused};
 use crate::lease::Terms;
@@ -40,6 +40,11 @@ pub(super) fn take_without_request(
         let Some(part) = part_of(missing, &hold.grant()) else {
             continue;
         };
+        if hold.is_shared() {
+            // It may have a shorter lease than the other holds on the grant.
+            reschedule_if_earlier(&part.core, &hold.grant());
+            note_count(&part.core, &hold);
+        }
         if is_handed_over {
             part.core.observer.counters.hand_overs.add(1);
         } else if hold.grant().is_due_earlier() || hold.grant().is_awaited() {
@@ -62,9 +67,9 @@ fn release_idle(missing: &[Missing<'_>], grants: &[Arc<Grant>], budget: &CallBud
     let idle = grants.iter().filter_map(|grant| {
         let part = part_of(missing, grant)?;
         part.core.watchdog.forget(grant.id());
-        let protocol = grant.protocol();
         let part = Part {
-            protocol,
+            key: grant.key().clone(),
+            protocol: grant.protocol(),
             ..part.clone()
         };
         Some((part, grant))

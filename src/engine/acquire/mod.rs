@@ -157,8 +157,8 @@ fn acquire(
 }
 
 /// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
-/// to the next waiting threads of this process. `within` is the exclusive hold of this thread on the
-/// lock of which it acquires a shared one.
+/// to the next waiting threads of this process. `within` is the exclusive hold of this thread on
+/// the lock of which it acquires a shared one.
 fn acquire_missing(
     parts: &Parts,
     core: &Core,

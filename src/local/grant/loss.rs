@@ -25,8 +25,14 @@ impl GrantState {
     /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: its release
     /// finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
-        if matches!(self.usage, Usage::Free | Usage::Ended) {
-            return None;
+        match self.usage {
+            Usage::Ended => return None,
+            // It is not handed over any more, and its release finds the loss.
+            Usage::Free => {
+                self.usage = Usage::Ended;
+                return None;
+            }
+            Usage::Held(..) | Usage::Idle(_) => {}
         }
         let mut lost = Losses::new();
         if let Usage::Held(_, hold) = std::mem::replace(&mut self.usage, Usage::Ended) {
@@ -81,8 +87,8 @@ impl Grant {
         self.notify(lost);
     }
 
-    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got the
-    /// grant since the loss of this one was decided: then this returns false.
+    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got
+    /// the grant since the loss of this one was decided: then this returns false.
     pub(in crate::local) fn lose_hold(&self, number: u64, found: LostReason) -> bool {
         let lost = {
             let mut state = self.state.lock();
@@ -98,7 +104,8 @@ impl Grant {
         self.notify(lost)
     }
 
-    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing was lost.
+    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing
+    /// was lost.
     fn notify(&self, lost: Option<Losses>) -> bool {
         let Some(lost) = lost else {
             return false;

@@ -88,8 +88,8 @@ impl GrantState {
 
 impl Grant {
     /// The renewal for `millis` milliseconds; with 0, Redis only confirms that it has the grant.
-    /// With `hold`, it is for this hold alone. `limited` is the newest hold whose limit of renewals it
-    /// counts against.
+    /// With `hold`, it is for this hold alone. `limited` is the newest hold whose limit of renewals
+    /// it counts against.
     pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>, limited: Option<u64>) -> Renewal {
         let count = self.count().max(1);
         Renewal {

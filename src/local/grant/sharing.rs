@@ -86,8 +86,8 @@ impl GrantState {
 }
 
 impl Grant {
-    /// Adds a hold of another thread with these terms, which `make` makes from its number. `None` if
-    /// the grant has no live hold, or if no hold keeps it as long as the terms need.
+    /// Adds a hold of another thread with these terms, which `make` makes from its number. `None`
+    /// if the grant has no live hold, or if no hold keeps it as long as the terms need.
     pub(in crate::local) fn share<H: Holder + 'static>(
         &self,
         terms: Terms,

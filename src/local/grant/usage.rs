@@ -134,9 +134,9 @@ impl Grant {
         state.schedule_without_count().due < state.watched_until
     }
 
-    /// True if no thread uses the grant, and it has not ended.
-    pub(in crate::local) fn is_free(&self) -> bool {
-        matches!(self.state.lock().usage, Usage::Free)
+    /// True if a thread has a live hold on the grant.
+    pub(in crate::local) fn is_held(&self) -> bool {
+        matches!(self.state.lock().usage, Usage::Held(..))
     }
 
     /// True if it was released or lost.

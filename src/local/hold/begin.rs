@@ -31,7 +31,8 @@ impl Hold {
         })
     }
 
-    /// A hold beside the other holds on a shared grant; `None` if the grant does not suit its terms.
+    /// A hold beside the other holds on a shared grant; `None` if the grant does not suit its
+    /// terms.
     pub(in crate::local) fn beside(
         grant: &Arc<Grant>,
         who: (ThreadId, Liveness),

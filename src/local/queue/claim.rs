@@ -215,11 +215,17 @@ impl Claim {
                 continue;
             };
             holds = holds.max(1 + entry.waiting.len());
-            if let Some(ticket) = &mut entry.ticket {
+            // A thread that holds the lock exclusively uses the ticket of that hold for a shared one.
+            if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
                 let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
                 since = since.min(unanswered.since);
             }
         }
+        let since = if since == Moment::NEVER {
+            Moment::now()
+        } else {
+            since
+        };
         (since, holds)
     }
 
@@ -252,12 +258,13 @@ impl Claim {
     pub(crate) fn keep<'a>(mut self, holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>) {
         self.is_over = true;
         let is_whole = holds.len() == self.locks.len();
+        // Shared holds and permits keep no ticket. The next thread gets it after a reply.
+        let keeps_none = self.is_shared || holds.len() == 0;
         let mut locks = self.queue.0.lock();
         let mut woken = locks.keep(holds);
-        if !is_whole || self.is_shared {
-            let is_shared = self.is_shared;
+        if !is_whole || keeps_none {
             woken.extend(locks.on_reply(&self.locks, |ticket| {
-                if is_shared {
+                if keeps_none {
                     ticket.unanswered = None;
                 }
             }));

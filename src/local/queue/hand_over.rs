@@ -75,7 +75,7 @@ impl LocalQueue {
             if *result != Unlocked::Last {
                 continue;
             }
-            if hold.is_shared() && !hold.grant().is_free() {
+            if hold.is_shared() && hold.grant().is_held() {
                 *result = Unlocked::Shared;
                 woken.extend(locks.remove_reader(hold));
             } else if !hold.grant().protocol().is_exclusive() {
@@ -163,7 +163,7 @@ impl LocalQueue {
         let mut woken = locks.hand_over(&last);
         let mut idle = Vec::new();
         for hold in holds {
-            if hold.is_shared() && !hold.grant().is_free() {
+            if hold.is_shared() && hold.grant().is_held() {
                 woken.extend(locks.remove_reader(hold));
                 continue;
             }

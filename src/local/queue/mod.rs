@@ -52,8 +52,8 @@ use crate::protocol::Protocol;
 ///
 /// Invariants that its mutex protects:
 ///
-/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have shared
-///   holds.
+/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
+///   shared holds.
 /// * A thread that wants several locks gets their tickets together, when all are free and it is the
 ///   first that waits for each. So no two threads wait for each other here.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.

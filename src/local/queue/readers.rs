@@ -107,7 +107,8 @@ impl Readers {
 }
 
 impl Locks {
-    /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket then.
+    /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket
+    /// then.
     pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
         if !waiter.is_shared {
             return false;
@@ -144,8 +145,8 @@ impl Locks {
         })
     }
 
-    /// Removes a hold that its thread has unlocked while others share its grant. Returns the threads
-    /// to wake.
+    /// Removes a hold that its thread has unlocked while others share its grant. Returns the
+    /// threads to wake.
     pub(super) fn remove_reader(&mut self, hold: &Arc<Hold>) -> Vec<Arc<Waiter>> {
         if let Some(entry) = self.entries.get_mut(hold.lock()) {
             entry.readers.remove(hold);

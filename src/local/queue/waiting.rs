@@ -9,8 +9,8 @@ use crate::base::owner::ThreadId;
 
 impl LocalQueue {
     /// A claim without tickets, for one request for a lock whose holds do not exclude each other.
-    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if this
-    /// client has to leave the lock to other clients.
+    /// `None` if a thread of this client waits for that lock, and this one would pass it, or if
+    /// this client has to leave the lock to other clients.
     pub(crate) fn claim_without_ticket(
         self: &Arc<Self>,
         lock: &LockId,

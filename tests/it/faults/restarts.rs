@@ -53,8 +53,9 @@ impl Holder {
     }
 
     /// Asserts that each guard, the events and each unlock report the loss and its reason while the
-    /// lease still runs. The watchdog asks after two thirds of it, so that the last third is left for
-    /// a machine that is busy with other tests. When the lease ends, the reason would be another.
+    /// lease still runs. The watchdog asks after two thirds of it, so that the last third is left
+    /// for a machine that is busy with other tests. When the lease ends, the reason would be
+    /// another.
     #[track_caller]
     fn assert_told(self, reason: LostReason) {
         let end = Instant::now() + LONG.get();

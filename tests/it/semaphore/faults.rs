@@ -59,8 +59,8 @@ impl Proxied {
             });
     }
 
-    /// The next request that runs `script` gets this fault. The result becomes true when the request
-    /// came.
+    /// The next request that runs `script` gets this fault. The result becomes true when the
+    /// request came.
     fn once(&self, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
         let done = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&done);

@@ -1,6 +1,7 @@
 //! Which grants are handed over, and to which thread.
 
 use super::*;
+use crate::local::hold::Popped;
 
 #[test]
 fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
@@ -148,4 +149,17 @@ fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
     let step = first.grant().next_step(Moment::now());
     assert!(matches!(step, Step::Release(_)), "{step:?}");
     assert!(queue.is_empty());
+}
+
+/// The watchdog finds the loss after the thread has removed its last level, and before the queue has
+/// decided what follows.
+#[test]
+fn a_grant_that_is_lost_while_it_is_unlocked_has_ended() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let grant = first.grant();
+    assert_eq!(first.pop(Unlocks::Newest), Popped::Last);
+    grant.lose(LostReason::Taken);
+    assert!(!grant.is_transferable(renewed(), Moment::now()));
+    assert!(!grant.make_idle(Moment::NEVER));
 }

@@ -320,3 +320,14 @@ fn every_idle_grant_is_released() {
     }
     assert!(queue.is_empty());
 }
+
+/// It uses the ticket of its write hold. Whether Redis replies to it says nothing about that hold.
+#[test]
+fn a_request_for_a_read_lock_by_the_writer_leaves_its_ticket_answered() {
+    let queue = queue();
+    let _write = hold_as(&queue, 1, false);
+    let claim = enter_as(&queue, 1, true).claim.expect("it writes");
+    let (since, _) = claim.begin_request();
+    assert!(since <= Moment::now());
+    assert_eq!(queue.unanswered_since(&[lock("k")]), None);
+}

@@ -126,8 +126,9 @@ impl Worker<'_> {
         if count > 0 {
             assert!(self.view.count(&name) > 0, "it is held");
         }
-        // The watchdog writes counts, which takes up to a second, so most of them are not awaited. A
-        // late copy of a retried acquire may take a lock that no thread wants; the client releases it.
+        // The watchdog writes counts, which takes up to a second, so most of them are not awaited.
+        // A late copy of a retried acquire may take a lock that no thread wants; the client
+        // releases it.
         if count > 0 && self.random.u32(..16) == 0 || count == 0 && self.alone {
             let what = format!("answered: {answered}");
             self.view.await_count(count, &name, lease(), &what);

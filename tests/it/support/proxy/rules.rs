@@ -166,7 +166,8 @@ impl Gate {
 pub(super) struct Scripts(Mutex<HashMap<String, Arc<str>>>);
 
 impl Scripts {
-    /// The scripts of the library whose sources are in this directory; none if there are no sources.
+    /// The scripts of the library whose sources are in this directory; none if there are no
+    /// sources.
     pub(super) fn of(repository: &Path) -> Self {
         let scripts = Self::default();
         for (name, text) in library_scripts(repository) {
@@ -194,8 +195,8 @@ impl Scripts {
     }
 }
 
-/// The names and the texts of the library's scripts: each is one or more files of `lua/`, the last of
-/// which gives it its name.
+/// The names and the texts of the library's scripts: each is one or more files of `lua/`, the last
+/// of which gives it its name.
 pub fn library_scripts(repository: &Path) -> Vec<(String, String)> {
     let list = std::fs::read_to_string(repository.join("src/script/mod.rs")).unwrap_or_default();
     let scripts = list.lines().filter_map(|line| line.split_once(" = \""));
