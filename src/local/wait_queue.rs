@@ -39,6 +39,8 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     /// Since when the requests of the first thread have had no reply.
     unanswered_since: Option<Moment>,
+    /// Set if its last request was granted, but only this many replicas confirmed it: too few.
+    confirmed_replicas: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,20 @@ impl WaitQueues {
         let state = self.state.lock();
         let queue = state.queues.get(&id(key));
         queue.map_or(0, |queue| queue.wanted_before(u64::MAX))
+    }
+
+    /// Records a grant to the first thread that does not count: only this many replicas confirmed
+    /// it, which is too few.
+    pub(crate) fn unreplicated(&self, key: &LockKey, confirmed: u32) {
+        if let Some(queue) = self.state.lock().queues.get_mut(&id(key)) {
+            queue.confirmed_replicas = Some(confirmed);
+        }
+    }
+
+    /// How many replicas confirmed the last grant to the first thread, if they were too few.
+    pub(crate) fn confirmed_replicas(&self, key: &LockKey) -> Option<u32> {
+        let state = self.state.lock();
+        state.queues.get(&id(key))?.confirmed_replicas
     }
 
     /// Adds a thread at the end of the queue. It is unparked when it becomes the first.
@@ -156,6 +172,7 @@ impl Queued<'_> {
     pub(crate) fn replied(&self) {
         if let Some(queue) = self.queues.state.lock().queues.get_mut(&self.id) {
             queue.unanswered_since = None;
+            queue.confirmed_replicas = None;
         }
     }
 

@@ -80,7 +80,7 @@ impl Number {
     fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
         let redis = &self.core.redis;
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut unreplicated = None;
+        let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         loop {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
             let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
@@ -98,6 +98,7 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
+            self.core.waiting.unreplicated(&self.key, confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             budget.check_interrupt(self.name())?;
         }
