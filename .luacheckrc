@@ -4,7 +4,7 @@ read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
 files["lua/shared"] = { ignore = { "211" } }
 files["lua/*.lua"] = { read_globals = {
-    "holder_of", "fair_head", "number_of", "once", "recorded",
+    "holder_of", "fair_head", "number_of", "once", "recorded", "unchanged",
     "available_in", "clock", "text_of", "wrong_type",
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",

@@ -5,10 +5,11 @@
 -- ARGV[1]  the number of permits to add; negative: to remove
 -- ARGV[2]  the lane
 -- ARGV[3]  the number of the request
--- ARGV[4]  the channel of the semaphore
--- ARGV[5]  the command that publishes: publish or spublish
--- reply    the number of free permits then; nil: it would not be a 32-bit number, so nothing is
---          changed. An error, without any change, if a key has another type or form
+-- ARGV[4]  1: an earlier copy of the request is lost; else 0
+-- ARGV[5]  the channel of the semaphore
+-- ARGV[6]  the command that publishes: publish or spublish
+-- reply    the number of free permits then. If that is not a 32-bit number, nothing is changed. An
+--          error, without any change, if a key has another type or form
 local done = recorded(KEYS[2], ARGV[2], ARGV[3])
 if done then
     return done
@@ -19,11 +20,11 @@ if failure then
 end
 local sum = (free or 0) + ARGV[1]
 if sum > 2147483647 or sum < -2147483648 then
-    return nil
+    return unchanged(KEYS[2], ARGV[2], ARGV[3], sum, ARGV[4])
 end
 local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
 if reply == sum then
     -- pcall: the permits are free even if the user lacks permission to publish.
-    redis.pcall(ARGV[5], ARGV[4], sum)
+    redis.pcall(ARGV[6], ARGV[5], sum)
 end
 return reply

@@ -4,6 +4,7 @@
 -- KEYS[2]  the records of this client: a hash of lane to request number and reply
 -- ARGV[1]  the lane
 -- ARGV[2]  the number of the request
+-- ARGV[3]  1: an earlier copy of the request is lost; else 0
 -- reply    how many were free. An error, without any change, if a key has another type or form
 local done = recorded(KEYS[2], ARGV[1], ARGV[2])
 if done then
@@ -14,6 +15,6 @@ if failure then
     return failure
 end
 if not free or free == 0 then
-    return 0
+    return unchanged(KEYS[2], ARGV[1], ARGV[2], 0, ARGV[3])
 end
 return once(KEYS[2], ARGV[1], ARGV[2], free, 'incrby', KEYS[1], -free)

@@ -7,8 +7,9 @@
 -- ARGV[2]  the message to publish
 -- ARGV[3]  the lane
 -- ARGV[4]  the number of the request
--- ARGV[5]  the channel of the key
--- ARGV[6]  the command that publishes: publish or spublish
+-- ARGV[5]  1: an earlier copy of the request is lost; else 0
+-- ARGV[6]  the channel of the key
+-- ARGV[7]  the command that publishes: publish or spublish
 -- reply    1: set; 0: there is a number already. An error, without any change, if a key has another
 --          type or form
 local done = recorded(KEYS[2], ARGV[3], ARGV[4])
@@ -20,11 +21,11 @@ if failure then
     return failure
 end
 if number then
-    return 0
+    return unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])
 end
 local reply = once(KEYS[2], ARGV[3], ARGV[4], 1, 'set', KEYS[1], ARGV[1])
 if reply == 1 then
     -- pcall: the number is set even if the user lacks permission to publish.
-    redis.pcall(ARGV[6], ARGV[5], ARGV[2])
+    redis.pcall(ARGV[7], ARGV[6], ARGV[2])
 end
 return reply

@@ -1,14 +1,20 @@
 -- Executes a request once, although several copies of it may arrive: the reply is recorded.
 -- Included in the scripts that change a number.
 --
--- The records of a client are a hash: for each lane, the last request on it that changed something,
--- as its number and its reply. On a lane, a client sends one request after another, with rising
--- numbers.
+-- The records of a client are a hash: for each lane, the last recorded request on it, as its number
+-- and its reply. On a lane, a client sends one request after another, with rising numbers. A reply
+-- that changes nothing is recorded only if an earlier copy of its request is lost.
+
+-- For longer than any copy of a request is on its way, in milliseconds.
+local RECORDED = 120000
+
+-- The record of the lane before this request.
+local last
 
 -- Returns the recorded reply of the request; nil if there is none; an error if the request is not
 -- to be executed any more.
 local function recorded(records, lane, number)
-    local last = redis.pcall('hget', records, lane)
+    last = redis.pcall('hget', records, lane)
     if type(last) == 'table' then
         return last
     end
@@ -16,7 +22,10 @@ local function recorded(records, lane, number)
     if not last_number or tonumber(last_number) < tonumber(number) then
         return nil
     elseif last_number == number then
-        return tonumber(reply)
+        -- A write, so that WAIT waits for the replicas that have the record. Redis refuses it where
+        -- the record may be out of date.
+        local kept = redis.pcall('pexpire', records, RECORDED)
+        return type(kept) == 'table' and kept or tonumber(reply)
     end
     return redis.error_reply('ERR this request is over: a newer one was executed')
 end
@@ -24,17 +33,31 @@ end
 -- Runs the command in `...`, if there is one, and records and returns this reply. Returns an error
 -- if Redis refuses that, and then nothing is changed.
 local function once(records, lane, number, reply, ...)
-    -- For longer than any copy of the request is on its way.
     local result = redis.pcall('hset', records, lane, number .. ' ' .. string.format('%.0f', reply))
-    if type(result) == 'number' then
-        result = redis.pcall('pexpire', records, 120000)
+    if type(result) == 'table' then
+        return result
     end
+    result = redis.pcall('pexpire', records, RECORDED)
     if result == 1 and ... then
         result = redis.pcall(...)
     end
     if type(result) == 'table' and result.err then
-        redis.pcall('hdel', records, lane)
+        -- Late copies of the request before this one need their record.
+        if last then
+            redis.pcall('hset', records, lane, last)
+        else
+            redis.pcall('hdel', records, lane)
+        end
         return result
+    end
+    return reply
+end
+
+-- Returns the reply of a request that changes nothing. Records it if an earlier copy is lost
+-- (`is_repeated` is '1'): if that copy arrives later, it must not change anything, either.
+local function unchanged(records, lane, number, reply, is_repeated)
+    if is_repeated == '1' then
+        return once(records, lane, number, reply)
     end
     return reply
 end

@@ -7,16 +7,17 @@ use parking_lot::Mutex;
 
 use crate::base::parker::Unparker;
 
-/// Ends waits for locks, or on conditions, from another thread.
+/// Ends waits for locks or permits, for latches, or on conditions, from another thread.
 ///
 /// When an interrupt is raised, the calls that wait with a clone of it return
 /// [`Error::Interrupted`](crate::Error::Interrupted). These methods take an interrupt:
 /// [`lock_interruptibly`](crate::Lock::lock_interruptibly),
 /// [`try_lock_interruptibly`](crate::Lock::try_lock_interruptibly),
 /// [`acquire_interruptibly`](crate::Lock::acquire_interruptibly),
-/// [`try_acquire_interruptibly`](crate::Lock::try_acquire_interruptibly), and of a condition
-/// [`wait_interruptibly`](crate::Condition::wait_interruptibly) and
-/// [`wait_for_interruptibly`](crate::Condition::wait_for_interruptibly).
+/// [`try_acquire_interruptibly`](crate::Lock::try_acquire_interruptibly). So do the
+/// last two of [`Semaphore`](crate::Semaphore) and [`LeasedSemaphore`](crate::LeasedSemaphore), and
+/// `wait_interruptibly` and `wait_for_interruptibly` of [`CountDownLatch`](crate::CountDownLatch)
+/// and [`Condition`](crate::Condition).
 ///
 /// An interrupt stays raised, so that none is missed between two calls. Create a new one for the
 /// next task. It does what Java's `Thread.interrupt` does, without a hidden flag on the thread.

@@ -175,6 +175,9 @@ impl<'a> Wait<'a> {
             }
             budget.set_unanswered_since(unanswered_since);
             if unanswered_since.is_some() && budget.reply_deadline().is_past() {
+                if let Some(confirmed) = core.waiting.confirmed_replicas(key) {
+                    return Err(core.redis.too_few_replicas(key, confirmed));
+                }
                 let cause = "timed out while another thread of this process was waiting for Redis";
                 return Err(core.redis.unavailable(key, budget, cause.into()));
             }

@@ -17,10 +17,18 @@ use crate::base::parker::Unparker;
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueues {
     /// Its mutex protects: exactly one thread in each queue is the first, and it is unparked after
-    /// it became the first.
-    queues: Mutex<HashMap<Id, Queue>>,
+    /// it became the first; no two threads have the same number.
+    state: Mutex<State>,
     /// The number of queues. Read without the mutex, because usually there are none.
     count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queues: HashMap<Id, Queue>,
+    /// The number of the next thread. It rises for all queues together: a thread may still ask for
+    /// its position after its queue was removed and another made for the same key.
+    next: u64,
 }
 
 /// Key and channel: kinds with different channels have queues of their own.
@@ -29,10 +37,10 @@ type Id = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// The number of the next thread.
-    next: u64,
     /// Since when the requests of the first thread have had no reply.
     unanswered_since: Option<Moment>,
+    /// Set if its last request was granted, but only this many replicas confirmed it: too few.
+    confirmed_replicas: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -69,29 +77,43 @@ pub(crate) struct Queued<'a> {
 impl WaitQueues {
     /// Whether threads wait for this key.
     pub(crate) fn has(&self, key: &LockKey) -> bool {
-        self.count.load(Ordering::Relaxed) > 0 && self.queues.lock().contains_key(&id(key))
+        self.count.load(Ordering::Relaxed) > 0 && self.state.lock().queues.contains_key(&id(key))
     }
 
     /// The number of permits that all waiting threads want.
     pub(crate) fn wanted(&self, key: &LockKey) -> u64 {
-        let queues = self.queues.lock();
-        let queue = queues.get(&id(key));
+        let state = self.state.lock();
+        let queue = state.queues.get(&id(key));
         queue.map_or(0, |queue| queue.wanted_before(u64::MAX))
+    }
+
+    /// Records a grant to the first thread that does not count: only this many replicas confirmed
+    /// it, which is too few.
+    pub(crate) fn unreplicated(&self, key: &LockKey, confirmed: u32) {
+        if let Some(queue) = self.state.lock().queues.get_mut(&id(key)) {
+            queue.confirmed_replicas = Some(confirmed);
+        }
+    }
+
+    /// How many replicas confirmed the last grant to the first thread, if they were too few.
+    pub(crate) fn confirmed_replicas(&self, key: &LockKey) -> Option<u32> {
+        let state = self.state.lock();
+        state.queues.get(&id(key))?.confirmed_replicas
     }
 
     /// Adds a thread at the end of the queue. It is unparked when it becomes the first.
     pub(crate) fn enter(&self, key: &LockKey, wanted: u32, unparker: &Unparker) -> Queued<'_> {
         let id = id(key);
-        let mut queues = self.queues.lock();
-        let queue = queues.entry(id.clone()).or_default();
-        let number = queue.next;
-        queue.next += 1;
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        let queue = state.queues.entry(id.clone()).or_default();
         queue.waiting.push_back(Waiting {
             number,
             wanted,
             unparker: unparker.clone(),
         });
-        self.count.store(queues.len(), Ordering::Relaxed);
+        self.count.store(state.queues.len(), Ordering::Relaxed);
         Queued {
             queues: self,
             id,
@@ -118,8 +140,8 @@ impl Queue {
 
 impl Queued<'_> {
     pub(crate) fn position(&self) -> Position {
-        let queues = self.queues.queues.lock();
-        let Some(queue) = queues.get(&self.id) else {
+        let state = self.queues.state.lock();
+        let Some(queue) = state.queues.get(&self.id) else {
             return Position::Done;
         };
         if queue.first() == Some(self.number) {
@@ -137,32 +159,34 @@ impl Queued<'_> {
     /// Notes that the first thread sends a request. Returns since when the requests of this queue
     /// have had no reply, and the threads that wait now, for [`done_for`](Self::done_for).
     pub(crate) fn begin_request(&self, now: Moment) -> (Moment, u64) {
-        let mut queues = self.queues.queues.lock();
-        let queue = queues.get_mut(&self.id);
+        let mut state = self.queues.state.lock();
+        let next = state.next;
+        let queue = state.queues.get_mut(&self.id);
         queue.map_or((now, 0), |queue| {
             let since = *queue.unanswered_since.get_or_insert(now);
-            (since, queue.next)
+            (since, next)
         })
     }
 
     /// Notes that the first thread has a reply.
     pub(crate) fn replied(&self) {
-        if let Some(queue) = self.queues.queues.lock().get_mut(&self.id) {
+        if let Some(queue) = self.queues.state.lock().queues.get_mut(&self.id) {
             queue.unanswered_since = None;
+            queue.confirmed_replicas = None;
         }
     }
 
     /// The threads that waited when a request began have got what they want: they are
     /// [done](Position::Done).
     pub(crate) fn done_for(&self, waiting: u64) {
-        let mut queues = self.queues.queues.lock();
-        let Some(queue) = queues.get_mut(&self.id) else {
+        let mut state = self.queues.state.lock();
+        let Some(queue) = state.queues.get_mut(&self.id) else {
             return;
         };
         let is_done = |one: &Waiting| one.number < waiting && one.number != self.number;
         let (done, rest) = queue.waiting.drain(..).partition(is_done);
         queue.waiting = rest;
-        drop(queues);
+        drop(state);
         let done: VecDeque<Waiting> = done;
         done.iter().for_each(|one| one.unparker.unpark());
     }
@@ -170,8 +194,8 @@ impl Queued<'_> {
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
-        let mut queues = self.queues.queues.lock();
-        let Some(queue) = queues.get_mut(&self.id) else {
+        let mut state = self.queues.state.lock();
+        let Some(queue) = state.queues.get_mut(&self.id) else {
             return;
         };
         let was_first = queue.first() == Some(self.number);
@@ -181,10 +205,12 @@ impl Drop for Queued<'_> {
         let next = queue.waiting.front().filter(|_| was_first);
         let next = next.map(|first| first.unparker.clone());
         if queue.waiting.is_empty() {
-            queues.remove(&self.id);
-            self.queues.count.store(queues.len(), Ordering::Relaxed);
+            state.queues.remove(&self.id);
+            self.queues
+                .count
+                .store(state.queues.len(), Ordering::Relaxed);
         }
-        drop(queues);
+        drop(state);
         drop(left);
         if let Some(next) = next {
             next.unpark();
@@ -228,7 +254,7 @@ mod tests {
         assert!(parkers[2].1.sleep(Duration::ZERO));
         assert_eq!(third.position(), Position::First);
         drop(third);
-        assert!(!queues.has(&key) && queues.queues.lock().is_empty());
+        assert!(!queues.has(&key) && queues.state.lock().queues.is_empty());
     }
 
     #[test]
@@ -248,6 +274,26 @@ mod tests {
         assert_eq!(late.position(), Position::First);
         drop(second);
         assert!(queues.has(&key));
+    }
+
+    /// A latch can be used again: its waiting threads have slept through the end of their queue.
+    #[test]
+    fn a_thread_whose_queue_was_removed_is_not_taken_for_one_of_the_next_queue() {
+        let queues = WaitQueues::default();
+        let key = key("a");
+        let parkers = [(); 4].map(|()| pair());
+        let first = queues.enter(&key, 0, &parkers[0].0);
+        let second = queues.enter(&key, 0, &parkers[1].0);
+        let (_, waiting) = first.begin_request(Moment::ZERO);
+        first.done_for(waiting);
+        drop(first);
+        assert!(!queues.has(&key));
+        let third = queues.enter(&key, 0, &parkers[2].0);
+        let fourth = queues.enter(&key, 0, &parkers[3].0);
+        assert_eq!(second.position(), Position::Done);
+        drop(second);
+        assert_eq!(third.position(), Position::First);
+        assert_eq!(fourth.position(), behind(0));
     }
 
     #[test]

@@ -28,10 +28,14 @@ use crate::error::Result;
 /// hash beside the latch, and a repeated request gets the recorded reply. If
 /// [`count_down`](Self::count_down) gets no clear reply in its time, it fails with
 /// [`Error::Unavailable`](crate::Error::Unavailable), and the client repeats it in the background
-/// for up to a minute. The caller must not repeat it. If Redis cannot be reached for a minute, or
-/// the process ends, the count may be too large, and never too small; except that Redis loses its
-/// newest writes in a failover, and that a server that was paused may execute a copy of a request
-/// more than two minutes later.
+/// for up to a minute. The caller must not repeat it. If Redis cannot be reached for a minute, the
+/// process ends, or the last handle of the client is dropped, the count may be too large, and never
+/// too small; except that Redis loses its newest writes in a failover, and that a server that was
+/// paused may execute a copy of a request more than two minutes later.
+///
+/// If [`try_set_count`](Self::try_set_count) gets no clear reply, the client cancels it in the
+/// background, unless Redis has executed it. With the same exceptions, a late request does not
+/// close a latch that has opened since.
 ///
 /// # Redisson
 ///

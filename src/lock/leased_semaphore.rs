@@ -35,10 +35,11 @@ use crate::protocol::{Permits, PermitsChange};
 /// # Lost replies
 ///
 /// The client chooses the id of a permit before it sends the request, and a new id for each copy of
-/// the request. A second copy takes over the permit of the first, so a lost reply takes no permit
-/// twice. A copy that Redis executes after the call has ended is undone by a release of its id,
-/// which the client sends after it; if that fails, too, the permit is available when its lease
-/// ends. The release of an id that has no permit changes nothing.
+/// the request. A later copy takes over the permit of an earlier one, so a lost reply takes no
+/// permit twice. It looks for its last seven predecessors: the permit of an even older copy is
+/// missing until its lease ends. A copy that Redis executes after the call has ended is undone by a
+/// release of its id, which the client sends after it; if that fails, too, the permit is available
+/// when its lease ends. The release of an id that has no permit changes nothing.
 ///
 /// # Redisson
 ///

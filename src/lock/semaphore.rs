@@ -38,23 +38,26 @@ use crate::error::Result;
 /// minutes, in a hash beside the semaphore, and a repeated request gets the recorded reply. A call
 /// repeats its request within its time limit. If it still gets no clear reply, it fails with
 /// [`Error::Unavailable`](crate::Error::Unavailable). Then it is unknown whether Redis has executed
-/// the request, and the client continues in the background, for at most a minute after the call
-/// began to send it:
+/// the request, and the client continues in the background. It repeats a request for at most
+/// a minute after the call began to send it, and undoes or cancels one for at most a minute after
+/// the call gave it up:
 ///
 /// | call | in the background | the caller |
 /// |---|---|---|
 /// | acquires | returns the permits, if Redis has given any | has no permits, and may try again |
 /// | [`release`], [`add_permits`] | repeats it | must not repeat it |
 /// | [`drain`](Self::drain) | undoes it | has no permits, and may try again |
-/// | [`try_set_permits`](Self::try_set_permits) | nothing | may try again |
+/// | [`try_set_permits`] | cancels it, unless Redis has executed it | may try again |
 ///
-/// If Redis cannot be reached for a minute, or the process ends, permits may be missing: those of
-/// an acquire that Redis has executed, or of a release that it has not. None is there twice. The
-/// exceptions: Redis loses its newest writes in a failover, and a server that was paused may
-/// execute a copy of a request more than two minutes later.
+/// If Redis cannot be reached for a minute, the process ends, or the last handle of the client is
+/// dropped, permits may be missing: those of an acquire that Redis has executed, or of a release
+/// that it has not. None is there twice. The exceptions: Redis loses its newest writes in a
+/// failover, and a server that was paused may execute a copy of a request more than two minutes
+/// later.
 ///
 /// [`release`]: Self::release
 /// [`add_permits`]: Self::add_permits
+/// [`try_set_permits`]: Self::try_set_permits
 ///
 /// If the client requires [replicas](crate::LockClientBuilder::min_replicas), they must confirm
 /// each acquire. Permits that too few replicas confirm are returned, and the call fails with

@@ -29,7 +29,7 @@ use redis::{RedisResult, Value};
 pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
-pub(crate) use number::{NumberKey, number, number_or_nil, records};
+pub(crate) use number::{NumberKey, RequestCopy, number, records};
 pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};

@@ -63,6 +63,7 @@ scripts! {
     DRAIN_PERMITS = "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
     ADD_PERMITS = "shared/number_of.lua" "shared/once.lua" "add_permits.lua",
     GIVE_BACK_PERMITS = "shared/number_of.lua" "shared/once.lua" "give_back_permits.lua",
+    CANCEL_REQUEST = "shared/once.lua" "cancel_request.lua",
     COUNT_DOWN = "shared/number_of.lua" "shared/once.lua" "count_down.lua",
     SET_NUMBER = "shared/number_of.lua" "shared/once.lua" "set_number.lua",
     READ_NUMBER = "shared/number_of.lua" "read_number.lua",

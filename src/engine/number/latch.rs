@@ -5,10 +5,9 @@ use std::time::Duration;
 use super::{IfUnclear, Number, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
-use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
-use crate::protocol::number;
+use crate::protocol::{RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
@@ -28,7 +27,7 @@ impl Number {
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |id: &RequestId<'_>| self.key().count_down(id);
+        let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
         let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }

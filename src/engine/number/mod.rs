@@ -22,7 +22,7 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::protocol::{NumberKey, number, records};
+use crate::protocol::{NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Request, request_batch};
 use crate::script::Call;
 
@@ -57,8 +57,8 @@ enum IfUnclear {
     Undo,
     /// It is repeated in the background.
     Repeat,
-    /// The caller finds out.
-    Leave,
+    /// It is cancelled, unless Redis has executed it.
+    Cancel,
 }
 
 impl Number {
@@ -105,8 +105,8 @@ impl Number {
     /// Sets the number if there is none, and publishes `message`. Returns whether it is set.
     fn set(&self, value: u64, message: &str) -> Result<bool> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |id: &RequestId<'_>| self.key().set(id, value, message);
-        let set = self.request_once(call, number::<i64>, IfUnclear::Leave, &budget)?;
+        let call = |copy: RequestCopy<'_>| self.key().set(copy, value, message);
+        let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }
 
@@ -114,7 +114,7 @@ impl Number {
     /// ends.
     fn request_once<T>(
         &self,
-        call: impl Fn(&RequestId<'_>) -> Call,
+        call: impl Fn(RequestCopy<'_>) -> Call,
         decode: fn(&Value) -> RedisResult<T>,
         if_unclear: IfUnclear,
         budget: &CallBudget,
@@ -122,9 +122,20 @@ impl Number {
         let redis = &self.core.redis;
         loop {
             let id = self.core.lanes.next();
-            let request = Request::new(redis, &self.key, call(&id));
+            let copy = |is_repeated| {
+                call(RequestCopy {
+                    id: &id,
+                    is_repeated,
+                })
+            };
+            let request = Request::new(redis, &self.key, copy(false));
             let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
-            let replies = request_batch(&[request], |_| None, deadline.min(limit), budget);
+            let replies = request_batch(
+                &[request],
+                |_| Some(copy(true)),
+                deadline.min(limit),
+                budget,
+            );
             let (error, lost_copies, is_unclear) = match replies.into_iter().next() {
                 Some(Ok(reply)) => match decode(&reply.reply) {
                     Ok(value) => {
@@ -143,15 +154,28 @@ impl Number {
                 None => return Err(redis.unavailable(&self.key, budget, "no reply".into())),
             };
             if is_unclear {
-                let repeated = call(&id);
+                let repeated = copy(true);
                 self.clean_up(id, repeated, lost_copies, if_unclear, limit);
+                if if_unclear != IfUnclear::Undo {
+                    return Err(self.unclear(error, budget));
+                }
             }
             // The caller has more time than one request may take.
             let is_cut = limit < deadline && matches!(error, Error::Unavailable { .. });
-            if !is_cut || is_unclear && if_unclear != IfUnclear::Undo {
+            if !is_cut {
                 return Err(error);
             }
         }
+    }
+
+    /// The error of a request that Redis may have executed, although it refused the last copy.
+    fn unclear(&self, error: Error, budget: &CallBudget) -> Error {
+        let cause = match error {
+            Error::Unavailable { .. } => return error,
+            Error::Redis { cause, .. } => cause,
+            other => other.to_string().into(),
+        };
+        self.core.redis.unavailable(&self.key, budget, cause)
     }
 
     /// Deals in the background with a request that Redis may or may not have executed.
@@ -164,15 +188,19 @@ impl Number {
         limit: Moment,
     ) {
         let watchdog = &self.core.watchdog;
-        match if_unclear {
-            IfUnclear::Undo => {
-                let undo = self.key().give_back(&id);
+        let undo = match if_unclear {
+            IfUnclear::Undo => Some(self.key().give_back(&id)),
+            IfUnclear::Cancel => Some(self.key().cancel(&id)),
+            IfUnclear::Repeat => None,
+        };
+        let (call, limit) = match undo {
+            Some(undo) => {
                 lost_copies.compensate(&undo);
-                watchdog.release_orphan(self.key.clone(), undo, Moment::now().after(REPEATED));
+                (undo, Moment::now().after(REPEATED))
             }
-            IfUnclear::Repeat => watchdog.release_orphan(self.key.clone(), repeated, limit),
-            IfUnclear::Leave => {}
-        }
+            None => (repeated, limit),
+        };
+        watchdog.release_orphan(self.key.clone(), call, limit);
         id.retire(RECORDED);
     }
 }

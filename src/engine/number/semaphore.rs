@@ -10,7 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::{Error, Result};
-use crate::protocol::{number, number_or_nil};
+use crate::protocol::{RequestCopy, number};
 
 /// Pauses between requests while too few replicas confirm them.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -80,9 +80,9 @@ impl Number {
     fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
         let redis = &self.core.redis;
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut unreplicated = None;
+        let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         loop {
-            let call = |id: &RequestId<'_>| self.key().take(id, permits, left_over);
+            let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
             let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
             let clear = clear.map_err(|error| match (&error, unreplicated) {
                 (Error::Unavailable { .. }, Some(confirmed)) => {
@@ -98,6 +98,7 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
+            self.core.waiting.unreplicated(&self.key, confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             budget.check_interrupt(self.name())?;
         }
@@ -132,9 +133,9 @@ impl Number {
 
     fn add(&self, permits: i32) -> Result<()> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |id: &RequestId<'_>| self.key().add(id, permits);
-        let sum = self.request_once(call, number_or_nil::<i64>, IfUnclear::Repeat, &budget)?;
-        sum.value.map(drop).ok_or_else(|| {
+        let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
+        let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
+        i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
         })
@@ -143,7 +144,7 @@ impl Number {
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |id: &RequestId<'_>| self.key().drain(id);
+        let call = |copy: RequestCopy<'_>| self.key().drain(copy);
         let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
     }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::Error;
+use leasehold::{CountDownLatch, Error};
 
 use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::builder;
@@ -11,6 +11,7 @@ use crate::support::client;
 use crate::support::proxy::{Fault, Gate};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::traffic;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
@@ -85,6 +86,99 @@ fn a_count_down_that_arrives_late_changes_nothing() {
     gate.open();
     eventually("the late request to be executed", || gate.passed() == 1);
     assert_eq!(latch.count().unwrap(), 3);
+}
+
+/// The latch had no count when the repetition arrived, and has one when the first copy arrives.
+#[test]
+fn a_count_down_of_an_open_latch_that_arrives_late_changes_nothing() {
+    let proxied = ProxiedServer::new();
+    let ours = proxied.builder(SLIP.get()).build().unwrap();
+    let latch = ours.count_down_latch("loaded");
+    let view = client(&proxied.server.url()).count_down_latch("loaded");
+    assert_eq!(latch.count().unwrap(), 0);
+    let gate = Gate::new();
+    lose(&proxied, "count_down", &Fault::HoldBack(gate.clone()), 1);
+    assert_eq!(latch.count_down().unwrap(), 0);
+    assert!(view.try_set_count(3).unwrap());
+    gate.open();
+    eventually("the late request to be executed", || gate.passed() == 1);
+    assert_eq!(latch.count().unwrap(), 3);
+}
+
+/// It would close the latch again.
+#[test]
+fn a_count_that_arrives_after_the_latch_has_opened_is_not_set() {
+    let proxied = ProxiedServer::new();
+    let ours = proxied.builder(SLIP.get()).build().unwrap();
+    let latch = ours.count_down_latch("loaded");
+    let view = client(&proxied.server.url()).count_down_latch("loaded");
+    assert!(view.try_set_count(1).unwrap());
+    let gate = Gate::new();
+    lose(&proxied, "set_number", &Fault::HoldBack(gate.clone()), 1);
+    assert!(!latch.try_set_count(3).unwrap());
+    assert_eq!(view.count_down().unwrap(), 0);
+    gate.open();
+    eventually("the late request to be executed", || gate.passed() == 1);
+    assert_eq!(view.count().unwrap(), 0);
+}
+
+/// The caller has given up.
+#[test]
+fn a_count_that_arrives_after_its_call_has_failed_is_not_set() {
+    let proxied = ProxiedServer::new();
+    let waiting = proxied.builder(SLIP.get()).build().unwrap();
+    let latch = waiting.count_down_latch("loaded");
+    let view = client(&proxied.server.url()).count_down_latch("loaded");
+    assert_eq!(latch.count().unwrap(), 0);
+    let gate = Gate::new();
+    let fault = Fault::HoldBack(gate.clone());
+    lose(&proxied, "set_number", &fault, usize::MAX);
+    let result = latch.try_set_count(3);
+    assert!(is_unavailable(&result), "{result:?}");
+    eventually("it is cancelled", || {
+        let calls = traffic::calls(&proxied.server);
+        calls.contains_key("hset")
+    });
+    let held = gate.held();
+    assert!(held > 0);
+    gate.open();
+    eventually("the late requests to be executed", || gate.passed() >= held);
+    assert_eq!(view.count().unwrap(), 0);
+    proxied.proxy.calm();
+    assert!(latch.try_set_count(3).unwrap());
+}
+
+/// The first copy gets no reply, and Redis refuses the second: the call may have been executed.
+#[test]
+fn a_refused_repetition_is_no_refusal_of_the_call() {
+    type Call = fn(&CountDownLatch) -> leasehold::Result<()>;
+    let calls: [(&str, u64, Call, u64); 2] = [
+        ("count_down", 5, |one| one.count_down().map(drop), 4),
+        ("set_number", 0, |one| one.try_set_count(3).map(drop), 0),
+    ];
+    for (script, count, call, expected) in calls {
+        let proxied = ProxiedServer::new();
+        let client = proxied.builder(SLIP.get()).build().unwrap();
+        let latch = client.count_down_latch("loaded");
+        let memory = |bytes: u32| {
+            let mut config = redis::cmd("CONFIG");
+            let server = &proxied.server;
+            server.ask::<()>(config.arg("SET").arg("maxmemory").arg(bytes));
+        };
+        if count > 0 {
+            assert!(latch.try_set_count(count).unwrap());
+        }
+        memory(1);
+        lose(&proxied, script, &Fault::SwallowRequest, 1);
+        let result = call(&latch);
+        assert!(is_unavailable(&result), "{script}: {result:?}");
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("OOM"), "{text}");
+        memory(0);
+        let end = || latch.count().unwrap() == expected;
+        eventually("it is repeated or cancelled", end);
+        throughout(A_WHILE.get() * 3, "once", end);
+    }
 }
 
 /// The new subscription makes up for the message.

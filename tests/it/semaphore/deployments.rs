@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold::{Error, LockClient, LockClientBuilder};
 
 use super::semaphore;
-use crate::support::builder;
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
+use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout, within};
-use crate::support::unique;
+use crate::support::{builder, client, unique};
 
 /// Two clients share permits and wake each other.
 fn two_clients_share_permits(builder: &LockClientBuilder) {
@@ -140,4 +140,30 @@ fn too_few_replicas_are_an_error() {
     deployment.resume_replica(0);
     semaphore.acquire(1).unwrap();
     assert_eq!(semaphore.available().unwrap(), 0);
+}
+
+/// The first of the waiting threads sends the requests of all.
+#[test]
+fn too_few_replicas_are_an_error_of_all_waiting_threads() {
+    let server = Server::start();
+    let waiting = builder(&server.url()).command_timeout(millis(100));
+    let waiting = waiting.min_replicas(1, millis(20)).build().unwrap();
+    let semaphore = waiting.semaphore("slots");
+    let view = client(&server.url()).semaphore("slots");
+    view.try_set_permits(0).unwrap();
+    thread::scope(|scope| {
+        let waiters = [(); 3].map(|()| scope.spawn(|| semaphore.acquire(1)));
+        throughout(A_WHILE.get(), "they wait", || {
+            waiters.iter().all(|one| !one.is_finished())
+        });
+        view.release(3).unwrap();
+        for waiter in waiters {
+            let result = within(SOON.get(), "an acquire", || waiter.join().unwrap());
+            assert!(
+                matches!(result, Err(Error::TooFewReplicas { .. })),
+                "{result:?}"
+            );
+        }
+    });
+    eventually("all are given back", || view.available().unwrap() == 3);
 }

@@ -1,6 +1,7 @@
 //! Semaphores under faults: the number of permits is exact after each of them.
 
 mod hangs;
+mod late_copies;
 mod lost_replies;
 
 use std::sync::Arc;
