@@ -80,6 +80,8 @@ use crate::protocol::Notified;
 ///   1 s. A notification that it got is passed on within that time and a third of it.
 /// * If Redis loses the keys of the condition, by a restart or `FLUSHALL`, all waiting threads wake
 ///   up within seconds. So does a process that was paused for longer than its place lasts.
+/// * If Redis does not reply when a thread ends its wait, and executes that request after the wait,
+///   a notification of the meantime can be lost.
 /// * A failover can lose a notification of the last moments, like it can lose a lock. Use
 ///   [`wait_for`](Self::wait_for) where a missed notification must not stop a program.
 ///

@@ -32,7 +32,10 @@
 //! * renew: makes no place.
 //! * notify: requires the owner id of the grant, and a number above that of the last call.
 //! * end: a waiter waits once. If the reply to the first copy is lost, the wait reports a
-//!   notification, which may be a spurious wake-up.
+//!   notification, which may be a spurious wake-up. Without any reply, the place is ended in the
+//!   background. Unless the waiter was notified before, the next waiter then gets the notification
+//!   that it may have by now. One case remains: if all copies without a reply are executed so late,
+//!   they take it.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::engine::parts::Part;
 use crate::error::Result;
-use crate::local::{Hold, Place};
+use crate::local::{Hold, Place, PlaceEnd};
 use crate::protocol::{ConditionKeys, Ended, Intent, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::subscriber::Listener;
@@ -29,8 +29,10 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 /// Why a thread does not wait for a notification any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// It was notified, or its place is gone.
+    /// It was notified, or its place is gone: Redis or a message says so.
     Notified,
+    /// Its place may be gone, because no renewal was confirmed in time.
+    Unconfirmed,
     TimedOut,
     Interrupted,
 }
@@ -48,6 +50,8 @@ pub(super) struct Waiting<'a> {
     /// Copies of the first request that Redis may still execute.
     lost_copies: LostCopies,
     listener: Option<Listener>,
+    /// Whether its notification, if it has one, is of this wait.
+    is_notified: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -98,6 +102,7 @@ impl<'a> Waiting<'a> {
             place,
             lost_copies: reply.lost_copies,
             listener: None,
+            is_notified: false,
         };
         // With a subscription before the release, no message is missed.
         let listener = core.subscriber.listen_if_live(&waiting.key, || unparker);
@@ -129,6 +134,7 @@ impl<'a> Waiting<'a> {
     /// is kept until it has the lock.
     pub(super) fn sleep(&mut self) -> Woken {
         let woken = self.wait_for_notification();
+        self.is_notified = woken == Woken::Notified;
         self.core.watchdog.forget(self.place.id());
         self.listener = None;
         let renewal = self.keys.renew(&self.id, self.lasts, false);
@@ -143,8 +149,14 @@ impl<'a> Waiting<'a> {
     fn wait_for_notification(&mut self) -> Woken {
         let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
         loop {
-            if self.place.is_over() || self.budget.take_message() {
+            if self.budget.take_message() {
                 return Woken::Notified;
+            }
+            if let Some(end) = self.place.end() {
+                return match end {
+                    PlaceEnd::Told => Woken::Notified,
+                    PlaceEnd::Unconfirmed => Woken::Unconfirmed,
+                };
             }
             if self.budget.is_interrupted() {
                 return Woken::Interrupted;
@@ -180,13 +192,14 @@ impl<'a> Waiting<'a> {
                 self.place.confirm(reply.asked);
                 core.watchdog.reschedule(self.place.id());
             }
-            Ok([Verdict::Lost(_)]) => self.place.end(),
+            Ok([Verdict::Lost(_)]) => self.place.told(),
             _ => {}
         }
     }
 
     /// Ends the place. Returns what the waiter was; `None` without a reply. Then the place is ended
-    /// in the background.
+    /// in the background, when its thread does not wait any more. A notification of the meantime is
+    /// passed on.
     pub(super) fn end(self, intent: Intent) -> Option<Ended> {
         let core = self.core;
         core.watchdog.forget(self.place.id());
@@ -195,9 +208,13 @@ impl<'a> Waiting<'a> {
         let reply = core.redis.request(&self.key, end.clone(), &budget);
         let ended = reply.ok().and_then(|reply| ended(&reply.reply).ok());
         if ended.is_none() {
+            let orphan = match self.is_notified {
+                true => end.clone(),
+                false => self.keys.end(&self.id, Intent::Pass),
+            };
             let until = Moment::now().after(self.lasts);
             core.watchdog
-                .release_orphan(self.key.clone(), end.clone(), until);
+                .release_orphan(self.key.clone(), orphan, until);
         }
         self.lost_copies.compensate(&end);
         ended
