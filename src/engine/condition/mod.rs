@@ -82,7 +82,7 @@ impl Parts {
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let call = keys.notify(hold.grant().owner(), number, notified, core.watchdog_lease);
+        let call = keys.notify(hold.grant().owner(), number, notified);
         let reply = core
             .redis
             .request(&part.key, call, &core.budget_to_unlock())

@@ -4,11 +4,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use leasehold::Lease;
+
 use super::faults::{always, once, proxied_client};
 use super::{Place, await_waiting, places, waiting};
 use crate::faults::proxied_server::ProxiedServer;
 use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
 
 /// The request that begins a wait is executed after the wait. With a client that lingers, the lock
@@ -71,6 +73,28 @@ fn a_late_copy_of_a_notification_wakes_no_second_thread() {
             waiters.iter().filter(|w| w.is_finished()).count() == 1
         });
         place.notify_one();
+    });
+}
+
+/// Redis knows the call for longer than copies of it are sent, also with a short lease.
+#[test]
+fn a_second_copy_of_a_notification_wakes_no_second_thread_after_a_short_lease() {
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(millis(20));
+    let (ours, theirs) = (builder.build().unwrap(), proxied.rival());
+    let name = unique("condition");
+    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    thread::scope(|scope| {
+        scope.spawn(|| other.wait());
+        scope.spawn(|| other.wait());
+        await_waiting(server, &name, 2);
+        let guard = place.lock.acquire_with(Lease::fixed(SOON.get())).unwrap();
+        once(&proxied, "condition_notify", Fault::SwallowReply);
+        place.condition.notify_one().unwrap();
+        assert_eq!(waiting(server, &name), 1);
+        place.condition.notify_one().unwrap();
+        guard.unlock().unwrap();
     });
 }
 
