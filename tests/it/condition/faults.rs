@@ -6,7 +6,7 @@ use std::thread;
 
 use leasehold::{Error, LockClient};
 
-use super::{Place, await_waiting, places, waiting};
+use super::{Place, await_waiting, keys, places, waiting};
 use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
@@ -150,6 +150,29 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
             }
         });
     }
+}
+
+/// The places of all waiting threads of a client are renewed together.
+#[test]
+fn a_key_of_another_type_ends_no_wait_of_another_condition() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let names = [unique("condition"), unique("condition")];
+    let [broken, whole] = names.each_ref().map(|name| Place::of(&client, name));
+    thread::scope(|scope| {
+        let ended = scope.spawn(|| broken.wait());
+        let waiter = scope.spawn(|| whole.wait());
+        names
+            .iter()
+            .for_each(|name| await_waiting(&server, name, 1));
+        let key = &keys(&names[0])[1];
+        server.ask::<()>(redis::cmd("SET").arg(key).arg("text"));
+        ended.join().unwrap();
+        throughout(LEASE.get() * 2, "the other waits", || !waiter.is_finished());
+        whole.notify_one();
+        waiter.join().unwrap();
+        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
+    });
 }
 
 /// Its guards are not held any more, and another wait is refused.
