@@ -120,6 +120,7 @@ impl Condition {
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
     /// * [`Error::Lost`](crate::Error::Lost) if the lock was lost before the wait, or at its end.
+    ///   If it is lost while its place is ended, a notification of this thread is lost with it.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
     ///   [command timeouts](crate::LockClientBuilder::command_timeout) if Redis did not reply to
     ///   the request that begins the wait: the lock is still held. After ten command timeouts
@@ -217,7 +218,8 @@ impl Condition {
     /// # Errors
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
-    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost. No thread was notified.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost. No thread was notified, except
+    ///   by an earlier copy of the request to which the reply was lost.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
     ///   [command timeouts](crate::LockClientBuilder::command_timeout) without a reply. A thread
     ///   may have been notified. Another call then may notify a second one.

@@ -51,7 +51,11 @@ impl Parts {
             waiting.end(Intent::Pass);
             return Err(error);
         }
-        let ended = waiting.end(Intent::Take);
+        let intent = match hold.check() {
+            Ok(()) => Intent::Take,
+            Err(_) => Intent::Pass,
+        };
+        let ended = waiting.end(intent);
         hold.check()?;
         match (woken, ended) {
             (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),

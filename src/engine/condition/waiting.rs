@@ -66,12 +66,23 @@ impl<'a> Waiting<'a> {
         let id = OwnerId::new(&core.owner_prefix);
         let lasts = core.watchdog_lease.clamp(SHORTEST_PLACE, LONGEST_PLACE);
         let call = keys.wait(hold.grant().owner(), &id, lasts);
-        let reply = match core
+        let request = core
             .redis
-            .request(&part.key, call, &core.budget_to_unlock())
-        {
-            Ok(reply) => reply,
-            Err(NoReply { error, lost_copies }) => {
+            .request(&part.key, call, &core.budget_to_unlock());
+        let (begun, lost_copies) = match request {
+            Ok(reply) => {
+                let begun = match verdicts(&reply.reply, 1).as_deref() {
+                    Ok([Verdict::Lost(reason)]) => Err(lose(part, hold, *reason)),
+                    Ok(_) => Ok(reply.asked),
+                    Err(error) => Err(core.redis.refusal(&part.key, error.clone())),
+                };
+                (begun, reply.lost_copies)
+            }
+            Err(NoReply { error, lost_copies }) => (Err(error), lost_copies),
+        };
+        let asked = match begun {
+            Ok(asked) => asked,
+            Err(error) => {
                 if lost_copies.is_ambiguous() {
                     let end = keys.end(&id, Intent::Pass);
                     lost_copies.compensate(&end);
@@ -81,15 +92,10 @@ impl<'a> Waiting<'a> {
                 return Err(error);
             }
         };
-        let verdicts = verdicts(&reply.reply, 1);
-        let verdicts = verdicts.map_err(|error| core.redis.refusal(&part.key, error))?;
-        if let [Verdict::Lost(reason)] = verdicts[..] {
-            return Err(lose(part, hold, reason));
-        }
         let key = keys.heard_by(&core.owner_prefix);
         let renewal = keys.renew(&id, lasts, true);
         let unparker = budget.unparker();
-        let place = Place::new(key.clone(), renewal, lasts, reply.asked, unparker.clone());
+        let place = Place::new(key.clone(), renewal, lasts, asked, unparker.clone());
         let place = Arc::new(place);
         core.watchdog.watch(place.id(), Arc::clone(&place) as _);
         let mut waiting = Self {
@@ -100,7 +106,7 @@ impl<'a> Waiting<'a> {
             id,
             lasts,
             place,
-            lost_copies: reply.lost_copies,
+            lost_copies,
             listener: None,
             is_notified: false,
         };
@@ -204,19 +210,18 @@ impl<'a> Waiting<'a> {
         let core = self.core;
         core.watchdog.forget(self.place.id());
         let end = self.keys.end(&self.id, intent);
+        let pass = self.keys.end(&self.id, Intent::Pass);
         let budget = core.budget_for_a_reply();
         let reply = core.redis.request(&self.key, end.clone(), &budget);
         let ended = reply.ok().and_then(|reply| ended(&reply.reply).ok());
+        // A late copy makes a place whose thread does not wait.
+        self.lost_copies.compensate(&pass);
         if ended.is_none() {
-            let orphan = match self.is_notified {
-                true => end.clone(),
-                false => self.keys.end(&self.id, Intent::Pass),
-            };
+            let orphan = if self.is_notified { end } else { pass };
             let until = Moment::now().after(self.lasts);
             core.watchdog
                 .release_orphan(self.key.clone(), orphan, until);
         }
-        self.lost_copies.compensate(&end);
         ended
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::Lease;
+use leasehold::{Error, Lease};
 
 use super::faults::{always, once, proxied_client};
 use super::{Place, await_waiting, places, waiting};
@@ -47,6 +47,77 @@ fn a_late_copy_of_a_wait_takes_no_notification() {
         guard.unlock().unwrap();
         proxied.proxy.calm();
     }
+}
+
+/// The late copy makes a place after the wait. A notification of the place is passed on.
+#[test]
+fn a_late_copy_of_a_notified_wait_takes_no_notification() {
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    // The lock has the same owner id after the wait, and no place ends by its time.
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
+    let client = builder.linger(LEASE.get() * 3).build().unwrap();
+    let name = unique("condition");
+    let place = Place::of(&client, &name);
+    let [copy, end] = [Gate::new(), Gate::new()];
+    let gates = [copy.clone(), end.clone()];
+    let mut connection = None;
+    proxied.proxy.on_request(move |request| {
+        if request.runs("condition_wait") && connection.is_none() {
+            connection = Some(request.connection);
+            Fault::HoldBack(gates[0].clone())
+        } else if connection == Some(request.connection) {
+            Fault::HoldBack(gates[1].clone())
+        } else {
+            Fault::Pass
+        }
+    });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let guard = place.lock.acquire().unwrap();
+            assert!(place.condition.wait_for(SOON.get()).unwrap());
+            assert_eq!((copy.held(), places(server, &name)), (1, 0));
+            copy.open();
+            eventually("the late copy", || waiting(server, &name) == 1);
+            guard.unlock().unwrap();
+        });
+        await_waiting(server, &name, 1);
+        place.notify_one();
+        waiter.join().unwrap();
+        let next = scope.spawn(|| place.wait());
+        await_waiting(server, &name, 2);
+        place.notify_one();
+        assert_eq!(waiting(server, &name), 1);
+        end.open();
+        within(LEASE.get(), "the notification", || next.join().unwrap());
+    });
+}
+
+/// The first copy makes a place. The second finds that the lock is gone.
+#[test]
+fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
+    let proxied = ProxiedServer::new();
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
+    let name = unique("condition");
+    let place = Place::of(&builder.build().unwrap(), &name);
+    let guard = place.lock.acquire().unwrap();
+    let (mut copies, mut view) = (0, proxied.view());
+    let lock = name.clone();
+    proxied.proxy.on_request(move |request| {
+        copies += u32::from(request.runs("condition_wait"));
+        match (request.runs("condition_wait"), copies) {
+            (true, 1) => return Fault::SwallowReply,
+            (true, 2) => redis::cmd("DEL").arg(&lock).exec(&mut view.0).unwrap(),
+            _ => {}
+        }
+        Fault::Pass
+    });
+    let result = place.condition.wait_for(SOON.get());
+    assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
+    within(LEASE.get(), "the end of the place", || {
+        eventually("no place", || places(&proxied.server, &name) == 0);
+    });
+    assert!(guard.check().is_err());
 }
 
 /// The second copy of a notification arrives while another thread waits.
