@@ -144,6 +144,8 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
                 scope.spawn(move || place.wait());
             }
             await_waiting(&server, &name, 4);
+            let lock = clients[0].reentrant_lock(&name);
+            eventually("the lock is free", || !lock.is_locked().unwrap());
             match restart {
                 true => server.restart_empty(),
                 false => server.ask::<()>(&redis::cmd("FLUSHALL")),
