@@ -7,9 +7,8 @@
 -- ARGV[1]  the owner of the lock
 -- ARGV[2]  the number of this call, higher than those of earlier calls of this owner
 -- ARGV[3]  one or all
--- ARGV[4]  how long KEYS[4] is kept, in milliseconds
--- ARGV[5]  the channel of the lock, with which the channels of clients begin
--- ARGV[6]  the command that publishes: publish or spublish
+-- ARGV[4]  the channel of the lock, with which the channels of clients begin
+-- ARGV[5]  the command that publishes: publish or spublish
 -- reply    1 more than the number of notified waiters; 0: no owner holds the lock; -1: another
 --          owner holds it. An error, without any change, if a key has another type
 --
@@ -17,8 +16,7 @@
 -- notified. After a notification of all, no place is left, so there is none to pass on.
 
 local lock, queue, places, last_call = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, number, who, kept = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local channel, publish = ARGV[5], ARGV[6]
+local owner, number, who, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.call('hexists', lock, owner) == 0 then
     return redis.call('exists', lock) * -1
 end
@@ -42,7 +40,8 @@ if #notified > 0 then
             redis.call('zrem', places, waiter)
         end
     end
-    redis.call('set', last_call, owner .. ' ' .. number, 'px', kept)
+    -- For longer than any copy of the call is on its way.
+    redis.call('set', last_call, owner .. ' ' .. number, 'px', 120000)
     tell(notified, channel, publish)
 end
 return 1 + #notified

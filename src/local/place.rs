@@ -29,7 +29,16 @@ pub(crate) struct Place {
 struct PlaceState {
     /// When the last request was sent whose reply confirmed the place.
     confirmed: Moment,
-    is_over: bool,
+    end: Option<PlaceEnd>,
+}
+
+/// Why a thread need not wait in its place any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlaceEnd {
+    /// Redis has replied that the thread is notified, or has no place.
+    Told,
+    /// No renewal was confirmed in time.
+    Unconfirmed,
 }
 
 impl Place {
@@ -49,7 +58,7 @@ impl Place {
             unparker,
             state: Mutex::new(PlaceState {
                 confirmed: asked,
-                is_over: false,
+                end: None,
             }),
         }
     }
@@ -63,8 +72,12 @@ impl Place {
         &self.call
     }
 
+    pub(crate) fn end(&self) -> Option<PlaceEnd> {
+        self.state.lock().end
+    }
+
     pub(crate) fn is_over(&self) -> bool {
-        self.state.lock().is_over
+        self.end().is_some()
     }
 
     /// When Redis may have confirmed it last.
@@ -78,9 +91,14 @@ impl Place {
         state.confirmed = state.confirmed.max(asked);
     }
 
+    /// Ends it after a reply of Redis, and wakes its thread.
+    pub(crate) fn told(&self) {
+        self.end_by(PlaceEnd::Told);
+    }
+
     /// Ends it in this process, and wakes its thread.
-    pub(crate) fn end(&self) {
-        self.state.lock().is_over = true;
+    fn end_by(&self, end: PlaceEnd) {
+        self.state.lock().end.get_or_insert(end);
         self.unparker.unpark();
     }
 
@@ -106,7 +124,7 @@ impl Renew for Place {
             return Step::Forget;
         }
         if now >= self.ends() {
-            self.end();
+            self.end_by(PlaceEnd::Unconfirmed);
             return Step::Forget;
         }
         if now < self.confirmed().after(self.lasts / 3 - slack(self.lasts)) {
@@ -129,7 +147,7 @@ impl Renew for Place {
     fn not_renewed(&self, _asked: &Renewal, _cause: &str) {}
 
     fn lost(&self, _reason: LostReason) {
-        self.end();
+        self.told();
     }
 
     fn end_idle_grant(&self) -> Option<Call> {
@@ -186,13 +204,15 @@ mod tests {
     fn its_thread_is_woken_when_it_is_gone_or_could_be() {
         let (gone, parker) = place(Moment::now());
         gone.lost(LostReason::Deleted);
-        assert!(gone.is_over() && parker.sleep(Duration::ZERO));
+        assert_eq!(gone.end(), Some(PlaceEnd::Told));
+        assert!(parker.sleep(Duration::ZERO));
         assert!(matches!(gone.next_step(Moment::now()), Step::Forget));
 
         let asked = Moment::now();
         let (unconfirmed, parker) = place(asked);
         let before_end = asked.after(LASTS - drift(LASTS));
         assert!(matches!(unconfirmed.next_step(before_end), Step::Forget));
-        assert!(unconfirmed.is_over() && parker.sleep(Duration::ZERO));
+        assert_eq!(unconfirmed.end(), Some(PlaceEnd::Unconfirmed));
+        assert!(parker.sleep(Duration::ZERO));
     }
 }

@@ -80,6 +80,8 @@ use crate::protocol::Notified;
 ///   1 s. A notification that it got is passed on within that time and a third of it.
 /// * If Redis loses the keys of the condition, by a restart or `FLUSHALL`, all waiting threads wake
 ///   up within seconds. So does a process that was paused for longer than its place lasts.
+/// * If Redis does not reply when a thread ends its wait, and executes that request after the wait,
+///   a notification of the meantime can be lost.
 /// * A failover can lose a notification of the last moments, like it can lose a lock. Use
 ///   [`wait_for`](Self::wait_for) where a missed notification must not stop a program.
 ///
@@ -122,6 +124,7 @@ impl Condition {
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
     /// * [`Error::Lost`](crate::Error::Lost) if the lock was lost before the wait, or at its end.
+    ///   If it is lost while its place is ended, a notification of this thread is lost with it.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
     ///   [command timeouts](crate::LockClientBuilder::command_timeout) if Redis did not reply to
     ///   the request that begins the wait: the lock is still held. After ten command timeouts
@@ -222,7 +225,8 @@ impl Condition {
     /// # Errors
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock. No I/O.
-    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost. No thread was notified.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost. No thread was notified, except
+    ///   by an earlier copy of the request to which the reply was lost.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
     ///   [command timeouts](crate::LockClientBuilder::command_timeout) without a reply. A thread
     ///   may have been notified. Another call then may notify a second one.

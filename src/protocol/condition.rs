@@ -30,9 +30,13 @@
 //! * wait: requires the owner id of the grant, and changes nothing if the waiter has a place. After
 //!   the wait, each copy without a reply is followed by a request that ends the place.
 //! * renew: makes no place.
-//! * notify: requires the owner id of the grant, and a number above that of the last call.
+//! * notify: requires the owner id of the grant, and a number above that of the last call, which is
+//!   kept for two minutes.
 //! * end: a waiter waits once. If the reply to the first copy is lost, the wait reports a
-//!   notification, which may be a spurious wake-up.
+//!   notification, which may be a spurious wake-up. Without any reply, the place is ended in the
+//!   background. Unless the waiter was notified before, the next waiter then gets the notification
+//!   that it may have by now. One case remains: if all copies without a reply are executed so late,
+//!   they take it.
 
 use std::time::Duration;
 
@@ -125,13 +129,7 @@ impl ConditionKeys {
 
     /// Notifies waiters, if `owner` holds the lock. `number` is higher than those of its earlier
     /// calls.
-    pub(crate) fn notify(
-        &self,
-        owner: &OwnerId,
-        number: u64,
-        notified: Notified,
-        kept: Duration,
-    ) -> Call {
+    pub(crate) fn notify(&self, owner: &OwnerId, number: u64, notified: Notified) -> Call {
         let call = Call::new(&script::CONDITION_NOTIFY).key(self.lock.key());
         self.keys(call)
             .key(&self.last_call)
@@ -141,7 +139,6 @@ impl ConditionKeys {
                 Notified::One => "one",
                 Notified::All => "all",
             })
-            .arg(kept.as_millis().to_string())
             .arg(&**self.lock.channel())
             .publishing()
     }

@@ -3,6 +3,7 @@
 mod costs;
 mod deployments;
 mod faults;
+mod late;
 mod levels;
 pub mod processes;
 

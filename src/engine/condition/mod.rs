@@ -51,7 +51,11 @@ impl Parts {
             waiting.end(Intent::Pass);
             return Err(error);
         }
-        let ended = waiting.end(Intent::Take);
+        let intent = match hold.check() {
+            Ok(()) => Intent::Take,
+            Err(_) => Intent::Pass,
+        };
+        let ended = waiting.end(intent);
         hold.check()?;
         match (woken, ended) {
             (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),
@@ -82,7 +86,7 @@ impl Parts {
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let call = keys.notify(hold.grant().owner(), number, notified, core.watchdog_lease);
+        let call = keys.notify(hold.grant().owner(), number, notified);
         let reply = core
             .redis
             .request(&part.key, call, &core.budget_to_unlock())

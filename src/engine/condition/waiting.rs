@@ -12,7 +12,7 @@ use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::engine::parts::Part;
 use crate::error::Result;
-use crate::local::{Hold, Place};
+use crate::local::{Hold, Place, PlaceEnd};
 use crate::protocol::{ConditionKeys, Ended, Intent, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::subscriber::Listener;
@@ -29,8 +29,10 @@ const LONGEST_POLL: Duration = Duration::from_secs(1);
 /// Why a thread does not wait for a notification any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// It was notified, or its place is gone.
+    /// It was notified, or its place is gone: Redis or a message says so.
     Notified,
+    /// Its place may be gone, because no renewal was confirmed in time.
+    Unconfirmed,
     TimedOut,
     Interrupted,
 }
@@ -48,6 +50,8 @@ pub(super) struct Waiting<'a> {
     /// Copies of the first request that Redis may still execute.
     lost_copies: LostCopies,
     listener: Option<Listener>,
+    /// Whether its notification, if it has one, is of this wait.
+    is_notified: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -62,12 +66,23 @@ impl<'a> Waiting<'a> {
         let id = OwnerId::new(&core.owner_prefix);
         let lasts = core.watchdog_lease.clamp(SHORTEST_PLACE, LONGEST_PLACE);
         let call = keys.wait(hold.grant().owner(), &id, lasts);
-        let reply = match core
+        let request = core
             .redis
-            .request(&part.key, call, &core.budget_to_unlock())
-        {
-            Ok(reply) => reply,
-            Err(NoReply { error, lost_copies }) => {
+            .request(&part.key, call, &core.budget_to_unlock());
+        let (begun, lost_copies) = match request {
+            Ok(reply) => {
+                let begun = match verdicts(&reply.reply, 1).as_deref() {
+                    Ok([Verdict::Lost(reason)]) => Err(lose(part, hold, *reason)),
+                    Ok(_) => Ok(reply.asked),
+                    Err(error) => Err(core.redis.refusal(&part.key, error.clone())),
+                };
+                (begun, reply.lost_copies)
+            }
+            Err(NoReply { error, lost_copies }) => (Err(error), lost_copies),
+        };
+        let asked = match begun {
+            Ok(asked) => asked,
+            Err(error) => {
                 if lost_copies.is_ambiguous() {
                     let end = keys.end(&id, Intent::Pass);
                     lost_copies.compensate(&end);
@@ -77,15 +92,10 @@ impl<'a> Waiting<'a> {
                 return Err(error);
             }
         };
-        let verdicts = verdicts(&reply.reply, 1);
-        let verdicts = verdicts.map_err(|error| core.redis.refusal(&part.key, error))?;
-        if let [Verdict::Lost(reason)] = verdicts[..] {
-            return Err(lose(part, hold, reason));
-        }
         let key = keys.heard_by(&core.owner_prefix);
         let renewal = keys.renew(&id, lasts, true);
         let unparker = budget.unparker();
-        let place = Place::new(key.clone(), renewal, lasts, reply.asked, unparker.clone());
+        let place = Place::new(key.clone(), renewal, lasts, asked, unparker.clone());
         let place = Arc::new(place);
         core.watchdog.watch(place.id(), Arc::clone(&place) as _);
         let mut waiting = Self {
@@ -96,8 +106,9 @@ impl<'a> Waiting<'a> {
             id,
             lasts,
             place,
-            lost_copies: reply.lost_copies,
+            lost_copies,
             listener: None,
+            is_notified: false,
         };
         // With a subscription before the release, no message is missed.
         let listener = core.subscriber.listen_if_live(&waiting.key, || unparker);
@@ -129,6 +140,7 @@ impl<'a> Waiting<'a> {
     /// is kept until it has the lock.
     pub(super) fn sleep(&mut self) -> Woken {
         let woken = self.wait_for_notification();
+        self.is_notified = woken == Woken::Notified;
         self.core.watchdog.forget(self.place.id());
         self.listener = None;
         let renewal = self.keys.renew(&self.id, self.lasts, false);
@@ -143,8 +155,14 @@ impl<'a> Waiting<'a> {
     fn wait_for_notification(&mut self) -> Woken {
         let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
         loop {
-            if self.place.is_over() || self.budget.take_message() {
+            if self.budget.take_message() {
                 return Woken::Notified;
+            }
+            if let Some(end) = self.place.end() {
+                return match end {
+                    PlaceEnd::Told => Woken::Notified,
+                    PlaceEnd::Unconfirmed => Woken::Unconfirmed,
+                };
             }
             if self.budget.is_interrupted() {
                 return Woken::Interrupted;
@@ -180,26 +198,30 @@ impl<'a> Waiting<'a> {
                 self.place.confirm(reply.asked);
                 core.watchdog.reschedule(self.place.id());
             }
-            Ok([Verdict::Lost(_)]) => self.place.end(),
+            Ok([Verdict::Lost(_)]) => self.place.told(),
             _ => {}
         }
     }
 
     /// Ends the place. Returns what the waiter was; `None` without a reply. Then the place is ended
-    /// in the background.
+    /// in the background, when its thread does not wait any more. A notification of the meantime is
+    /// passed on.
     pub(super) fn end(self, intent: Intent) -> Option<Ended> {
         let core = self.core;
         core.watchdog.forget(self.place.id());
         let end = self.keys.end(&self.id, intent);
+        let pass = self.keys.end(&self.id, Intent::Pass);
         let budget = core.budget_for_a_reply();
         let reply = core.redis.request(&self.key, end.clone(), &budget);
         let ended = reply.ok().and_then(|reply| ended(&reply.reply).ok());
+        // A late copy makes a place whose thread does not wait.
+        self.lost_copies.compensate(&pass);
         if ended.is_none() {
+            let orphan = if self.is_notified { end } else { pass };
             let until = Moment::now().after(self.lasts);
             core.watchdog
-                .release_orphan(self.key.clone(), end.clone(), until);
+                .release_orphan(self.key.clone(), orphan, until);
         }
-        self.lost_copies.compensate(&end);
         ended
     }
 }

@@ -1,15 +1,14 @@
-//! Lost and late requests, lost messages, servers that restart, and servers that do not reply.
+//! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use leasehold::{Error, LockClient};
 
-use super::{Place, await_waiting, places, waiting};
+use super::{Place, await_waiting, keys, places, waiting};
 use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::proxy::{Fault, Gate};
+use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{client, unique};
@@ -20,13 +19,13 @@ const FAULTS: [Fault; 3] = [
     Fault::SwallowRequest,
 ];
 
-fn proxied_client(proxied: &ProxiedServer) -> LockClient {
+pub fn proxied_client(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SLIP.get());
     builder.build().expect("the settings are valid")
 }
 
 /// The next request that runs `script` gets this fault. The result becomes true then.
-fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
+pub fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&done);
     proxied.proxy.on_request(move |request| {
@@ -40,7 +39,7 @@ fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<Atom
 }
 
 /// Every request that runs one of these scripts gets this fault.
-fn always(proxied: &ProxiedServer, scripts: &'static [&'static str], fault: Fault) {
+pub fn always(proxied: &ProxiedServer, scripts: &'static [&'static str], fault: Fault) {
     proxied.proxy.on_request(move |request| {
         let is_meant = request
             .script()
@@ -113,69 +112,6 @@ fn a_wait_that_cannot_begin_leaves_the_lock_held() {
     }
 }
 
-/// The request that begins a wait is executed after the wait. With a client that lingers, the lock
-/// has the same owner id then.
-#[test]
-fn a_late_copy_of_a_wait_takes_no_notification() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let mut view = proxied.view();
-    for lingers in [false, true] {
-        let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-        let linger = if lingers {
-            LEASE.get() * 3
-        } else {
-            Duration::ZERO
-        };
-        let client = builder.linger(linger).build().unwrap();
-        let name = unique("condition");
-        let place = Place::of(&client, &name);
-        let guard = place.lock.acquire().unwrap();
-        let owner = view.holder(&name);
-        let gate = Gate::new();
-        let late = once(&proxied, "condition_wait", Fault::HoldBack(gate.clone()));
-        assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
-        assert!(late.load(Ordering::SeqCst));
-        assert_eq!(view.holder(&name) == owner, lingers);
-        gate.open();
-        eventually("the late copy", || gate.passed() > 0);
-        // The request behind it ends the place.
-        within(LEASE.get(), "the end of the place", || {
-            eventually("no place", || places(server, &name) == 0);
-        });
-        throughout(A_WHILE.get(), "no place", || places(server, &name) == 0);
-        guard.unlock().unwrap();
-        proxied.proxy.calm();
-    }
-}
-
-/// The second copy of a notification arrives while another thread waits.
-#[test]
-fn a_late_copy_of_a_notification_wakes_no_second_thread() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
-    thread::scope(|scope| {
-        let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
-        await_waiting(server, &name, 2);
-        let guard = place.lock.acquire().unwrap();
-        let gate = Gate::new();
-        once(&proxied, "condition_notify", Fault::HoldBack(gate.clone()));
-        place.condition.notify_one().unwrap();
-        assert_eq!(waiting(server, &name), 1);
-        gate.open();
-        eventually("the late copy", || gate.passed() > 0);
-        throughout(A_WHILE.get(), "one waits", || waiting(server, &name) == 1);
-        guard.unlock().unwrap();
-        eventually("one wakes", || {
-            waiters.iter().filter(|w| w.is_finished()).count() == 1
-        });
-        place.notify_one();
-    });
-}
-
 /// Without any message, a waiter learns of its notification from the renewal of its place.
 #[test]
 fn a_notification_without_messages_arrives_with_a_renewal() {
@@ -208,12 +144,37 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
                 scope.spawn(move || place.wait());
             }
             await_waiting(&server, &name, 4);
+            let lock = clients[0].reentrant_lock(&name);
+            eventually("the lock is free", || !lock.is_locked().unwrap());
             match restart {
                 true => server.restart_empty(),
                 false => server.ask::<()>(&redis::cmd("FLUSHALL")),
             }
         });
     }
+}
+
+/// The places of all waiting threads of a client are renewed together.
+#[test]
+fn a_key_of_another_type_ends_no_wait_of_another_condition() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let names = [unique("condition"), unique("condition")];
+    let [broken, whole] = names.each_ref().map(|name| Place::of(&client, name));
+    thread::scope(|scope| {
+        let ended = scope.spawn(|| broken.wait());
+        let waiter = scope.spawn(|| whole.wait());
+        names
+            .iter()
+            .for_each(|name| await_waiting(&server, name, 1));
+        let key = &keys(&names[0])[1];
+        server.ask::<()>(redis::cmd("SET").arg(key).arg("text"));
+        ended.join().unwrap();
+        throughout(LEASE.get() * 2, "the other waits", || !waiter.is_finished());
+        whole.notify_one();
+        waiter.join().unwrap();
+        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
+    });
 }
 
 /// Its guards are not held any more, and another wait is refused.
@@ -248,21 +209,29 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
     });
 }
 
-/// A thread that is notified and cannot tell it keeps the lock.
+/// A thread that is notified and cannot tell it keeps the lock. Its notification is not passed on.
 #[test]
 fn a_wait_ends_although_its_place_cannot_be_ended() {
     let proxied = ProxiedServer::new();
-    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
+    // No place ends by its time.
+    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
+    let (ours, theirs) = (builder.build().unwrap(), proxied.rival());
     let name = unique("condition");
     let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
     thread::scope(|scope| {
         let waiter = scope.spawn(|| place.wait());
         await_waiting(&proxied.server, &name, 1);
+        scope.spawn(|| other.wait());
+        await_waiting(&proxied.server, &name, 2);
         always(&proxied, &["condition_end"], Fault::SwallowRequest);
         other.notify_one();
         waiter.join().unwrap();
         proxied.proxy.calm();
-        eventually("its end", || places(&proxied.server, &name) == 0);
+        eventually("its end", || places(&proxied.server, &name) == 1);
+        throughout(A_WHILE.get(), "the other waits", || {
+            waiting(&proxied.server, &name) == 1
+        });
+        other.notify_one();
     });
 }
 

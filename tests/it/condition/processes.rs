@@ -80,10 +80,13 @@ fn a_killed_process_is_skipped_and_leaves_nothing() {
     assert_eq!(second.read_line(), "woken");
     let mut last = start(&server, &name, 0);
     last.kill();
-    eventually("all keys to expire", || {
-        let left: u32 = server.ask(redis::cmd("EXISTS").arg(&keys(&name)));
+    let [queue, places, last_call] = keys(&name);
+    eventually("the places to expire", || {
+        let left: u32 = server.ask(redis::cmd("EXISTS").arg(&queue).arg(&places));
         left == 0
     });
+    let left: i64 = server.ask(redis::cmd("PTTL").arg(&last_call));
+    assert!((1..=120_000).contains(&left), "{left}");
 }
 
 /// A process that is paused for longer than its place lasts wakes up when it continues.

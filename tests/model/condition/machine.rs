@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::promises::{self, MISSED, SWALLOWED};
-use super::redis::{Command, Owner, Reply};
+use super::redis::{Command, Owner, Reply, Waiter};
 use super::state::{LateCopy, Op, Phase, Planted, Protocol, State, Why};
 
 /// The first number is the index of the thread.
@@ -189,10 +189,14 @@ impl Machine {
                 self.end_wait(state, t);
             }
             Phase::Notifying(owner, _) => state.threads[t].phase = Phase::Unlocking(owner),
-            Phase::Ending(owner, _) => {
+            Phase::Ending(owner, why) => {
                 // It reports a notification.
-                let orphan = request.map(|command| LateCopy { command, behind });
-                state.late.extend(orphan);
+                state.redis.report(waiter);
+                drop_late_takes(state, waiter);
+                let takes = self.protocol.planted == Some(Planted::OrphansTake);
+                let passes = why == Why::Time && !takes;
+                let command = Command::End { waiter, passes };
+                state.late.push(LateCopy { command, behind });
                 state.threads[t].phase = Phase::Unlocking(owner);
                 self.end_wait(state, t);
             }
@@ -206,6 +210,14 @@ impl Machine {
             _ => {}
         }
     }
+}
+
+/// Not promised: a copy of the end of a place that is executed after its thread has given up may
+/// take a later notification.
+fn drop_late_takes(state: &mut State, waiter: Waiter) {
+    let passes = false;
+    let take = Command::End { waiter, passes };
+    state.late.retain(|late| late.command != take);
 }
 
 impl Model for Machine {
@@ -350,11 +362,10 @@ impl Model for Machine {
             }
             Step::Die(client) => {
                 next.deaths -= 1;
-                for (t, thread) in next.threads.iter_mut().enumerate() {
-                    if self.client(t) == client {
-                        thread.phase = Phase::Dead;
-                        thread.is_ambiguous = false;
-                    }
+                for t in (0..next.threads.len()).filter(|&t| self.client(t) == client) {
+                    next.threads[t].phase = Phase::Dead;
+                    next.threads[t].is_ambiguous = false;
+                    drop_late_takes(&mut next, state.waiter(t));
                 }
             }
             Step::EndLease => next.redis.lock = None,

@@ -51,6 +51,11 @@ fn a_thread_that_cannot_acquire_the_lock_must_not_take_its_notification() {
 }
 
 #[test]
+fn the_end_of_a_place_in_the_background_must_not_take_a_later_notification() {
+    breaks(Planted::OrphansTake, 1, 0, NOT_LOST);
+}
+
+#[test]
 fn a_thread_whose_time_is_over_must_report_a_notification() {
     breaks(Planted::TimeBelieved, 0, 0, SWALLOWED);
     breaks(Planted::EndedEarly, 0, 0, SWALLOWED);

@@ -23,6 +23,8 @@ pub struct Place {
     pub call: Option<u8>,
     /// It has not been renewed in time.
     pub is_over: bool,
+    /// The wait is over, and has reported the notification. Only the promises read this field.
+    pub is_reported: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +91,7 @@ impl Redis {
                         waiter,
                         call: None,
                         is_over: false,
+                        is_reported: false,
                     });
                 }
                 Reply::Done
@@ -118,17 +121,19 @@ impl Redis {
                 let at = self.places.iter().position(|place| place.waiter == waiter);
                 let ended = at.map(|at| self.places.remove(at));
                 let mut reply = Reply::Gone;
-                if let Some(Place { call, .. }) = ended {
-                    match call {
-                        None => reply = Reply::NotNotified,
-                        Some(call) if passes => self.pass(call, planted, &lives),
-                        Some(_) => {
+                match ended {
+                    None => {}
+                    Some(Place { call: None, .. }) => reply = Reply::NotNotified,
+                    Some(place) => {
+                        reply = Reply::Done;
+                        if passes {
+                            self.pass(place.call, planted, &lives);
+                        } else if place.is_reported || lives(waiter) {
                             self.owed -= 1;
                             self.taken.push(waiter);
+                        } else {
+                            self.drop_one(&lives);
                         }
-                    }
-                    if call.is_some() {
-                        reply = Reply::Done;
                     }
                 }
                 self.sweep(planted, lives);
@@ -144,20 +149,29 @@ impl Redis {
     /// Removes the places that are over, and passes their notifications on.
     fn sweep(&mut self, planted: Option<Planted>, lives: impl Fn(Waiter) -> bool) {
         let over = self.places.extract_if(.., |place| place.is_over);
-        let calls: Vec<u8> = over.filter_map(|place| place.call).collect();
+        let calls: Vec<Option<u8>> = over.map(|place| place.call).collect();
         for call in calls {
             self.pass(call, planted, &lives);
         }
     }
 
-    fn pass(&mut self, call: u8, planted: Option<Planted>, lives: &impl Fn(Waiter) -> bool) {
-        let is_awaited = self
-            .places
-            .iter()
-            .any(|place| place.call.is_none() && lives(place.waiter));
-        let is_passed = planted != Some(Planted::NotPassedOn) && self.mark(call);
-        if !is_passed && !is_awaited {
-            // No thread waits for it.
+    /// Passes the notification of a place that has ended, if it had one.
+    fn pass(
+        &mut self,
+        call: Option<u8>,
+        planted: Option<Planted>,
+        lives: &impl Fn(Waiter) -> bool,
+    ) {
+        let Some(call) = call else { return };
+        if planted == Some(Planted::NotPassedOn) || !self.mark(call) {
+            self.drop_one(lives);
+        }
+    }
+
+    /// A notification is gone that no thread has taken. It stays owed if a thread waits for one.
+    fn drop_one(&mut self, lives: &impl Fn(Waiter) -> bool) {
+        let waits = |place: &Place| place.call.is_none() && lives(place.waiter);
+        if !self.places.iter().any(waits) {
             self.owed -= 1;
         }
     }
@@ -167,5 +181,13 @@ impl Redis {
         let mut queue = self.places.iter_mut().filter(|place| place.call.is_none());
         let first = queue.next();
         first.map(|first| first.call = Some(call)).is_some()
+    }
+
+    /// The wait is over, and has reported its notification, if it had one.
+    pub fn report(&mut self, waiter: Waiter) {
+        let mut places = self.places.iter_mut();
+        if let Some(place) = places.find(|place| place.waiter == waiter) {
+            place.is_reported = place.call.is_some();
+        }
     }
 }

@@ -15,6 +15,8 @@ pub enum Planted {
     NotPassedOn,
     /// A thread that cannot acquire the lock takes its notification.
     TakenOnFailure,
+    /// After a wait whose time is over, the background takes the notification of its place.
+    OrphansTake,
     /// A wait whose time is over reports that, whether it was notified or not.
     TimeBelieved,
     /// If the reply to the end of the place was lost, the second one is believed.
