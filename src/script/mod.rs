@@ -48,6 +48,7 @@ scripts! {
     RENEW = "renew.lua",
     FAIR_ACQUIRE = "shared/holder_of.lua" "shared/fair_head.lua" "fair_acquire.lua",
     FAIR_RELEASE = "shared/fair_head.lua" "fair_release.lua",
+    FAIR_KEEP = "shared/fair_head.lua" "fair_keep.lua",
     FAIR_LEAVE = "shared/fair_head.lua" "fair_leave.lua",
     INSPECT = "shared/holder_of.lua" "shared/read_write.lua" "inspect.lua",
     FORCE_UNLOCK = "shared/holder_of.lua" "shared/fair_head.lua" "shared/read_write.lua" "force_unlock.lua",
