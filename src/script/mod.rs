@@ -58,6 +58,7 @@ scripts! {
     READ_RENEW = "shared/read_write.lua" "read_renew.lua",
     WRITE_ACQUIRE = "shared/read_write.lua" "write_acquire.lua",
     WRITE_RELEASE = "shared/read_write.lua" "write_release.lua",
+    WRITE_LEAVE = "shared/read_write.lua" "write_leave.lua",
     WRITE_GIVE_UP = "shared/read_write.lua" "write_give_up.lua",
     READ_WRITE_INSPECT = "shared/read_write.lua" "read_write_inspect.lua",
     TAKE_PERMITS = "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
