@@ -95,6 +95,11 @@ impl Protocol for Fair {
         Some(call.publishing())
     }
 
+    /// All waits of the client have the same place.
+    fn can_give_up_late(&self) -> bool {
+        false
+    }
+
     fn is_joinable(&self) -> bool {
         false
     }

@@ -1,5 +1,7 @@
 //! The fair lock: the order of clients, and their places in Redis.
 
+mod giving_up;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
