@@ -37,6 +37,25 @@ impl HeldPart {
         Err(self.hold.not_held())
     }
 
+    /// Fails for an exclusive hold if its thread also has a shared one of the same lock: after the
+    /// unlock, that one would stay beside what is left in Redis.
+    pub(crate) fn check_reads_not(&self) -> Result<()> {
+        let hold = &self.hold;
+        let who = (hold.thread(), true);
+        let reader = || self.core.queue.hold_of(hold.lock(), who);
+        if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
+            return Err(Error::Config {
+                field: "name",
+                value: format!("{:?}", hold.key().name()),
+                rule:
+                    "this thread also holds the read lock; unlock it before `unlock_after` of the \
+                       write lock"
+                        .into(),
+            });
+        }
+        Ok(())
+    }
+
     /// What is left of the lease by the local clock. Ends no hold.
     pub(crate) fn left(&self) -> Result<Duration> {
         self.check_process()?;

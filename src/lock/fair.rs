@@ -22,15 +22,15 @@ use crate::protocol::Fair;
 ///
 /// # Order
 ///
-/// A client that waits has one place in a queue in Redis, whichever of its threads waits. It keeps
-/// the place until it has the lock or no thread of it waits any more. The threads of one client
-/// acquire the lock in the order of their calls. After one of them has had the lock while other
-/// clients wait, the next one gets a place at the end of the queue.
+/// A client that waits has one place in a queue in Redis: that of the first of its waiting threads.
+/// It keeps the place until it has the lock or that thread gives up. The next thread of the client
+/// then gets a place at the end. The threads of one client acquire the lock in the order of their
+/// calls.
 ///
 /// * The place of a client lasts for six seconds from each of its requests, by the clock of the
 ///   server. So a client that dies delays the clients behind it by at most that time once the lock
 ///   is free. Behind a waiting thread of Redisson, which has five minutes, its place ends that much
-///   later.
+///   later. The same is true of a thread that gives up while the server does not reply.
 /// * While no other client waits, a thread that unlocks can hand the lock over to the next thread
 ///   of its client without a request, for at most 10 ms after the client acquired it. A client that
 ///   begins to wait within these 10 ms may see such a hand-over to a thread that came later.

@@ -290,7 +290,11 @@ impl LockGuard {
     /// [`inspect`](crate::LockClient::inspect) shows another owner id. So a job that ends early can
     /// keep its lock for the rest of its period.
     ///
-    /// If outer levels of the thread remain, `time` begins when the last of them is unlocked.
+    /// If outer levels of the thread remain, `time` begins when the last of them is unlocked, and the
+    /// longest `time` of these levels counts. The same is true of threads that hold the read lock
+    /// of a [`ReadWriteLock`](crate::ReadWriteLock) together, through one client. If the thread
+    /// acquires the read lock of a write lock before that, the write lock stays held at least
+    /// until the lease of the reader ends.
     ///
     /// Bounds: 1 ms to 2^53 ms.
     ///
@@ -315,10 +319,14 @@ impl LockGuard {
     /// # Errors
     ///
     /// Those of [`Lock::unlock`](crate::Lock::unlock), and [`Error::Config`] for a `time` outside
-    /// its bounds: the guard then unlocks at once, as if it were dropped. After
+    /// its bounds, and for a write lock while this thread also holds the read lock: the guard then
+    /// unlocks at once, as if it were dropped. After
     /// [`Error::Unavailable`] there is no release in the background: the lock ends with its lease.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         let millis = whole_millis("time", time)?;
+        for part in &self.parts {
+            part.check_reads_not()?;
+        }
         for part in &self.parts {
             part.hold.grant().keep_in_redis(millis);
         }

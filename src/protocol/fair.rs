@@ -79,11 +79,25 @@ impl Protocol for Fair {
             .publishing()
     }
 
+    fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
+        call(&script::FAIR_KEEP, key)
+            .arg(owner.as_str())
+            .arg(millis.to_string())
+            .arg(name.as_str())
+            .arg(channels(key))
+            .publishing()
+    }
+
     fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
         let call = call(&script::FAIR_LEAVE, key)
             .arg(place(owner.client()))
             .arg(channels(key));
         Some(call.publishing())
+    }
+
+    /// All waits of the client have the same place.
+    fn can_give_up_late(&self) -> bool {
+        false
     }
 
     fn is_joinable(&self) -> bool {

@@ -57,6 +57,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         None
     }
 
+    /// True if a late copy of [`give_up`](Self::give_up) cannot affect a later wait of the client.
+    fn can_give_up_late(&self) -> bool {
+        true
+    }
+
     /// Decodes the reply to [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply>;
 

@@ -154,7 +154,7 @@ impl Protocol for Write {
     }
 
     fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
-        Call::new(&script::LEAVE)
+        Call::new(&script::WRITE_LEAVE)
             .key(key.key())
             .arg(writer(owner))
             .arg(millis.to_string())

@@ -1,5 +1,7 @@
 //! The fair lock: the order of clients, and their places in Redis.
 
+mod giving_up;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -180,6 +182,28 @@ fn giving_up_leaves_the_queue() {
     });
     assert_eq!(keys(&server), ["lock"]);
     guard.unlock().unwrap();
+}
+
+/// A thread of Redisson sleeps until the time to live that it has read is over.
+#[test]
+fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.fair_lock("lock");
+    let mut connection = server.connection();
+    let mut messages = connection.as_pubsub();
+    let channel = "redisson_lock__channel:{lock}:java:1";
+    messages.subscribe(channel).unwrap();
+    messages.set_read_timeout(Some(SOON.get())).unwrap();
+    let guard = lock.acquire().unwrap();
+    queue_up(&server, "java:1", PLACE);
+    guard.unlock_after(LEASE.get()).unwrap();
+    let message = messages.get_message().expect("a message");
+    assert_eq!(message.get_payload::<String>().unwrap(), "0");
+    assert!(lock.is_locked().unwrap() && !lock.is_held_by_current_thread());
+    let left: i64 = server.ask(redis::cmd("PTTL").arg("lock"));
+    assert!(left > 0 && left <= i64::try_from(LEASE.get().as_millis()).unwrap());
+    assert_eq!(places(&server), ["java:1"]);
 }
 
 /// The first place belonged to the client that gave up, so the next one has to be notified.

@@ -15,7 +15,7 @@ use leasehold::{Error, Lease, ReadWriteLock};
 
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::traffic::Monitor;
 use crate::support::{client, on_another_thread};
 
@@ -251,6 +251,46 @@ fn a_read_lock_can_be_kept_in_redis_after_its_unlock() {
         eventually("its end", || can_write(&theirs));
         eventually("no key", || keys(&server).is_empty());
     }
+}
+
+/// What is left in Redis would exclude other readers, and this one is none of them.
+#[test]
+fn a_write_lock_is_not_kept_in_redis_while_its_thread_reads() {
+    let (server, ours, theirs) = two_clients();
+    let writing = ours.write().acquire().unwrap();
+    let reading = ours.read().acquire().unwrap();
+    let kept = writing.unlock_after(A_WHILE.get());
+    assert!(
+        matches!(kept, Err(Error::Config { field: "name", .. })),
+        "{kept:?}"
+    );
+    assert!(!ours.write().is_held_by_current_thread());
+    throughout(A_WHILE.get() * 2, "it reads", || {
+        can_read(&theirs) && !can_write(&theirs)
+    });
+    reading.confirm().unwrap();
+    reading.unlock().unwrap();
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+/// The order in which this cannot be refused: the last level of the writer is unlocked later.
+#[test]
+fn a_write_lock_that_is_kept_in_redis_does_not_shorten_the_lease_of_its_reader() {
+    let (server, ours, theirs) = two_clients();
+    let outer = ours.write().acquire().unwrap();
+    let inner = ours.write().acquire().unwrap();
+    inner.unlock_after(millis(1)).unwrap();
+    let reading = ours.read().acquire().unwrap();
+    outer.unlock().unwrap();
+    throughout(A_WHILE.get(), "it reads", || {
+        reading.confirm().unwrap();
+        !can_write(&theirs)
+    });
+    reading.unlock().unwrap();
+    within(LEASE.get() + SLIP.get(), "its end", || {
+        theirs.write().acquire().unwrap().unlock().unwrap();
+    });
+    eventually("no key", || keys(&server).is_empty());
 }
 
 #[test]

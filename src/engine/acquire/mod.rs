@@ -7,6 +7,7 @@
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
 //! | `request` | one round of requests: sends all, and evaluates the replies |
+//! | `give_up` | tells Redis that the thread does not wait any more |
 //! | `rival` | recognizes a client that never leaves the lock to others |
 //! | `turn` | the steps of every round; leaves the lock to other clients after a release |
 //! | `all`, `majority` | the waits between rounds, if all parts or a majority are needed |
@@ -14,6 +15,7 @@
 
 mod all;
 mod begin;
+mod give_up;
 mod listeners;
 mod majority;
 mod own;

@@ -58,8 +58,6 @@ pub(super) struct Request<'a> {
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
     pub(super) within: Option<&'a Hold>,
-    /// The names of the requests by which Redis may know that this thread waits.
-    pub(super) waits_as: Option<OwnerId>,
     /// Redis may know that this client waits.
     pub(super) is_known_to_wait: bool,
 }
@@ -69,6 +67,10 @@ pub(super) struct Unit<'a> {
     pub(super) parts: List<&'a Part>,
     pub(super) terms: Terms,
     pub(super) granted: Option<UnitGrant>,
+    /// The names of the requests by which Redis may know that this thread waits.
+    pub(super) waits_as: Option<OwnerId>,
+    /// The last request had no reply.
+    pub(super) is_unanswered: bool,
 }
 
 /// A unit that Redis granted.
@@ -129,6 +131,8 @@ impl<'a> Request<'a> {
             terms: missing[members[0]].1,
             parts: members.into_iter().map(|at| missing[at].0).collect(),
             granted: None,
+            waits_as: None,
+            is_unanswered: false,
         };
         let units = groups.into_iter().map(unit).collect();
         Self {
@@ -146,7 +150,6 @@ impl<'a> Request<'a> {
             prepared: None,
             rival: Rival::default(),
             within: None,
-            waits_as: None,
             is_known_to_wait: false,
         }
     }
@@ -226,32 +229,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
-    /// that it cannot affect the wait of the next thread. If that thread waits for the same kind of
-    /// lock, it keeps the place of this one.
-    pub(super) fn give_up(&self) {
-        if !self.is_known_to_wait || self.claim.is_followed_by(self.parts.kind()) {
-            return;
-        }
-        for part in self.units.iter().flat_map(|unit| &unit.parts) {
-            let core = &part.core;
-            let fresh = || OwnerId::new(&core.owner_prefix);
-            let owner = self.waits_as.clone().unwrap_or_else(fresh);
-            let Some(call) = part.protocol.give_up(&part.key, &owner) else {
-                continue;
-            };
-            let budget = self.budget.remaining(core.command_timeout);
-            if core
-                .redis
-                .request(&part.key, call.clone(), &budget)
-                .is_err()
-            {
-                let until = Moment::now().after(core.command_timeout);
-                core.watchdog.release_orphan(part.key.clone(), call, until);
-            }
-        }
-    }
-
     /// The number of holds that may share the grant. A fixed lease is not handed over, and a client
     /// that lingers wants its next hold, too.
     pub(super) fn holds_of_a_grant(&self) -> usize {
@@ -272,6 +249,7 @@ impl<'a> Request<'a> {
         replies: &mut Replies<'a>,
     ) {
         let unit = &mut self.units[at];
+        unit.is_unanswered = result.is_err();
         let (parts, terms) = (&unit.parts, unit.terms);
         let core = &parts[0].core;
         let reply = match result {
@@ -280,6 +258,7 @@ impl<'a> Request<'a> {
                 undo_lost_copies(parts, &owner, terms, lost_copies);
                 replies.failures.push(error);
                 replies.silent.push(at);
+                unit.may_wait_as(&owner);
                 return;
             }
         };
@@ -293,7 +272,7 @@ impl<'a> Request<'a> {
                 if parts[0].protocol.is_exclusive() {
                     self.rival.holds(&holder);
                 }
-                self.waits_as = Some(owner);
+                unit.waits_as = Some(owner);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
@@ -352,10 +331,9 @@ impl<'a> Request<'a> {
     pub(super) fn undo(&mut self) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
-            let Unit { parts, terms, .. } = &self.units[0];
-            undo_lost_copies(parts, &owner, *terms, prepared.abandon());
-            let refused = self.waits_as.take();
-            self.waits_as = Some(refused.map_or(owner.clone(), |refused| refused.and(&owner)));
+            let unit = &mut self.units[0];
+            undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
+            unit.may_wait_as(&owner);
         }
         let mut unused = Vec::new();
         let mut timeout = Duration::ZERO;

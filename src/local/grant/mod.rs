@@ -248,10 +248,13 @@ impl Grant {
         longest.min(lease / 4)
     }
 
-    /// Makes the release leave the lock in Redis for `millis`, under another owner id.
+    /// Makes the release leave the lock in Redis for `millis`, under another owner id. Of several
+    /// times, also of threads that share the grant, the longest counts.
     pub(crate) fn keep_in_redis(&self, millis: u64) {
+        let mut state = self.state.lock();
+        let before = state.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
         let (name, _) = self.owner.with_fresh_name().split();
-        self.state.lock().kept_in_redis = Some(Box::new((millis, name)));
+        state.kept_in_redis = Some(Box::new((millis.max(before), name)));
     }
 
     /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;

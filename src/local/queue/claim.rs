@@ -229,16 +229,6 @@ impl Claim {
         (since, holds)
     }
 
-    /// True if the next thread of this process that waits for one of the locks wants this kind.
-    pub(crate) fn is_followed_by(&self, kind: &str) -> bool {
-        let locks = self.queue.0.lock();
-        let mut next = self.locks.iter().filter_map(|lock| {
-            let entry = locks.entries.get(lock)?;
-            entry.waiting.front()
-        });
-        next.any(|waiter| waiter.kind == kind)
-    }
-
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
         self.on_reply(|ticket| {

@@ -49,9 +49,11 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
         (9..=11).contains(&(scripts - asked)),
         "{asked}: {commands:?}"
     );
+    // A client publishes a message to itself, to end the read of its subscriber.
+    let expected = ["EVALSHA", "ZCARD", "SUBSCRIBE", "PUBLISH"];
     let others: Vec<_> = commands
         .iter()
-        .filter(|name| !["EVALSHA", "ZCARD", "SUBSCRIBE"].contains(&name.as_str()))
+        .filter(|name| !expected.contains(&name.as_str()))
         .collect();
     assert!(others.is_empty(), "{others:?}");
 }

@@ -1,0 +1,29 @@
+-- Gives up a fair lock but keeps it locked for a while. The client with the first place is notified
+-- and reads the new time to live.
+--
+-- KEYS[1]  the lock: a hash of owner to hold count
+-- KEYS[2]  the queue: a list of places, the next one first
+-- KEYS[3]  when each place ends: a sorted set of place to milliseconds of the server's clock
+-- ARGV[1]  names that its owner may have in the hash, separated by spaces
+-- ARGV[2]  new time to live in milliseconds, longer or shorter than the old one
+-- ARGV[3]  a unique name that replaces the owner's, so that a late renewal has no effect
+-- ARGV[4]  the first part of the channels: a place follows
+-- ARGV[5]  the command that publishes: publish or spublish
+-- reply    1: given up; 0: no owner holds the lock; -1: another owner holds it
+local lock, new = KEYS[1], ARGV[3]
+for name in string.gmatch(ARGV[1], '%S+') do
+    if redis.call('hexists', lock, name) == 1 then
+        redis.call('hset', lock, new, 1)
+        redis.call('hdel', lock, name)
+        redis.call('pexpire', lock, ARGV[2])
+        local head = fair_head(KEYS[2], KEYS[3])
+        if head then
+            -- pcall: the lock is given up even if the user lacks permission to publish.
+            redis.pcall(ARGV[5], ARGV[4] .. head, '0')
+        end
+        return 1
+    end
+end
+-- 1 if an earlier copy of this request has given it up.
+local is_given_up = redis.call('hexists', lock, new) == 1
+return is_given_up and 1 or redis.call('exists', lock) * -1

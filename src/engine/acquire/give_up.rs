@@ -1,0 +1,70 @@
+//! Tells Redis that a thread does not wait any more.
+
+use super::request::{Request, Unit};
+use crate::base::call_budget::GRACE;
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::OwnerId;
+use crate::engine::held::Needed;
+use crate::engine::parts::Part;
+use crate::request;
+use crate::script::Call;
+
+impl Unit<'_> {
+    /// Adds names by which Redis may know that this thread waits.
+    pub(super) fn may_wait_as(&mut self, owner: &OwnerId) {
+        let known = self.waits_as.take();
+        self.waits_as = Some(known.map_or_else(|| owner.clone(), |known| owner.and(&known)));
+    }
+}
+
+impl Request<'_> {
+    /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
+    /// that it cannot affect the wait of the next thread, which makes itself known again.
+    ///
+    /// Each server gets one request, except one that did not reply to the last, and all of them
+    /// take at most [`GRACE`]. The watchdog goes on, unless a late call could affect a later wait.
+    pub(super) fn give_up(&self) {
+        if !self.is_known_to_wait {
+            return;
+        }
+        let mut parts: List<&Part> = List::new();
+        let mut requests = List::new();
+        for unit in &self.units {
+            for &part in &unit.parts {
+                let core = &part.core;
+                let fresh = || OwnerId::new(&core.owner_prefix);
+                let owner = unit.waits_as.clone().unwrap_or_else(fresh);
+                match part.protocol.give_up(&part.key, &owner) {
+                    Some(call) if unit.is_unanswered => give_up_later(part, call),
+                    Some(call) => {
+                        parts.push(part);
+                        requests.push(request::Request::new(&core.redis, &part.key, call));
+                    }
+                    None => {}
+                }
+            }
+        }
+        if requests.is_empty() {
+            return;
+        }
+        let left = self.budget.call_deadline().after(GRACE).left();
+        let budget = self.budget.remaining(left.min(GRACE));
+        // Unlike a request to all, one to a majority is not repeated.
+        let once = Needed::Majority(requests.len());
+        let results = once.request(&requests, |_| true, |_| None, &budget);
+        for ((part, request), result) in parts.into_iter().zip(requests).zip(results) {
+            if result.is_err() {
+                give_up_later(part, request.call);
+            }
+        }
+    }
+}
+
+fn give_up_later(part: &Part, call: Call) {
+    if part.protocol.can_give_up_late() {
+        let until = Moment::now().after(part.core.command_timeout);
+        let watchdog = &part.core.watchdog;
+        watchdog.release_orphan(part.key.clone(), call, until);
+    }
+}
