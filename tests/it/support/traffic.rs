@@ -8,7 +8,8 @@ use super::server::Server;
 use super::timing::SOON;
 use super::unique;
 
-/// Records every command that clients send. Calls inside scripts are left out.
+/// Records every command that clients send. Calls inside scripts are left out, and PING, which a
+/// subscriber sends every five seconds if it receives nothing.
 pub struct Monitor<'a> {
     server: &'a Server,
     lines: BufReader<TcpStream>,
@@ -51,7 +52,7 @@ impl<'a> Monitor<'a> {
                 lines.retain(|line: &String| !line.contains("\"CLIENT\" \"SETINFO\""));
                 return lines;
             }
-            if !line.contains(" lua] ") {
+            if !line.contains(" lua] ") && !line.contains("\"PING\"") {
                 lines.push(line);
             }
         }

