@@ -1,7 +1,5 @@
 //! A copy of a request arrives after the call has ended. It changes nothing any more.
 
-use std::time::Duration;
-
 use leasehold::{Error, Semaphore};
 
 use super::Proxied;
