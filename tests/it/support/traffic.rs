@@ -8,8 +8,7 @@ use super::server::Server;
 use super::timing::SOON;
 use super::unique;
 
-/// Records every command that clients send. Calls inside scripts are left out, and PING, which a
-/// subscriber sends every five seconds if it receives nothing.
+/// Records every command that clients send. Calls inside scripts are left out.
 pub struct Monitor<'a> {
     server: &'a Server,
     lines: BufReader<TcpStream>,
@@ -36,6 +35,14 @@ impl<'a> Monitor<'a> {
         names.map(str::to_uppercase).collect()
     }
 
+    /// As [`commands`](Self::commands), without what a subscriber sends every five seconds if it
+    /// receives nothing.
+    pub fn commands_but_pings(&mut self) -> Vec<String> {
+        let mut commands = self.commands();
+        commands.retain(|name| name != "PING");
+        commands
+    }
+
     /// The lines since the last call.
     pub fn lines(&mut self) -> Vec<String> {
         // Redis executes one command after the other, so everything before the mark was sent before
@@ -52,7 +59,7 @@ impl<'a> Monitor<'a> {
                 lines.retain(|line: &String| !line.contains("\"CLIENT\" \"SETINFO\""));
                 return lines;
             }
-            if !line.contains(" lua] ") && !line.contains("\"PING\"") {
+            if !line.contains(" lua] ") {
                 lines.push(line);
             }
         }
