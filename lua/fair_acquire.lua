@@ -53,8 +53,7 @@ end
 -- First, so that a client that is a little late keeps its place.
 local is_queued = life > 0 and call('zscore', ends, place)
 if is_queued then
-    local time = call('time')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_millis()
     is_queued = false
     local before
     for _, other in ipairs(call('lrange', queue, 0, -1)) do
