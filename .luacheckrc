@@ -4,7 +4,7 @@ read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
 files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type" } }
 files["lua/*.lua"] = { read_globals = {
-    "holder_of", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
+    "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
     "available_in", "text_of", "now_millis", "wrong_type",
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",

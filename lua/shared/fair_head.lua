@@ -1,5 +1,5 @@
--- For how long a place of this library lasts from each request, in milliseconds. The number of such
--- a place is 0, which is no thread of Redisson.
+-- For how long a place of this library lasts without another request, in milliseconds. The number of
+-- such a place is 0, which is no thread of Redisson.
 local PLACE = 6000
 
 -- Removes the places at the head of a fair lock's queue that have ended. Returns the first place
