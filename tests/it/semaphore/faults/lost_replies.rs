@@ -80,7 +80,7 @@ fn a_call_that_is_never_answered_is_undone_or_executed_once() {
             for (script, call, expected) in CALLS {
                 scope.spawn(move || {
                     let test = Proxied::with(10);
-                    test.proxied.fault_always(script, &fault);
+                    test.proxied.fault_always(script, fault);
                     let result = call(&test.semaphore);
                     assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
                     let expected = if script == "add_permits" {
