@@ -2,13 +2,13 @@
 std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
-files["lua/shared"] = { ignore = { "211" } }
+files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type" } }
 files["lua/*.lua"] = { read_globals = {
-    "holder_of", "fair_head", "number_of", "once", "recorded", "unchanged",
-    "available_in", "clock", "text_of", "wrong_type",
+    "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
+    "available_in", "text_of", "now_millis", "wrong_type",
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
-    "TURN", "exists", "is_of", "timeout_key", "waits_key", "now_millis", "mode_of", "writer_of", "readers_left",
+    "TURN", "exists", "is_of", "timeout_key", "waits_key", "mode_of", "writer_of", "readers_left",
     "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY",
 } }

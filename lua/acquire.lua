@@ -74,11 +74,7 @@ local token, count
 if ARGV[3] then
     local last = redis.pcall('get', KEYS[2]) or '0'
     if type(last) == 'table' then
-        if not string.find(last.err, 'WRONGTYPE', 1, true) then
-            return last
-        end
-        local kind = redis.pcall('type', KEYS[2]).ok
-        return redis.error_reply('WRONGTYPE token: a ' .. (kind or 'value that is not a string'))
+        return wrong_type('token', KEYS[2], 'string', last)
     end
     if not string.find(last, '^%d+$') then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])

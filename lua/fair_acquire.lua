@@ -8,12 +8,11 @@
 --          earlier copies of this request used, whose replies were lost
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  the place of this client
--- ARGV[4]  for how long the place lasts without another request, in milliseconds; 0: no place is
---          wanted
+-- ARGV[4]  1 if the caller waits and so wants a place, else 0
 -- reply    n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
 --          another owner holds the lock or has the first place; the milliseconds are what is left
---          of that (-1: no expiry), but at most a third of ARGV[4]. An error, without any change,
---          if the lock has another type or form
+--          of that (-1: no expiry), but at most a third of PLACE for a caller that waits. An error,
+--          without any change, if the lock has another type or form
 --
 -- The end of a place behind another one counts from the end of that one, as in Redisson: clients of
 -- Redisson shift the ends of all places when they acquire the lock.
@@ -42,19 +41,18 @@ if call('exists', lock, queue) == 0 then
     return granted(false)
 end
 
-local life = tonumber(ARGV[4])
+local waits = ARGV[4] == '1'
 
 -- The end of a place behind this other one, at `now`.
 local function end_behind(other, now)
     local before = other and tonumber(call('zscore', ends, other) or 0) or 0
-    return math.max(before, now) + life
+    return math.max(before, now) + PLACE
 end
 
 -- First, so that a client that is a little late keeps its place.
-local is_queued = life > 0 and call('zscore', ends, place)
+local is_queued = waits and call('zscore', ends, place)
 if is_queued then
-    local time = call('time')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_millis()
     is_queued = false
     local before
     for _, other in ipairs(call('lrange', queue, 0, -1)) do
@@ -95,7 +93,7 @@ else
     holder, left = head, head_ends - now
 end
 
-if life > 0 then
+if waits then
     if not is_queued then
         call('zadd', ends, end_behind(call('lindex', queue, -1), now), place)
         call('rpush', queue, place)
@@ -105,7 +103,7 @@ if life > 0 then
     local late = math.max(last - now, 0) + 3600000
     call('pexpire', queue, late)
     call('pexpire', ends, late)
-    local third = math.ceil(life / 3)
+    local third = PLACE / 3
     left = left < 0 and third or math.min(left, third)
 end
 return { left, 1, holder }

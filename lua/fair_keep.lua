@@ -16,11 +16,7 @@ for name in string.gmatch(ARGV[1], '%S+') do
         redis.call('hset', lock, new, 1)
         redis.call('hdel', lock, name)
         redis.call('pexpire', lock, ARGV[2])
-        local head = fair_head(KEYS[2], KEYS[3])
-        if head then
-            -- pcall: the lock is given up even if the user lacks permission to publish.
-            redis.pcall(ARGV[5], ARGV[4] .. head, '0')
-        end
+        notify_head(KEYS[2], KEYS[3], ARGV[4], ARGV[5])
         return 1
     end
 end

@@ -12,9 +12,6 @@ local call = redis.call
 local removed = call('lrem', KEYS[2], 0, ARGV[1])
 call('zrem', KEYS[3], ARGV[1])
 if removed > 0 and call('exists', KEYS[1]) == 0 then
-    local head = fair_head(KEYS[2], KEYS[3])
-    if head then
-        redis.pcall(ARGV[3], ARGV[2] .. head, '0')
-    end
+    notify_head(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
 end
 return removed > 0 and 1 or 0

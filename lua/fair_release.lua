@@ -19,9 +19,5 @@ end
 if not is_released then
     return redis.call('exists', lock) * -1
 end
-local head = fair_head(KEYS[2], KEYS[3])
-if head then
-    -- pcall: the lock is released even if the user lacks permission to publish.
-    redis.pcall(ARGV[3], ARGV[2] .. head, '0')
-end
+notify_head(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
 return 1

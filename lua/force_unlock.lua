@@ -21,10 +21,7 @@ if not failure then
     local queue = 'redisson_lock_queue:' .. tagged(lock)
     if redis.pcall('exists', queue) == 1 then
         -- pcall: the lock is released even if the queue cannot be read.
-        local is_read, head = pcall(fair_head, queue, 'redisson_lock_timeout:' .. tagged(lock))
-        if is_read and head then
-            redis.pcall(ARGV[2], ARGV[1] .. ':' .. head, '0')
-        end
+        pcall(notify_head, queue, 'redisson_lock_timeout:' .. tagged(lock), ARGV[1] .. ':', ARGV[2])
     end
     return 1
 end

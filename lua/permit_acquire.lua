@@ -23,13 +23,13 @@ if failure then
     return failure
 end
 
-local now = clock()
+local now = now_millis()
 local ends = now + ARGV[2]
 for at = 1, #ids, 16 do
     local earlier = string.sub(ids, at, at + 15)
     local score = pcall('zscore', leases, earlier)
     if type(score) == 'table' then
-        return wrong_type('leases', leases, score)
+        return wrong_type('leases', leases, 'sorted set', score)
     elseif score then
         local written = pcall('zadd', leases, text_of(math.max(ends, score)), id)
         if type(written) == 'table' then

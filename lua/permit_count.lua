@@ -9,7 +9,7 @@ if failure then
 end
 local all = redis.pcall('zcard', KEYS[2])
 if type(all) == 'table' then
-    return wrong_type('leases', KEYS[2], all)
+    return wrong_type('leases', KEYS[2], 'sorted set', all)
 end
-local expired = redis.call('zcount', KEYS[2], '-inf', text_of(clock()))
+local expired = redis.call('zcount', KEYS[2], '-inf', text_of(now_millis()))
 return { (available or 0) + expired, all - expired }

@@ -19,7 +19,7 @@ for i = 1, #KEYS, 2 do
         local id = string.sub(ids, at, at + 15)
         local ends = pcall('zscore', leases, id)
         if type(ends) == 'table' then
-            return wrong_type('leases', leases, ends)
+            return wrong_type('leases', leases, 'sorted set', ends)
         elseif ends then
             -- First, because Redis allows this command also if it is short of memory, and the
             -- following one then, too.

@@ -6,7 +6,7 @@
 -- reply[i]     1: renewed; 0: the permit is not leased, or its lease has ended; -1: the key has
 --              another type
 local call, pcall = redis.call, redis.pcall
-local now = clock()
+local now = now_millis()
 local replies = {}
 for i, leases in ipairs(KEYS) do
     local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])

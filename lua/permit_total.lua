@@ -20,7 +20,7 @@ end
 if action ~= 'add' then
     local leased = redis.pcall('zcard', KEYS[2])
     if type(leased) == 'table' then
-        return wrong_type('leases', KEYS[2], leased)
+        return wrong_type('leases', KEYS[2], 'sorted set', leased)
     end
     change = change - leased - (available or 0)
 end

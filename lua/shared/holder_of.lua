@@ -4,12 +4,7 @@ local function holder_of(key)
     local fields = redis.pcall('hlen', key)
     local owner, count, what
     if type(fields) == 'table' then
-        if not string.find(fields.err, 'WRONGTYPE', 1, true) then
-            return nil, nil, fields
-        end
-        -- Without permission for TYPE, the type stays unknown.
-        local kind = redis.pcall('type', key).ok
-        what = kind and 'a ' .. kind or 'a value that is not a hash'
+        return nil, nil, wrong_type('lock', key, 'hash', fields)
     elseif fields == 1 then
         owner, count = unpack(redis.call('hgetall', key))
         if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then

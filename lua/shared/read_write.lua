@@ -40,36 +40,21 @@ local function exists(key)
     return redis.pcall('exists', key) == 1
 end
 
-local function now_millis()
-    local now = redis.call('time')
-    return now[1] * 1000 + math.floor(now[2] / 1000)
-end
-
 -- Returns read or write; nil if the lock is free; nil and an error if the key is no such lock.
 local function mode_of(lock)
     local mode = redis.pcall('hget', lock, 'mode')
     if mode == 'read' or mode == 'write' then
         return mode
     end
-    local what
     if type(mode) == 'table' then
-        if not string.find(mode.err, 'WRONGTYPE', 1, true) then
-            return nil, mode
-        end
-        -- Without permission for TYPE, the type stays unknown.
-        local kind = redis.pcall('type', lock).ok
-        what = kind and 'a ' .. kind or 'a value that is not a hash'
-    else
-        local fields = redis.call('hlen', lock)
-        if fields == 0 then
-            return nil
-        elseif fields == 1 and not mode then
-            what = 'a lock that is not a read-write lock'
-        else
-            what = 'a hash that is not a read-write lock'
-        end
+        return nil, wrong_type('lock', lock, 'hash', mode)
     end
-    return nil, redis.error_reply('WRONGTYPE lock: ' .. what)
+    local fields = redis.call('hlen', lock)
+    if fields == 0 then
+        return nil
+    end
+    local what = fields == 1 and not mode and 'lock' or 'hash'
+    return nil, redis.error_reply('WRONGTYPE lock: a ' .. what .. ' that is not a read-write lock')
 end
 
 -- The data of another program can look like a lock.

@@ -3,11 +3,6 @@
 -- A waiter is `<client uuid>:<number>`. `queue` has those that are not notified, in their order.
 -- `places` has all of them, with the time in milliseconds at which their place ends.
 
-local function now_millis()
-    local now = redis.call('time')
-    return now[1] * 1000 + math.floor(now[2] / 1000)
-end
-
 -- Returns an error that names the key if one of these keys has another type.
 local function type_error(queue, places)
     for _, key in ipairs({ queue, places }) do

@@ -1,10 +1,9 @@
 //! The fair lock: a plain lock with a queue of clients in Redis.
 //!
 //! A client that waits has one place in the queue, whichever of its threads waits: the number that
-//! follows its UUID is 0, and no grant has that number. A place lasts for [`PLACE`] from each
-//! request. So a client that dies loses its place within seconds.
-
-use std::time::Duration;
+//! follows its UUID is 0, and no grant has that number. A place lasts for a few seconds from each
+//! request (`PLACE` in `lua/shared/fair_head.lua`), and a waiting thread sends the next one after a
+//! third of that. So a client that dies loses its place within seconds.
 
 use redis::{RedisResult, Value};
 
@@ -12,10 +11,6 @@ use super::{AcquireReply, Protocol, Wish};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call, Script};
-
-/// For how long a place in the queue lasts without another request. A waiting thread sends a
-/// request after a third of this.
-const PLACE: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 pub(crate) struct Fair;
@@ -54,11 +49,10 @@ impl Protocol for Fair {
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         // The call has one key, because this kind is not joinable.
         let call = call(&script::FAIR_ACQUIRE, keys[0]).acquiring(self.grants());
-        let life = if wish.waits { PLACE.as_millis() } else { 0 };
         call.arg(owner.as_str())
             .arg(millis.to_string())
             .arg(place(owner.client()))
-            .arg(life.to_string())
+            .arg(if wish.waits { "1" } else { "0" })
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {

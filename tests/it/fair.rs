@@ -363,15 +363,7 @@ fn lost_replies_leave_no_place_and_no_lock() {
             let client = proxied.builder(SLIP.get()).build().unwrap();
             let rival = proxied.rival();
             let lock = client.fair_lock("lock");
-            let mut is_lost = false;
-            let fault = fault.clone();
-            proxied.proxy.on_request(move |request| {
-                if request.runs(script) && !std::mem::replace(&mut is_lost, true) {
-                    fault.clone()
-                } else {
-                    Fault::Pass
-                }
-            });
+            proxied.fault_once(script, &fault);
             lock.acquire().unwrap().unlock().unwrap();
             let held = rival.fair_lock("lock").acquire().unwrap();
             assert!(!lock.try_lock(LEASE.get() / 10, Lease::RENEWED).unwrap());

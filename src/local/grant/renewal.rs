@@ -211,13 +211,14 @@ impl Renew for Grant {
         if matches!(state.usage, Usage::Ended) {
             return;
         }
-        let is_shared = state.is_shared();
+        let is_held = matches!(state.usage, Usage::Held(..));
         state.update_leases(|number, lease| {
             let is_limited = done.limited.is_some_and(|newest| number <= newest);
-            // A fixed lease ends at its own time, even if another hold prolongs the grant.
+            // A fixed lease ends at its own time, even if the grant was prolonged for another hold,
+            // or for a level that is unlocked meanwhile.
             let is_for_others = match done.hold {
                 Some(hold) => hold != number,
-                None => is_shared && lease.is_fixed(),
+                None => is_held && lease.is_fixed(),
             };
             let millis = if is_for_others { 0 } else { done.millis };
             lease.renewed(asked, millis, is_limited);

@@ -1,7 +1,6 @@
 //! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use leasehold::{Error, LockClient};
@@ -22,30 +21,6 @@ const FAULTS: [Fault; 3] = [
 pub fn proxied_client(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SLIP.get());
     builder.build().expect("the settings are valid")
-}
-
-/// The next request that runs `script` gets this fault. The result becomes true then.
-pub fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
-    let done = Arc::new(AtomicBool::new(false));
-    let mark = Arc::clone(&done);
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-    done
-}
-
-/// Every request that runs one of these scripts gets this fault.
-pub fn always(proxied: &ProxiedServer, scripts: &'static [&'static str], fault: Fault) {
-    proxied.proxy.on_request(move |request| {
-        let is_meant = request
-            .script()
-            .is_some_and(|script| scripts.contains(&script));
-        if is_meant { fault.clone() } else { Fault::Pass }
-    });
 }
 
 /// Two threads wait, and one notification is sent, by clients whose requests are lost once.
@@ -72,13 +47,13 @@ fn one_lost_request_of_each_step_changes_nothing() {
             };
             thread::scope(|scope| {
                 let is_first = matches!(script, "condition_wait" | "release");
-                let lost = is_first.then(|| once(&proxied, script, fault.clone()));
+                let lost = is_first.then(|| proxied.fault_once(script, &fault));
                 scope.spawn(|| wait(&place));
                 await_waiting(server, &name, 1);
                 eventually("the lock is free", || !other.lock.is_locked().unwrap());
                 scope.spawn(|| wait(&other));
                 await_waiting(server, &name, 2);
-                let lost = lost.unwrap_or_else(|| once(&proxied, script, fault.clone()));
+                let lost = lost.unwrap_or_else(|| proxied.fault_once(script, &fault));
                 place.notify_one();
                 eventually("one wakes", || woken.load(Ordering::SeqCst) == 1);
                 throughout(A_WHILE.get(), "one waits", || {
@@ -102,7 +77,7 @@ fn a_wait_that_cannot_begin_leaves_the_lock_held() {
         let name = unique("condition");
         let place = Place::of(&client, &name);
         let guard = place.lock.acquire().unwrap();
-        always(&proxied, &["condition_wait"], fault.clone());
+        proxied.fault_always("condition_wait", &fault);
         let result = place.condition.wait_for(SOON.get());
         assert!(is_unavailable(&result), "{result:?}");
         guard.check().unwrap();
@@ -199,7 +174,7 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
         await_waiting(&proxied.server, &name, 1);
         let next = scope.spawn(|| other.wait());
         await_waiting(&proxied.server, &name, 2);
-        always(&proxied, &["acquire"], Fault::SwallowRequest);
+        proxied.fault_always("acquire", &Fault::SwallowRequest);
         other.notify_one();
         waiter.join().unwrap();
         // The notification that it could not take goes to the next thread.
@@ -223,7 +198,7 @@ fn a_wait_ends_although_its_place_cannot_be_ended() {
         await_waiting(&proxied.server, &name, 1);
         scope.spawn(|| other.wait());
         await_waiting(&proxied.server, &name, 2);
-        always(&proxied, &["condition_end"], Fault::SwallowRequest);
+        proxied.fault_always("condition_end", &Fault::SwallowRequest);
         other.notify_one();
         waiter.join().unwrap();
         proxied.proxy.calm();

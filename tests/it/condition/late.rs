@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease};
 
-use super::faults::{always, once, proxied_client};
+use super::faults::proxied_client;
 use super::{Place, await_waiting, places, waiting};
 use crate::faults::proxied_server::ProxiedServer;
 use crate::support::proxy::{Fault, Gate};
@@ -33,7 +33,7 @@ fn a_late_copy_of_a_wait_takes_no_notification() {
         let guard = place.lock.acquire().unwrap();
         let owner = view.holder(&name);
         let gate = Gate::new();
-        let late = once(&proxied, "condition_wait", Fault::HoldBack(gate.clone()));
+        let late = proxied.fault_once("condition_wait", &Fault::HoldBack(gate.clone()));
         assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
         assert!(late.load(Ordering::SeqCst));
         assert_eq!(view.holder(&name) == owner, lingers);
@@ -148,8 +148,7 @@ fn a_late_copy_of_a_notification_wakes_no_second_thread() {
         let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
         await_waiting(server, &name, 2);
         let guard = place.lock.acquire().unwrap();
-        let gate = Gate::new();
-        once(&proxied, "condition_notify", Fault::HoldBack(gate.clone()));
+        let gate = proxied.hold_back_once("condition_notify");
         place.condition.notify_one().unwrap();
         assert_eq!(waiting(server, &name), 1);
         gate.open();
@@ -177,7 +176,7 @@ fn a_second_copy_of_a_notification_wakes_no_second_thread_after_a_short_lease() 
         scope.spawn(|| other.wait());
         await_waiting(server, &name, 2);
         let guard = place.lock.acquire_with(Lease::fixed(SOON.get())).unwrap();
-        once(&proxied, "condition_notify", Fault::SwallowReply);
+        proxied.fault_once("condition_notify", &Fault::SwallowReply);
         place.condition.notify_one().unwrap();
         assert_eq!(waiting(server, &name), 1);
         place.condition.notify_one().unwrap();
@@ -197,7 +196,7 @@ fn a_thread_that_waits_again_is_notified_although_its_old_place_was_not_ended() 
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let guard = place.lock.acquire().unwrap();
-            always(&proxied, &["condition_end"], Fault::SwallowRequest);
+            proxied.fault_always("condition_end", &Fault::SwallowRequest);
             assert!(place.condition.wait_for(A_WHILE.get()).unwrap());
             assert_eq!(waiting(&proxied.server, &name), 1);
             guard.unlock().unwrap();

@@ -2,8 +2,7 @@
 
 mod at_random;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,32 +26,6 @@ fn client(proxied: &ProxiedServer, lease: Duration, timeout: Duration) -> LockCl
     builder.build().expect("the settings are valid")
 }
 
-/// Every request that runs `script` gets this fault.
-fn always(proxied: &ProxiedServer, script: &'static str, fault: Fault) {
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-}
-
-/// The next request that runs `script` gets this fault. The result becomes true when the request
-/// came.
-fn once(proxied: &ProxiedServer, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
-    let done = Arc::new(AtomicBool::new(false));
-    let mark = Arc::clone(&done);
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-    done
-}
-
 /// A lease that no lock of these tests has, so that a nested acquire has to ask Redis for it.
 fn longer() -> Lease {
     Lease::fixed(LEASE.get() * 120)
@@ -67,7 +40,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
         let client = client(&proxied, LEASE.get(), SLIP.get());
         let lock = client.reentrant_lock(&unique("lost"));
         let step = |script, call: &dyn Fn() -> Result<()>| {
-            let lost = once(&proxied, script, fault.clone());
+            let lost = proxied.fault_once(script, &fault);
             call().unwrap_or_else(|error| panic!("{fault:?} of {script}: {error}"));
             assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
         };
@@ -90,7 +63,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
         let client = client(&proxied, LEASE.get() * 60, timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
-        always(&proxied, "acquire", fault.clone());
+        proxied.fault_always("acquire", &fault);
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
@@ -111,7 +84,7 @@ fn a_release_that_is_never_answered_is_executed() {
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
         lock.lock().unwrap();
-        always(&proxied, "release", fault.clone());
+        proxied.fault_always("release", &fault);
         let result = lock.unlock();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
@@ -134,7 +107,7 @@ fn a_nested_acquire_that_is_never_answered_adds_no_level() {
         let client = client(&proxied, LEASE.get() * 60, timeout());
         let lock = client.reentrant_lock(&unique("lost"));
         let guard = lock.acquire().unwrap();
-        always(&proxied, "renew", fault.clone());
+        proxied.fault_always("renew", &fault);
         let result = lock.try_lock(Duration::ZERO, longer());
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!((lock.hold_count(), view.count(lock.name())), (1, 1));
@@ -161,7 +134,7 @@ fn a_hold_count_is_written_although_its_first_reply_is_lost() {
             (2, ReentrantLock::lock as fn(&_) -> _),
             (1, ReentrantLock::unlock),
         ] {
-            let lost = once(&proxied, "renew", fault.clone());
+            let lost = proxied.fault_once("renew", &fault);
             call(&lock).unwrap();
             view.await_count(count, lock.name(), SOON.get(), "a nested call");
             assert!(lost.load(Ordering::SeqCst), "no request was sent");
@@ -218,7 +191,7 @@ fn a_holder_whose_renewals_are_never_answered_detects_the_end_of_its_lease() {
         let client = client(&proxied, LEASE.get(), timeout());
         let name = unique("lost");
         let lock = client.reentrant_lock(&name);
-        always(&proxied, "renew", fault.clone());
+        proxied.fault_always("renew", &fault);
         let start = Instant::now();
         let guard = lock.acquire().unwrap();
         let bound = LEASE.get() + SLIP.get();
@@ -248,7 +221,7 @@ fn an_acquire_whose_reply_cannot_be_parsed_is_compensated() {
     let fenced = client.fenced_lock(&unique("unreadable"));
     let locks: [&dyn Lock; 2] = [&plain, &fenced];
     for lock in locks {
-        always(&proxied, "acquire", Fault::ReplaceReply("+GRANTED\r\n"));
+        proxied.fault_always("acquire", &Fault::ReplaceReply("+GRANTED\r\n"));
         let result = lock.lock();
         assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
         assert!(!lock.is_held_by_current_thread());

@@ -1,13 +1,15 @@
 //! A server behind a proxy, and a view of the server without the proxy.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::Connection;
 
-use crate::support::proxy::{Proxy, library_scripts, repository};
+use crate::support::proxy::{Fault, Gate, Proxy, library_scripts, repository};
 use crate::support::server::Server;
 use crate::support::timing::millis;
 use crate::support::{builder, client};
@@ -41,6 +43,40 @@ impl ProxiedServer {
     /// A client without the proxy.
     pub fn rival(&self) -> LockClient {
         client(&self.server.url())
+    }
+
+    /// The next request that runs `script` gets this fault, and all others pass. The result becomes
+    /// true when the request came.
+    pub fn fault_once(&self, script: &'static str, fault: &Fault) -> Arc<AtomicBool> {
+        let done = Arc::new(AtomicBool::new(false));
+        let (mark, fault) = (Arc::clone(&done), fault.clone());
+        self.proxy.on_request(move |request| {
+            if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
+                fault.clone()
+            } else {
+                Fault::Pass
+            }
+        });
+        done
+    }
+
+    /// Every request that runs `script` gets this fault, and all others pass.
+    pub fn fault_always(&self, script: &'static str, fault: &Fault) {
+        let fault = fault.clone();
+        self.proxy.on_request(move |request| {
+            if request.runs(script) {
+                fault.clone()
+            } else {
+                Fault::Pass
+            }
+        });
+    }
+
+    /// The next request that runs `script` waits at the gate, and all others pass.
+    pub fn hold_back_once(&self, script: &'static str) -> Gate {
+        let gate = Gate::new();
+        self.fault_once(script, &Fault::HoldBack(gate.clone()));
+        gate
     }
 
     pub fn view(&self) -> RedisView {

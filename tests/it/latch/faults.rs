@@ -15,32 +15,20 @@ use crate::support::traffic;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
-/// Replies to the requests with these numbers are lost.
-fn lose(proxied: &ProxiedServer, script: &'static str, fault: &Fault, most: usize) {
-    let (fault, mut left) = (fault.clone(), most);
-    proxied.proxy.on_request(move |request| {
-        if left > 0 && request.runs(script) {
-            left -= 1;
-            return fault.clone();
-        }
-        Fault::Pass
-    });
-}
-
 #[test]
 fn one_lost_reply_of_each_call_only_delays_it() {
     let proxied = ProxiedServer::new();
     let client = proxied.builder(SLIP.get()).build().unwrap();
     for fault in FAULTS {
         let latch = client.count_down_latch("loaded");
-        lose(&proxied, "set_number", &fault, 1);
+        proxied.fault_once("set_number", &fault);
         assert!(latch.try_set_count(2).unwrap(), "{fault:?}");
         for left in [1, 0] {
-            lose(&proxied, "count_down", &fault, 1);
+            proxied.fault_once("count_down", &fault);
             assert_eq!(latch.count_down().unwrap(), left, "{fault:?}");
             assert_eq!(latch.count().unwrap(), left, "{fault:?}");
         }
-        lose(&proxied, "read_number", &fault, 1);
+        proxied.fault_once("read_number", &fault);
         latch.wait().unwrap();
     }
 }
@@ -60,7 +48,7 @@ fn a_count_down_that_is_never_answered_is_executed_once() {
             .count_down_latch("loaded");
         let view = client(&proxied.server.url()).count_down_latch("loaded");
         assert!(latch.try_set_count(5).unwrap());
-        lose(&proxied, "count_down", &fault, usize::MAX);
+        proxied.fault_always("count_down", &fault);
         let result = latch.count_down();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         proxied.proxy.calm();
@@ -79,8 +67,7 @@ fn a_count_down_that_arrives_late_changes_nothing() {
         .unwrap()
         .count_down_latch("loaded");
     assert!(latch.try_set_count(1).unwrap());
-    let gate = Gate::new();
-    lose(&proxied, "count_down", &Fault::HoldBack(gate.clone()), 1);
+    let gate = proxied.hold_back_once("count_down");
     assert_eq!(latch.count_down().unwrap(), 0);
     assert!(latch.try_set_count(3).unwrap());
     gate.open();
@@ -96,8 +83,7 @@ fn a_count_down_of_an_open_latch_that_arrives_late_changes_nothing() {
     let latch = ours.count_down_latch("loaded");
     let view = client(&proxied.server.url()).count_down_latch("loaded");
     assert_eq!(latch.count().unwrap(), 0);
-    let gate = Gate::new();
-    lose(&proxied, "count_down", &Fault::HoldBack(gate.clone()), 1);
+    let gate = proxied.hold_back_once("count_down");
     assert_eq!(latch.count_down().unwrap(), 0);
     assert!(view.try_set_count(3).unwrap());
     gate.open();
@@ -113,8 +99,7 @@ fn a_count_that_arrives_after_the_latch_has_opened_is_not_set() {
     let latch = ours.count_down_latch("loaded");
     let view = client(&proxied.server.url()).count_down_latch("loaded");
     assert!(view.try_set_count(1).unwrap());
-    let gate = Gate::new();
-    lose(&proxied, "set_number", &Fault::HoldBack(gate.clone()), 1);
+    let gate = proxied.hold_back_once("set_number");
     assert!(!latch.try_set_count(3).unwrap());
     assert_eq!(view.count_down().unwrap(), 0);
     gate.open();
@@ -132,7 +117,7 @@ fn a_count_that_arrives_after_its_call_has_failed_is_not_set() {
     assert_eq!(latch.count().unwrap(), 0);
     let gate = Gate::new();
     let fault = Fault::HoldBack(gate.clone());
-    lose(&proxied, "set_number", &fault, usize::MAX);
+    proxied.fault_always("set_number", &fault);
     let result = latch.try_set_count(3);
     assert!(is_unavailable(&result), "{result:?}");
     eventually("it is cancelled", || {
@@ -169,7 +154,7 @@ fn a_refused_repetition_is_no_refusal_of_the_call() {
             assert!(latch.try_set_count(count).unwrap());
         }
         memory(1);
-        lose(&proxied, script, &Fault::SwallowRequest, 1);
+        proxied.fault_once(script, &Fault::SwallowRequest);
         let result = call(&latch);
         assert!(is_unavailable(&result), "{script}: {result:?}");
         let text = result.unwrap_err().to_string();

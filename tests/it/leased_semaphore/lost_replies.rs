@@ -1,6 +1,5 @@
 //! Requests whose replies are lost, and requests that arrive late. Counts stay exact.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,37 +49,6 @@ fn await_all_available(view: &mut View, permits: i64, bound: Duration) {
     }
 }
 
-/// The next request that runs `script` gets this fault. The result becomes true when it came.
-fn once(proxied: &ProxiedServer, script: &'static str, fault: &Fault) -> Arc<AtomicBool> {
-    let done = Arc::new(AtomicBool::new(false));
-    let (mark, fault) = (Arc::clone(&done), fault.clone());
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-    done
-}
-
-fn always(proxied: &ProxiedServer, script: &'static str, fault: Fault) {
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-}
-
-/// The next request that runs `script` waits at the gate.
-fn delay_one(proxied: &ProxiedServer, script: &'static str) -> Gate {
-    let gate = Gate::new();
-    once(proxied, script, &Fault::HoldBack(gate.clone()));
-    gate
-}
-
 /// The delayed request arrives and is executed.
 fn deliver(gate: &Gate) {
     eventually("the request to be held back", || gate.held() > 0);
@@ -98,7 +66,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
             assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
             server.proxy.calm();
         };
-        let lost = once(&server, "permit_acquire", &fault);
+        let lost = server.fault_once("permit_acquire", &fault);
         let guard = semaphore.acquire().unwrap();
         check("permit_acquire", &lost);
         assert_eq!(
@@ -107,7 +75,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
             "{fault:?}"
         );
 
-        let lost = once(&server, "permit_renew", &fault);
+        let lost = server.fault_once("permit_renew", &fault);
         let extended = guard.extend(SOON.get() * 60);
         check("permit_renew", &lost);
         // It has one command timeout, which a swallowed request uses up.
@@ -121,7 +89,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
             "{fault:?}"
         );
 
-        let lost = once(&server, "permit_release", &fault);
+        let lost = server.fault_once("permit_release", &fault);
         guard.release().unwrap();
         check("permit_release", &lost);
         assert_eq!(state(&mut view), (3, vec![]), "{fault:?}");
@@ -134,7 +102,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
     let server = ProxiedServer::new();
     for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
         let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 3);
-        always(&server, "permit_acquire", fault.clone());
+        server.fault_always("permit_acquire", &fault);
         let result = semaphore.try_acquire_now();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         await_all_available(&mut view, 3, SOON.get());
@@ -154,7 +122,7 @@ fn a_release_that_is_never_answered_is_executed_once() {
     for fault in [Fault::SwallowReply, Fault::SwallowRequest] {
         let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 3);
         let guard = semaphore.acquire().unwrap();
-        always(&server, "permit_release", fault.clone());
+        server.fault_always("permit_release", &fault);
         let result = guard.release();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         server.proxy.calm();
@@ -170,7 +138,7 @@ fn a_renewal_that_is_never_answered_is_a_loss_in_time() {
     let server = ProxiedServer::new();
     let (semaphore, mut view) = proxied(&server, LEASE.get(), 2);
     let guard = semaphore.acquire().unwrap();
-    always(&server, "permit_renew", Fault::SwallowRequest);
+    server.fault_always("permit_renew", &Fault::SwallowRequest);
     let lost = guard.lost().recv_timeout(SOON.get());
     assert_eq!(lost, Ok(leasehold::LostReason::Expired));
     assert!(now(&semaphore).is_some(), "of the other permit");
@@ -183,7 +151,7 @@ fn a_renewal_that_is_never_answered_is_a_loss_in_time() {
 fn an_acquire_that_arrives_after_the_release_leaves_no_permit_leased() {
     let server = ProxiedServer::new();
     let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 2);
-    let gate = delay_one(&server, "permit_acquire");
+    let gate = server.hold_back_once("permit_acquire");
     let guard = semaphore.acquire().unwrap();
     assert_eq!(state(&mut view), (1, vec![guard.id().to_owned()]));
     guard.release().unwrap();
@@ -195,7 +163,7 @@ fn an_acquire_that_arrives_after_the_release_leaves_no_permit_leased() {
 fn an_acquire_that_arrives_during_the_hold_does_not_change_it() {
     let server = ProxiedServer::new();
     let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 2);
-    let gate = delay_one(&server, "permit_acquire");
+    let gate = server.hold_back_once("permit_acquire");
     let guard = semaphore.acquire().unwrap();
     deliver(&gate);
     let held = (1, vec![guard.id().to_owned()]);
@@ -211,7 +179,7 @@ fn an_acquire_that_arrives_during_the_hold_does_not_change_it() {
 fn an_acquire_that_arrives_after_the_loss_does_not_hide_it() {
     let server = ProxiedServer::new();
     let (semaphore, mut view) = proxied(&server, LEASE.get() * 3, 1);
-    let gate = delay_one(&server, "permit_acquire");
+    let gate = server.hold_back_once("permit_acquire");
     let guard = semaphore.acquire().unwrap();
     view.release_as_java(guard.id());
     deliver(&gate);
@@ -237,9 +205,9 @@ fn late_requests_do_not_change_other_permits() {
     ];
     for (script, step) in steps {
         let guard = semaphore.acquire().unwrap();
-        let gate = delay_one(&server, script);
+        let gate = server.hold_back_once(script);
         if script == "permit_renew" {
-            always(&server, script, Fault::HoldBack(gate.clone()));
+            server.fault_always(script, &Fault::HoldBack(gate.clone()));
         }
         step(guard).unwrap();
         let next = semaphore.acquire().unwrap();
@@ -260,7 +228,7 @@ fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
     for fault in FAULTS {
         let (semaphore, _) = proxied(&server, LEASE.get(), 10);
         let direct = server.rival().leased_semaphore(semaphore.name());
-        let lost = once(&server, "permit_total", &fault);
+        let lost = server.fault_once("permit_total", &fault);
         let result = semaphore.add_permits(5);
         assert!(lost.load(Ordering::SeqCst), "{fault:?}");
         let is_done = !matches!(fault, Fault::SwallowRequest | Fault::HalfRequest);
@@ -268,7 +236,7 @@ fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
         let expected = if is_done { 15 } else { 10 };
         assert_eq!(counts(&direct), (expected, expected), "{fault:?}");
 
-        once(&server, "permit_total", &fault);
+        server.fault_once("permit_total", &fault);
         semaphore
             .set_permits(7)
             .or_else(|_| semaphore.set_permits(7))
@@ -276,7 +244,7 @@ fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
         assert_eq!(counts(&direct), (7, 7), "{fault:?}");
 
         server.server.ask::<()>(&redis::cmd("FLUSHALL"));
-        once(&server, "permit_total", &fault);
+        server.fault_once("permit_total", &fault);
         let result = semaphore.try_set_permits(3);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(semaphore.try_set_permits(3).unwrap(), !is_done);

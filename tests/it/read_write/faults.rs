@@ -1,7 +1,6 @@
 //! Lost replies, late requests, and refusals of Redis.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -20,31 +19,6 @@ const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 fn client_of(proxied: &ProxiedServer) -> LockClient {
     let builder = proxied.builder(SLIP.get());
     builder.watchdog_lease(SOON.get() * 6).build().unwrap()
-}
-
-/// The next request that runs `script` gets this fault. The result becomes true when it came.
-fn once(proxied: &ProxiedServer, script: &'static str, fault: &Fault) -> Arc<AtomicBool> {
-    let done = Arc::new(AtomicBool::new(false));
-    let (mark, fault) = (Arc::clone(&done), fault.clone());
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
-    done
-}
-
-fn always(proxied: &ProxiedServer, script: &'static str, fault: &Fault) {
-    let fault = fault.clone();
-    proxied.proxy.on_request(move |request| {
-        if request.runs(script) {
-            fault.clone()
-        } else {
-            Fault::Pass
-        }
-    });
 }
 
 /// The mode, and the number of owners.
@@ -68,7 +42,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
         let (read, write) = (lock.read(), lock.write());
         let longer = Lease::fixed(SOON.get() * 60);
         let step = |script, call: &dyn Fn() -> Result<()>| {
-            let lost = once(&proxied, script, &fault);
+            let lost = proxied.fault_once(script, &fault);
             call().unwrap_or_else(|error| panic!("{fault:?} of {script}: {error}"));
             assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
         };
@@ -101,7 +75,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
             ("write_acquire", Box::new(lock.write())),
         ];
         for (script, lock) in &locks {
-            always(&proxied, script, &fault);
+            proxied.fault_always(script, &fault);
             let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
             assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
             assert_eq!(lock.hold_count(), 0);
@@ -123,7 +97,7 @@ fn a_downgrade_that_is_never_answered_is_compensated() {
     for fault in FAULTS {
         let lock = client_of(&proxied).read_write_lock("lock");
         let writing = lock.write().acquire().unwrap();
-        always(&proxied, "read_acquire", &fault);
+        proxied.fault_always("read_acquire", &fault);
         let result = lock.read().try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.read().hold_count(), 0);
@@ -148,7 +122,7 @@ fn a_release_that_is_never_answered_is_executed() {
         ];
         for (script, lock) in &locks {
             lock.lock().unwrap();
-            always(&proxied, script, &fault);
+            proxied.fault_always(script, &fault);
             let result = lock.unlock();
             assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
             eventually("the release", || keys(&proxied.server).is_empty());

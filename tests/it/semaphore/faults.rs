@@ -4,14 +4,11 @@ mod hangs;
 mod late_copies;
 mod lost_replies;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use leasehold::{LockClient, Semaphore};
 
 use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{builder, client, unique};
@@ -47,30 +44,6 @@ impl Proxied {
 
     fn free(&self) -> i32 {
         self.view.available().unwrap()
-    }
-
-    /// Every request that runs `script` gets this fault.
-    fn always(&self, script: &'static str, fault: Fault) {
-        self.proxied
-            .proxy
-            .on_request(move |request| match request.runs(script) {
-                true => fault.clone(),
-                false => Fault::Pass,
-            });
-    }
-
-    /// The next request that runs `script` gets this fault. The result becomes true when the
-    /// request came.
-    fn once(&self, script: &'static str, fault: Fault) -> Arc<AtomicBool> {
-        let done = Arc::new(AtomicBool::new(false));
-        let mark = Arc::clone(&done);
-        self.proxied.proxy.on_request(move |request| {
-            match request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-                true => fault.clone(),
-                false => Fault::Pass,
-            }
-        });
-        done
     }
 
     /// The number of free permits is this, and stays so.

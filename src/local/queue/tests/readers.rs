@@ -284,9 +284,18 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
     assert_eq!(first.expires(), ends);
     assert!(second.expires() > ends && grant.expires() == second.expires());
     assert!(grant.schedule().ends <= ends);
-    assert!(!matches!(grant.next_step(ends), Step::Forget));
-    assert!(first.loss_reason().is_some() && second.loss_reason().is_none());
+    let Step::Renew(renewal) = grant.next_step(ends) else {
+        panic!("the other hold needs a renewal");
+    };
+    assert_eq!(
+        renewal.count,
+        Some(1),
+        "without the levels of the lost hold"
+    );
     let reason = LostReason::Expired;
+    assert!(first.loss_reason() == Some(reason) && second.loss_reason().is_none());
+    assert!(first.check().is_err() && first.left().is_err() && first.count() == 0);
+    second.check().unwrap();
     let lost = [Unlocked::Lost { reason, last: true }];
     assert_eq!(
         queue
@@ -294,6 +303,26 @@ fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
             .into_vec(),
         lost
     );
+}
+
+/// A renewal for another reader, whose reply arrives when that reader has left.
+#[test]
+fn a_late_reply_prolongs_no_fixed_lease() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    let grant = first.grant();
+    first.push(terms(LEASE, Renewals::None)).unwrap();
+    first.pop(Unlocks::Level(Hold::FIRST_LEVEL));
+    let ends = first.expires();
+    let Step::Renew(renewal) = grant.next_step(ends.before(Duration::from_millis(LEASE / 4)))
+    else {
+        panic!("the other hold needs a renewal");
+    };
+    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
+    grant.renewed(Moment::now().after(Duration::from_secs(1)), &renewal);
+    assert_eq!(first.expires(), ends);
+    assert!(matches!(grant.next_step(ends), Step::Forget));
+    assert_eq!(first.loss_reason(), Some(LostReason::Expired));
 }
 
 /// The share of a reader that leaves is idle while another reader has a newer grant, which becomes

@@ -3,7 +3,7 @@
 use leasehold::{Error, Semaphore};
 
 use super::Proxied;
-use crate::support::proxy::{Fault, Gate};
+use crate::support::proxy::Fault;
 use crate::support::timing::{SOON, eventually};
 use crate::support::traffic;
 
@@ -44,8 +44,7 @@ const REFUSED: [Refused; 3] = [
 fn a_request_whose_repetition_was_refused() {
     for refused in REFUSED {
         let test = Proxied::with(refused.free);
-        let gate = Gate::new();
-        test.once(refused.script, Fault::HoldBack(gate.clone()));
+        let gate = test.proxied.hold_back_once(refused.script);
         assert!((refused.call)(&test.semaphore), "{}", refused.script);
         (refused.then)(&test.view);
         assert_eq!(gate.held(), 1);
@@ -58,8 +57,7 @@ fn a_request_whose_repetition_was_refused() {
 #[test]
 fn the_first_permits_of_a_semaphore_that_had_some() {
     let test = Proxied::with(5);
-    let gate = Gate::new();
-    test.once("set_number", Fault::HoldBack(gate.clone()));
+    let gate = test.proxied.hold_back_once("set_number");
     assert!(!test.semaphore.try_set_permits(3).unwrap());
     let mut delete = redis::cmd("DEL");
     let server = &test.proxied.server;
@@ -78,8 +76,7 @@ fn a_request_before_one_that_was_refused() {
         let server = &test.proxied.server;
         server.ask::<()>(config.arg("SET").arg("maxmemory").arg(bytes));
     };
-    let gate = Gate::new();
-    test.once("take_permits", Fault::HoldBack(gate.clone()));
+    let gate = test.proxied.hold_back_once("take_permits");
     test.semaphore.acquire(3).unwrap();
     memory(1);
     let refused = test.semaphore.release(1);
@@ -94,8 +91,7 @@ fn a_request_before_one_that_was_refused() {
 #[test]
 fn a_request_before_one_that_was_refused_in_its_second_write() {
     let test = Proxied::with(10);
-    let gate = Gate::new();
-    test.once("take_permits", Fault::HoldBack(gate.clone()));
+    let gate = test.proxied.hold_back_once("take_permits");
     test.semaphore.acquire(3).unwrap();
     let allow = |rule: &str| {
         let mut acl = redis::cmd("ACL");
@@ -116,7 +112,8 @@ fn a_request_before_one_that_was_refused_in_its_second_write() {
 #[test]
 fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     let test = Proxied::with(10);
-    test.once("take_permits", Fault::SwallowReply);
+    test.proxied
+        .fault_once("take_permits", &Fault::SwallowReply);
     traffic::reset(&test.proxied.server);
     assert!(test.semaphore.try_acquire(3, SOON.get()).unwrap());
     let calls = traffic::calls(&test.proxied.server);

@@ -41,7 +41,7 @@ fn one_lost_reply_of_each_call_only_delays_it() {
     for fault in FAULTS {
         for (script, call, expected) in CALLS {
             let test = Proxied::with(10);
-            let lost = test.once(script, fault.clone());
+            let lost = test.proxied.fault_once(script, &fault);
             assert_eq!(
                 call(&test.semaphore).unwrap(),
                 expected,
@@ -65,7 +65,7 @@ fn the_reply_to_the_first_permits_may_be_lost() {
                 super::client(&test.proxied.server.url()).semaphore(&fresh),
             )
         };
-        let lost = test.once("set_number", fault.clone());
+        let lost = test.proxied.fault_once("set_number", &fault);
         assert!(fresh.try_set_permits(5).unwrap(), "{fault:?}");
         assert!(lost.load(Ordering::SeqCst));
         assert_eq!(view.available().unwrap(), 5);
@@ -80,7 +80,7 @@ fn a_call_that_is_never_answered_is_undone_or_executed_once() {
             for (script, call, expected) in CALLS {
                 scope.spawn(move || {
                     let test = Proxied::with(10);
-                    test.always(script, fault.clone());
+                    test.proxied.fault_always(script, fault);
                     let result = call(&test.semaphore);
                     assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
                     let expected = if script == "add_permits" {
@@ -101,7 +101,8 @@ fn a_call_that_is_never_answered_is_undone_or_executed_once() {
 #[test]
 fn a_release_that_never_arrived_is_executed_later() {
     let test = Proxied::with(10);
-    test.always("add_permits", Fault::SwallowRequest);
+    test.proxied
+        .fault_always("add_permits", &Fault::SwallowRequest);
     let result = test.semaphore.release(1);
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!(test.free(), 10);
@@ -115,8 +116,7 @@ fn a_release_that_never_arrived_is_executed_later() {
 fn a_request_that_arrives_after_its_repetition_changes_nothing() {
     for (script, call, expected) in CALLS {
         let test = Proxied::with(10);
-        let gate = Gate::new();
-        test.once(script, Fault::HoldBack(gate.clone()));
+        let gate = test.proxied.hold_back_once(script);
         assert_eq!(call(&test.semaphore).unwrap(), expected);
         // A newer request has taken its place in the records.
         test.semaphore.release(5).unwrap();
@@ -132,7 +132,8 @@ fn a_request_that_arrives_after_its_repetition_changes_nothing() {
 fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
     let test = Proxied::with(10);
     let gate = Gate::new();
-    test.always("take_permits", Fault::HoldBack(gate.clone()));
+    test.proxied
+        .fault_always("take_permits", &Fault::HoldBack(gate.clone()));
     let result = test.semaphore.try_acquire(3, Duration::ZERO);
     assert!(is_unavailable(&result), "{result:?}");
     eventually("a request to be held back", || gate.held() > 0);
