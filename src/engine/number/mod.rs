@@ -46,6 +46,8 @@ pub(crate) struct Number {
 struct Clear<'a, T> {
     id: RequestId<'a>,
     value: T,
+    /// A copy of it was lost. The reply may be that to the lost copy.
+    is_repeated: bool,
     /// The number of replicas that have the change, if they are too few.
     unreplicated: Option<u32>,
 }
@@ -142,6 +144,7 @@ impl Number {
                         return Ok(Clear {
                             id,
                             value,
+                            is_repeated: reply.lost_copies.is_ambiguous(),
                             unreplicated: reply.unreplicated,
                         });
                     }
