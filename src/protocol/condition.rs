@@ -48,6 +48,9 @@ use crate::base::owner::OwnerId;
 use crate::error::Result;
 use crate::script::{self, Call};
 
+/// The calls of a condition release no lock.
+const NO_RELEASE: fn(&Value) -> bool = |_| false;
+
 /// The names of a condition in Redis.
 #[derive(Debug)]
 pub(crate) struct ConditionKeys {
@@ -113,7 +116,7 @@ impl ConditionKeys {
             .arg(waiter.as_str())
             .arg(place.as_millis().to_string())
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Renews the place of `waiter`. If it `waits` for a notification, the reply tells whether it
@@ -124,7 +127,7 @@ impl ConditionKeys {
             .arg(place.as_millis().to_string())
             .arg(if waits { "1" } else { "0" })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Notifies waiters, if `owner` holds the lock. `number` is higher than those of its earlier
@@ -140,7 +143,7 @@ impl ConditionKeys {
                 Notified::All => "all",
             })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Ends the place of `waiter`.
@@ -152,7 +155,7 @@ impl ConditionKeys {
                 Intent::Pass => "pass",
             })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     fn keys(&self, call: Call) -> Call {
@@ -191,6 +194,22 @@ mod tests {
             assert_eq!(&**heard.channel(), channel);
             assert_eq!((heard.slot(), heard.key()), (lock.slot(), lock.key()));
             heard.check_one_slot().unwrap();
+        }
+    }
+
+    #[test]
+    fn no_call_counts_as_a_release_of_the_lock() {
+        let keys = ConditionKeys::new(&LockKey::new("", "a"), "c").unwrap();
+        let id = OwnerId::new("client");
+        for call in [
+            keys.wait(&id, &id, Duration::ZERO),
+            keys.renew(&id, Duration::ZERO, true),
+            keys.notify(&id, 1, Notified::All),
+            keys.end(&id, Intent::Pass),
+        ] {
+            for reply in [Value::Int(1), Value::Array(vec![Value::Int(1)])] {
+                assert!(!call.has_released(&reply), "{call:?}");
+            }
         }
     }
 

@@ -104,10 +104,9 @@ impl Number {
         number(&reply).map_err(|error| core.redis.refusal(&self.key, error))
     }
 
-    /// Sets the number if there is none, and publishes `message`. Returns whether it is set.
-    fn set(&self, value: u64, message: &str) -> Result<bool> {
+    /// Sets the number if there is none. Returns whether it is set.
+    fn set(&self, call: impl Fn(RequestCopy<'_>) -> Call) -> Result<bool> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().set(copy, value, message);
         let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }

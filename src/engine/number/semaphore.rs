@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
-        self.set(permits.into(), &permits.to_string())
+        self.set(|copy| self.key().set_permits(copy, permits))
     }
 
     /// Takes permits, and waits for them.
