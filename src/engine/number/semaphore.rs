@@ -97,7 +97,8 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            self.core.waiting.unreplicated(&self.key, confirmed);
+            let waiting = &self.core.waiting;
+            waiting.unreplicated(&self.key, budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             budget.check_interrupt(self.name())?;
         }
