@@ -50,7 +50,8 @@ pub(super) struct Waiting<'a> {
     /// Copies of the first request that Redis may still execute.
     lost_copies: LostCopies,
     listener: Option<Listener>,
-    /// Whether its notification, if it has one, is of this wait.
+    /// Redis or a message said that it need not wait: a request to end its place may take the
+    /// notification, however late.
     is_notified: bool,
 }
 
