@@ -1,8 +1,8 @@
 //! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of
 //! a latch.
 //!
-//! A call that changes the number is a [`RequestCopy`]: Redis executes at most one copy of a request.
-//! The key of the records with which it does so is made by [`records`].
+//! A call that changes the number is a [`RequestCopy`]: Redis executes at most one copy of a
+//! request. The key of the records with which it does so is made by [`records`].
 
 use redis::{RedisResult, Value};
 
@@ -30,8 +30,8 @@ pub(crate) struct NumberKey<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestCopy<'a> {
     pub(crate) id: &'a RequestId<'a>,
-    /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the lost
-    /// copy changes nothing, either, when it arrives late.
+    /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the
+    /// lost copy changes nothing, either, when it arrives late.
     pub(crate) is_repeated: bool,
 }
 
