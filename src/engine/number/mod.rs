@@ -27,10 +27,11 @@ use crate::request::{LostCopies, NoReply, Request, request_batch};
 use crate::script::Call;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
-/// record for twice as long, so a copy that arrives late finds it.
+/// record for twice as long, so a copy that arrives late finds it. An undo is repeated for as long
+/// again. Its last copies may find no record, and then the permits stay taken.
 const REPEATED: Duration = Duration::from_secs(60);
 
-/// For how long Redis keeps a record: the number in `lua/shared/once.lua`.
+/// For how long Redis keeps a record: `RECORDED` in `lua/shared/once.lua`.
 const RECORDED: Duration = Duration::from_secs(120);
 
 /// A number in Redis that clients change: the free permits of a semaphore, or the count of a latch.
