@@ -28,7 +28,10 @@
 //! # Requests that are executed twice, or late
 //!
 //! * wait: requires the owner id of the grant, and changes nothing if the waiter has a place. After
-//!   the wait, each copy without a reply is followed by a request that ends the place.
+//!   the wait, each copy without a reply is followed by a request that ends the place. One case
+//!   remains: a copy is executed after `notify_all` has removed the place, while another thread of
+//!   the client holds the lock by the same grant, and before the waiter has it. Then the waiter has
+//!   a place again, and its end takes a notification of `notify_one` that reaches this place.
 //! * renew: makes no place.
 //! * notify: requires the owner id of the grant, and a number above that of the last call, which is
 //!   kept for two minutes.
