@@ -4,7 +4,7 @@
 -- KEYS[2]  the waiters that are not notified, in their order
 -- KEYS[3]  all waiters, and when their places end, in milliseconds
 -- ARGV[1]  the owner of the lock
--- ARGV[2]  the waiter, which has waited never before
+-- ARGV[2]  the waiter, which has never waited before
 -- ARGV[3]  how long its place lasts, in milliseconds
 -- ARGV[4]  the channel of the lock, with which the channels of clients begin
 -- ARGV[5]  the command that publishes: publish or spublish

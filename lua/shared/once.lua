@@ -5,7 +5,8 @@
 -- and its reply. On a lane, a client sends one request after another, with rising numbers. A reply
 -- that changes nothing is recorded only if an earlier copy of its request is lost.
 
--- For longer than any copy of a request is on its way, in milliseconds.
+-- For longer than any copy of a request is on its way, in milliseconds: as in
+-- src/engine/number/mod.rs. An undo may be later.
 local RECORDED = 120000
 
 -- The record of the lane before this request.

@@ -14,12 +14,10 @@ local function type_error(queue, places)
     end
 end
 
--- Keeps both keys for at least this time.
+-- Keeps both keys for at least this time. Always writes, and Redis without memory allows that.
 local function keep(queue, places, millis)
     for _, key in ipairs({ queue, places }) do
-        if redis.call('pttl', key) < tonumber(millis) then
-            redis.call('pexpire', key, millis)
-        end
+        redis.call('pexpire', key, math.max(redis.call('pttl', key), tonumber(millis)))
     end
 end
 

@@ -76,7 +76,9 @@ impl<'a> Wait<'a> {
         let mut listener = None;
         if !core.waiting.has(key) {
             // With a subscription before the first request, none is needed after subscribing.
-            listener = core.subscriber.listen_if_live(key, || budget.unparker());
+            listener = core
+                .subscriber
+                .listen_if_live(key, None, || budget.unparker());
             match self.request(&mut request, 0, Moment::now())? {
                 Step::Wait(time) => refused = Some(time),
                 done => return Ok(done.into()),
@@ -102,7 +104,9 @@ impl<'a> Wait<'a> {
                 Some(time) => time,
                 None => {
                     if listener.is_none() {
-                        listener = core.subscriber.listen_if_live(key, || budget.unparker());
+                        listener = core
+                            .subscriber
+                            .listen_if_live(key, None, || budget.unparker());
                     }
                     let (since, waiting) = queued.begin_request(Moment::now());
                     let step = self.request(&mut request, 0, since)?;
@@ -195,7 +199,7 @@ impl<'a> Wait<'a> {
             .filter(|listener| core.subscriber.is_in_place(listener, key));
         let listening = listener.insert(in_place.unwrap_or_else(|| {
             let left = budget.wait_left();
-            core.subscriber.listen(key, budget.unparker(), left)
+            core.subscriber.listen(key, None, budget.unparker(), left)
         }));
         listening.is_live()
     }

@@ -87,10 +87,14 @@ impl WaitQueues {
         queue.map_or(0, |queue| queue.wanted_before(u64::MAX))
     }
 
-    /// Records a grant to the first thread that does not count: only this many replicas confirmed
-    /// it, which is too few.
-    pub(crate) fn unreplicated(&self, key: &LockKey, confirmed: u32) {
-        if let Some(queue) = self.state.lock().queues.get_mut(&id(key)) {
+    /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
+    /// No effect if the thread of `unparker` is not the first of its queue: the others do not wait
+    /// for its requests.
+    pub(crate) fn unreplicated(&self, key: &LockKey, unparker: &Unparker, confirmed: u32) {
+        if let Some(queue) = self.state.lock().queues.get_mut(&id(key))
+            && let Some(first) = queue.waiting.front()
+            && first.unparker.same_as(unparker)
+        {
             queue.confirmed_replicas = Some(confirmed);
         }
     }
@@ -274,6 +278,22 @@ mod tests {
         assert_eq!(late.position(), Position::First);
         drop(second);
         assert!(queues.has(&key));
+    }
+
+    #[test]
+    fn only_the_first_thread_reports_to_the_others_that_too_few_replicas_confirmed() {
+        let queues = WaitQueues::default();
+        let key = key("a");
+        let [outside, first, second] = [(); 3].map(|()| pair().0);
+        let queued = queues.enter(&key, 1, &first);
+        let _behind = queues.enter(&key, 1, &second);
+        queues.unreplicated(&key, &outside, 1);
+        queues.unreplicated(&key, &second, 1);
+        assert_eq!(queues.confirmed_replicas(&key), None);
+        queues.unreplicated(&key, &first, 1);
+        assert_eq!(queues.confirmed_replicas(&key), Some(1));
+        queued.replied();
+        assert_eq!(queues.confirmed_replicas(&key), None);
     }
 
     /// A latch can be used again: its waiting threads have slept through the end of their queue.

@@ -82,6 +82,10 @@ use crate::protocol::Notified;
 ///   up within seconds. So does a process that was paused for longer than its place lasts.
 /// * If Redis does not reply when a thread ends its wait, and executes that request after the wait,
 ///   a notification of the meantime can be lost.
+/// * If a request that begins a wait gets no reply, and Redis executes it after
+///   [`notify_all`](Self::notify_all) has notified its thread, while another thread of the same
+///   client holds the lock, that thread can take a notification of `notify_one`, too. So one
+///   waiting thread fewer is notified.
 /// * A failover can lose a notification of the last moments, like it can lose a lock. Use
 ///   [`wait_for`](Self::wait_for) where a missed notification must not stop a program.
 ///

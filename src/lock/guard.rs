@@ -290,9 +290,9 @@ impl LockGuard {
     /// [`inspect`](crate::LockClient::inspect) shows another owner id. So a job that ends early can
     /// keep its lock for the rest of its period.
     ///
-    /// If outer levels of the thread remain, `time` begins when the last of them is unlocked, and the
-    /// longest `time` of these levels counts. The same is true of threads that hold the read lock
-    /// of a [`ReadWriteLock`](crate::ReadWriteLock) together, through one client. If the thread
+    /// If outer levels of the thread remain, `time` begins when the last of them is unlocked, and
+    /// the longest `time` of these levels counts. The same is true of threads that hold the read
+    /// lock of a [`ReadWriteLock`](crate::ReadWriteLock) together, through one client. If the thread
     /// acquires the read lock of a write lock before that, the write lock stays held at least
     /// until the lease of the reader ends.
     ///

@@ -28,7 +28,10 @@
 //! # Requests that are executed twice, or late
 //!
 //! * wait: requires the owner id of the grant, and changes nothing if the waiter has a place. After
-//!   the wait, each copy without a reply is followed by a request that ends the place.
+//!   the wait, each copy without a reply is followed by a request that ends the place. One case
+//!   remains: a copy is executed after `notify_all` has removed the place, while another thread of
+//!   the client holds the lock by the same grant, and before the waiter has it. Then the waiter has
+//!   a place again, and its end takes a notification of `notify_one` that reaches this place.
 //! * renew: makes no place.
 //! * notify: requires the owner id of the grant, and a number above that of the last call, which is
 //!   kept for two minutes.
@@ -47,6 +50,9 @@ use crate::base::key::{LockKey, check_name};
 use crate::base::owner::OwnerId;
 use crate::error::Result;
 use crate::script::{self, Call};
+
+/// The calls of a condition release no lock.
+const NO_RELEASE: fn(&Value) -> bool = |_| false;
 
 /// The names of a condition in Redis.
 #[derive(Debug)]
@@ -113,7 +119,7 @@ impl ConditionKeys {
             .arg(waiter.as_str())
             .arg(place.as_millis().to_string())
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Renews the place of `waiter`. If it `waits` for a notification, the reply tells whether it
@@ -124,7 +130,7 @@ impl ConditionKeys {
             .arg(place.as_millis().to_string())
             .arg(if waits { "1" } else { "0" })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Notifies waiters, if `owner` holds the lock. `number` is higher than those of its earlier
@@ -140,7 +146,7 @@ impl ConditionKeys {
                 Notified::All => "all",
             })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     /// Ends the place of `waiter`.
@@ -152,7 +158,7 @@ impl ConditionKeys {
                 Intent::Pass => "pass",
             })
             .arg(&**self.lock.channel())
-            .publishing()
+            .publishing_if(NO_RELEASE)
     }
 
     fn keys(&self, call: Call) -> Call {
@@ -191,6 +197,22 @@ mod tests {
             assert_eq!(&**heard.channel(), channel);
             assert_eq!((heard.slot(), heard.key()), (lock.slot(), lock.key()));
             heard.check_one_slot().unwrap();
+        }
+    }
+
+    #[test]
+    fn no_call_counts_as_a_release_of_the_lock() {
+        let keys = ConditionKeys::new(&LockKey::new("", "a"), "c").unwrap();
+        let id = OwnerId::new("client");
+        for call in [
+            keys.wait(&id, &id, Duration::ZERO),
+            keys.renew(&id, Duration::ZERO, true),
+            keys.notify(&id, 1, Notified::All),
+            keys.end(&id, Intent::Pass),
+        ] {
+            for reply in [Value::Int(1), Value::Array(vec![Value::Int(1)])] {
+                assert!(!call.has_released(&reply), "{call:?}");
+            }
         }
     }
 

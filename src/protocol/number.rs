@@ -1,8 +1,8 @@
 //! Kinds without a holder, whose key is a number: the free permits of a semaphore, or the count of
 //! a latch.
 //!
-//! A call that changes the number is a [`RequestCopy`]: Redis executes at most one copy of a request.
-//! The key of the records with which it does so is made by [`records`].
+//! A call that changes the number is a [`RequestCopy`]: Redis executes at most one copy of a
+//! request. The key of the records with which it does so is made by [`records`].
 
 use redis::{RedisResult, Value};
 
@@ -10,6 +10,9 @@ use super::unexpected;
 use crate::base::key::LockKey;
 use crate::base::lanes::RequestId;
 use crate::script::{self, Call, Script};
+
+/// What Redisson publishes when a count is set.
+const NEW_COUNT: &str = "1";
 
 /// The key of a client's records about the number in `key`.
 pub(crate) fn records(key: &LockKey, client: &str) -> String {
@@ -27,8 +30,8 @@ pub(crate) struct NumberKey<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestCopy<'a> {
     pub(crate) id: &'a RequestId<'a>,
-    /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the lost
-    /// copy changes nothing, either, when it arrives late.
+    /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the
+    /// lost copy changes nothing, either, when it arrives late.
     pub(crate) is_repeated: bool,
 }
 
@@ -42,13 +45,21 @@ impl NumberKey<'_> {
         Call::new(&script::READ_NUMBER).key(self.key.key())
     }
 
-    /// Sets the number if there is none, and publishes `message`. Replies 1 if it is set.
-    pub(crate) fn set(self, copy: RequestCopy<'_>, number: u64, message: &str) -> Call {
-        let call = self
-            .call(&script::SET_NUMBER)
-            .arg(number.to_string())
-            .arg(message);
-        once(call, copy).arg(&**self.key.channel()).publishing()
+    /// Sets the free permits of a semaphore if there is no number. Replies 1 if they are set.
+    pub(crate) fn set_permits(self, copy: RequestCopy<'_>, permits: u32) -> Call {
+        let permits = permits.to_string();
+        self.set(copy, &permits, &permits).publishing()
+    }
+
+    /// Sets the count of a latch if there is none. Replies 1 if it is set, which opens no latch.
+    pub(crate) fn set_count(self, copy: RequestCopy<'_>, count: u64) -> Call {
+        self.set(copy, &count.to_string(), NEW_COUNT)
+            .publishing_if(|_| false)
+    }
+
+    fn set(self, copy: RequestCopy<'_>, number: &str, message: &str) -> Call {
+        let call = self.call(&script::SET_NUMBER).arg(number).arg(message);
+        once(call, copy).arg(&**self.key.channel())
     }
 
     /// Takes `permits` if `left_over` more are free. Replies how many it took.
@@ -84,11 +95,11 @@ impl NumberKey<'_> {
         identified(Call::new(&script::CANCEL_REQUEST).key(self.records), id)
     }
 
-    /// Decreases the count of a latch. Replies the count then.
+    /// Decreases the count of a latch. Replies the count then; zero opens the latch.
     pub(crate) fn count_down(self, copy: RequestCopy<'_>) -> Call {
         once(self.call(&script::COUNT_DOWN), copy)
             .arg(&**self.key.channel())
-            .publishing()
+            .publishing_if(|reply| *reply == Value::Int(0))
     }
 }
 
@@ -105,5 +116,36 @@ pub(crate) fn number<T: TryFrom<i64>>(reply: &Value) -> RedisResult<T> {
     match reply {
         Value::Int(number) => T::try_from(*number).map_err(|_| unexpected(reply)),
         other => Err(unexpected(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::Family;
+    use crate::base::lanes::Lanes;
+
+    /// Redisson takes the message of a release of a latch for a count of zero.
+    #[test]
+    fn a_latch_is_released_by_a_count_of_zero_and_a_semaphore_by_permits() {
+        let (key, lanes) = (LockKey::of(Family::Semaphore, "", "a"), Lanes::default());
+        let (key, records) = (&key, "records");
+        let number = NumberKey { key, records };
+        let id = &lanes.next();
+        let copy = RequestCopy {
+            id,
+            is_repeated: false,
+        };
+        let released = |call: Call| [0, 1, 2].map(|reply| call.has_released(&Value::Int(reply)));
+        assert_eq!(released(number.count_down(copy)), [true, false, false]);
+        assert_eq!(released(number.set_count(copy, 5)), [false; 3]);
+        for call in [
+            number.set_permits(copy, 5),
+            number.add(copy, 5),
+            number.give_back(id),
+        ] {
+            assert_eq!(released(call), [false, true, true]);
+        }
+        assert_eq!(released(number.take(copy, 5, 0)), [false; 3]);
     }
 }

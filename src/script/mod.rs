@@ -107,9 +107,10 @@ pub(crate) struct Call {
     /// Set if the call acquires locks, which replicas may have to confirm: true for a reply after
     /// which the caller holds them.
     grants: Option<fn(&Value) -> bool>,
-    /// The call publishes a release. Its last argument is the command that publishes at the server
-    /// to which it is sent.
-    publishes: bool,
+    /// Set if the call publishes. Its last argument is the command that publishes at the server to
+    /// which it is sent. True for a reply after which threads that listen at another server must
+    /// be woken.
+    publishes: Option<fn(&Value) -> bool>,
     keys: Arguments,
     args: Arguments,
 }
@@ -155,7 +156,7 @@ impl Call {
             script,
             repeatable: true,
             grants: None,
-            publishes: false,
+            publishes: None,
             keys: Arguments::new(),
             args: Arguments::new(),
         }
@@ -179,10 +180,23 @@ impl Call {
         }
     }
 
-    /// Marks a call that publishes releases. Its last argument is the command that publishes.
+    /// Marks a call that publishes releases. Its last argument is the command that publishes. A
+    /// positive reply, or one among several, is a release.
     pub(crate) fn publishing(self) -> Self {
+        self.publishing_if(|reply| {
+            let is_release = |reply: &Value| matches!(reply, Value::Int(1..));
+            match reply {
+                Value::Array(replies) => replies.iter().any(is_release),
+                reply => is_release(reply),
+            }
+        })
+    }
+
+    /// Marks a call that publishes. Its last argument is the command that publishes. `is_release`
+    /// is true for the reply after which all threads that listen must be woken.
+    pub(crate) fn publishing_if(self, is_release: fn(&Value) -> bool) -> Self {
         Self {
-            publishes: true,
+            publishes: Some(is_release),
             ..self
         }
     }
@@ -204,14 +218,9 @@ impl Call {
         self.grants.is_some_and(|grants| grants(reply))
     }
 
-    /// True if the call released a lock, according to this reply.
+    /// True if the call released what threads wait for, according to this reply.
     pub(crate) fn has_released(&self, reply: &Value) -> bool {
-        let is_release = |reply: &Value| matches!(reply, Value::Int(1..));
-        self.publishes
-            && match reply {
-                Value::Array(replies) => replies.iter().any(is_release),
-                reply => is_release(reply),
-            }
+        self.publishes.is_some_and(|is_release| is_release(reply))
     }
 
     /// True if this call and `other` can be one call, with the keys and arguments of both.
@@ -250,14 +259,14 @@ impl Call {
 
     fn pack(&self, script: &[u8], publish: Publish, packed: &mut Vec<u8>) {
         let Self { keys, args, .. } = self;
-        let count = 3 + keys.count + args.count + usize::from(self.publishes);
+        let count = 3 + keys.count + args.count + usize::from(self.publishes.is_some());
         packed.reserve(keys.packed.len() + args.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
         packed.extend_from_slice(script);
         pack(packed, itoa::Buffer::new().format(keys.count).as_bytes());
         packed.extend_from_slice(&keys.packed);
         packed.extend_from_slice(&args.packed);
-        if self.publishes {
+        if self.publishes.is_some() {
             pack(packed, publish.command().as_bytes());
         }
     }

@@ -47,8 +47,14 @@ enum Subscription {
 }
 
 impl Channels {
-    /// Adds a listener. Returns true if its channel is not subscribed yet.
-    pub(crate) fn add(&mut self, channel: &Arc<str>, listener: Unparker) -> bool {
+    /// Adds a listener. With a word, only messages with this word wake it. Returns true if its
+    /// channel is not subscribed yet.
+    pub(crate) fn add(
+        &mut self,
+        channel: &Arc<str>,
+        listener: Unparker,
+        word: Option<&str>,
+    ) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
             wanted.push(Arc::clone(channel));
@@ -61,7 +67,7 @@ impl Channels {
         entry.listeners.push(Listening {
             unparker: listener,
             prepared: None,
-            word: None,
+            word: word.map(Arc::from),
         });
         entry.unused_since = None;
         entry.state == Subscription::Wanted
@@ -99,15 +105,6 @@ impl Channels {
         let entry = self.channels.get_mut(channel)?;
         let at = entry.position(listener)?;
         entry.listeners[at].prepared.replace(request)
-    }
-
-    /// Makes only messages with this word wake a listener.
-    pub(crate) fn only_with(&mut self, channel: &str, listener: &Unparker, word: &Arc<str>) {
-        if let Some(entry) = self.channels.get_mut(channel)
-            && let Some(at) = entry.position(listener)
-        {
-            entry.listeners[at].word = Some(Arc::clone(word));
-        }
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
@@ -243,7 +240,7 @@ mod tests {
     fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
         let mut channels = Channels::default();
         let (one, parker) = pair();
-        assert!(channels.add(&channel(), one));
+        assert!(channels.add(&channel(), one, None));
         assert_eq!(channels.next_wanted(), Some(channel()));
         assert_eq!(channels.next_wanted(), None);
         assert!(!channels.is_live("channel"));
@@ -252,7 +249,7 @@ mod tests {
         assert!(channels.is_live("channel"));
         assert!(woken(&parker), "a confirmation wakes its listeners");
         let (two, _sleeper) = pair();
-        assert!(!channels.add(&channel(), two));
+        assert!(!channels.add(&channel(), two, None));
     }
 
     #[test]
@@ -260,8 +257,8 @@ mod tests {
         let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
-        channels.add(&channel(), one);
-        channels.add(&channel(), two);
+        channels.add(&channel(), one, None);
+        channels.add(&channel(), two, None);
         let listeners = channels.message("channel", "0");
         let listeners = listeners.iter();
         listeners.for_each(|listener| listener.unparker.unpark());
@@ -273,8 +270,7 @@ mod tests {
     fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
         let mut channels = Channels::default();
         let (one, _first) = pair();
-        channels.add(&channel(), one.clone());
-        channels.only_with("channel", &one, &"12".into());
+        channels.add(&channel(), one, Some("12"));
         for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
             assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
         }
@@ -284,7 +280,7 @@ mod tests {
     fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
         let mut channels = Channels::default();
         let (one, _sleeper) = pair();
-        channels.add(&channel(), one.clone());
+        channels.add(&channel(), one.clone(), None);
         // Its subscription is on its way when its last listener is removed.
         assert_eq!(channels.next_wanted(), Some(channel()));
         channels.remove("channel", &one, Moment::ZERO);
@@ -297,8 +293,8 @@ mod tests {
         let mut channels = Channels::default();
         let (one, first) = pair();
         let (two, second) = pair();
-        channels.add(&channel(), one);
-        channels.add(&channel(), two);
+        channels.add(&channel(), one, None);
+        channels.add(&channel(), two, None);
         channels.next_wanted();
         channels.confirmed("channel");
         channels.disconnected().iter().for_each(Unparker::unpark);
@@ -312,7 +308,7 @@ mod tests {
         let mut channels = Channels::default();
         let (one, _sleeper) = pair();
         let start = Moment::ZERO.after(Duration::from_secs(100));
-        channels.add(&channel(), one.clone());
+        channels.add(&channel(), one.clone(), None);
         channels.next_wanted();
         channels.confirmed("channel");
         channels.remove("channel", &one, start);
@@ -320,7 +316,7 @@ mod tests {
         assert!(channels.is_live("channel"));
 
         // A new listener keeps it.
-        channels.add(&channel(), one.clone());
+        channels.add(&channel(), one.clone(), None);
         assert!(channels.expire(start.after(LINGER * 2)).is_empty());
         channels.remove("channel", &one, start);
         assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
@@ -331,21 +327,21 @@ mod tests {
     fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
         let mut channels = Channels::default();
         let (one, parker) = pair();
-        channels.add(&channel(), one.clone());
+        channels.add(&channel(), one.clone(), None);
         channels.next_wanted();
         channels.confirmed("channel");
         channels.moved("channel").iter().for_each(Unparker::unpark);
         assert!(woken(&parker));
         assert!(channels.is_empty() && !channels.has("channel", &one));
         channels.remove("channel", &one, Moment::ZERO);
-        assert!(channels.add(&channel(), one), "it may come back");
+        assert!(channels.add(&channel(), one, None), "it may come back");
     }
 
     #[test]
     fn a_refused_channel_is_not_wanted_again() {
         let mut channels = Channels::default();
         let (one, parker) = pair();
-        channels.add(&channel(), one);
+        channels.add(&channel(), one, None);
         channels.next_wanted();
         channels.refused("channel");
         assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));

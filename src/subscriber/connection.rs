@@ -60,6 +60,7 @@ impl SubscriberConnection {
     pub(super) fn add_if_live<'a>(
         &self,
         channel: &Arc<str>,
+        word: Option<&str>,
         unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Unparker> {
         let mut state = self.shared.state.lock();
@@ -67,14 +68,20 @@ impl SubscriberConnection {
             return None;
         }
         let unparker = unparker().clone();
-        state.channels.add(channel, unparker.clone());
+        state.channels.add(channel, unparker.clone(), word);
         Some(unparker)
     }
 
-    pub(super) fn add(&self, channel: &Arc<str>, unparker: &Unparker, time: Duration) {
+    pub(super) fn add(
+        &self,
+        channel: &Arc<str>,
+        word: Option<&str>,
+        unparker: &Unparker,
+        time: Duration,
+    ) {
         let (interrupt, idle) = {
             let mut state = self.shared.state.lock();
-            let wanted = state.channels.add(channel, unparker.clone());
+            let wanted = state.channels.add(channel, unparker.clone(), word);
             if !wanted {
                 unparker.unpark();
             }
@@ -95,12 +102,6 @@ impl SubscriberConnection {
         let earlier = state.channels.prepare(channel, unparker, request);
         drop(state);
         drop(earlier);
-    }
-
-    /// Makes only messages with this word wake the listener.
-    pub(super) fn only_with(&self, channel: &str, unparker: &Unparker, word: &Arc<str>) {
-        let mut state = self.shared.state.lock();
-        state.channels.only_with(channel, unparker, word);
     }
 
     pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {

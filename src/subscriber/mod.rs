@@ -72,10 +72,11 @@ impl Subscriber {
     }
 
     /// Registers the calling thread if the lock's channel is already subscribed. From then on it
-    /// misses no message.
+    /// misses no message. With a word, only messages with this word wake it.
     pub(crate) fn listen_if_live<'a>(
         &self,
         key: &LockKey,
+        word: Option<&str>,
         unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Listener> {
         if !self.started.load(Ordering::Acquire) {
@@ -88,20 +89,26 @@ impl Subscriber {
             .iter()
             .find(|connection| connection.is_on(&server))
             .cloned()?;
-        let unparker = connection.add_if_live(key.channel(), unparker)?;
+        let unparker = connection.add_if_live(key.channel(), word, unparker)?;
         Some(Listener::new(Some(connection), key, unparker))
     }
 
-    /// Registers `unparker` for the lock's channel. Each message unparks it, and so does the
-    /// confirmation of the subscription: an earlier message was missed, so the caller must try to
-    /// acquire the lock then. Takes at most `time`.
-    pub(crate) fn listen(&self, key: &LockKey, unparker: &Unparker, time: Duration) -> Listener {
+    /// Registers `unparker` for the lock's channel. Each message unparks it, or with a word, each
+    /// message with this word. So does the confirmation of the subscription: an earlier message was
+    /// missed, so the caller must try to acquire the lock then. Takes at most `time`.
+    pub(crate) fn listen(
+        &self,
+        key: &LockKey,
+        word: Option<&str>,
+        unparker: &Unparker,
+        time: Duration,
+    ) -> Listener {
         let connection = self
             .topology
             .known(key)
             .map(|server| self.connection_to(server));
         if let Some(connection) = &connection {
-            connection.add(key.channel(), unparker, time);
+            connection.add(key.channel(), word, unparker, time);
         }
         Listener::new(connection, key, unparker.clone())
     }
@@ -187,13 +194,6 @@ impl Listener {
     pub(crate) fn prepare(&self, request: Arc<Prepared>) {
         if let Some(connection) = &self.connection {
             connection.prepare(&self.channel, &self.unparker, request);
-        }
-    }
-
-    /// Makes only messages with this word wake the thread. An earlier message may have woken it.
-    pub(crate) fn only_with(&self, word: &Arc<str>) {
-        if let Some(connection) = &self.connection {
-            connection.only_with(&self.channel, &self.unparker, word);
         }
     }
 

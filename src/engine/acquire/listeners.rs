@@ -25,7 +25,7 @@ impl<'a> Listeners<'a> {
     /// first request, no second request is needed after subscribing.
     pub(super) fn listen_if_live(&mut self, part: &'a Part) {
         let subscriber = &part.core.subscriber;
-        let listener = subscriber.listen_if_live(&part.key, || self.budget.unparker());
+        let listener = subscriber.listen_if_live(&part.key, None, || self.budget.unparker());
         self.list.extend(listener.map(|listener| (part, listener)));
     }
 
@@ -43,7 +43,7 @@ impl<'a> Listeners<'a> {
                 .any(|(listened, _)| std::ptr::eq(*listened, *part))
             {
                 let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
-                let listener = part.core.subscriber.listen(&part.key, unparker, left);
+                let listener = part.core.subscriber.listen(&part.key, None, unparker, left);
                 self.list.push((part, listener));
             }
         }

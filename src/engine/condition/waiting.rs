@@ -50,7 +50,8 @@ pub(super) struct Waiting<'a> {
     /// Copies of the first request that Redis may still execute.
     lost_copies: LostCopies,
     listener: Option<Listener>,
-    /// Whether its notification, if it has one, is of this wait.
+    /// Redis or a message said that it need not wait: a request to end its place may take the
+    /// notification, however late.
     is_notified: bool,
 }
 
@@ -111,16 +112,14 @@ impl<'a> Waiting<'a> {
             is_notified: false,
         };
         // With a subscription before the release, no message is missed.
-        let listener = core.subscriber.listen_if_live(&waiting.key, || unparker);
-        waiting.listen_by(listener);
+        let (key, number) = (&waiting.key, waiting.number());
+        waiting.listener = core.subscriber.listen_if_live(key, number, || unparker);
         Ok(waiting)
     }
 
-    fn listen_by(&mut self, listener: Option<Listener>) {
-        if let (Some(listener), Some((_, number))) = (&listener, self.id.as_str().split_once(':')) {
-            listener.only_with(&number.into());
-        }
-        self.listener = listener;
+    /// The word by which messages name this waiter.
+    fn number(&self) -> Option<&str> {
+        self.id.as_str().split_once(':').map(|(_, number)| number)
     }
 
     /// Listens for notifications. True if the channel is subscribed.
@@ -130,8 +129,8 @@ impl<'a> Waiting<'a> {
         if !self.listener.as_ref().is_some_and(is_in_place) {
             self.listener = None;
             let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
-            let listener = subscriber.listen(&self.key, unparker, left);
-            self.listen_by(Some(listener));
+            let listener = subscriber.listen(&self.key, self.number(), unparker, left);
+            self.listener = Some(listener);
         }
         self.listener.as_ref().is_some_and(Listener::is_live)
     }

@@ -12,16 +12,13 @@ use crate::protocol::{RequestCopy, number};
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
 
-/// What Redisson publishes when a count is set.
-const NEW_COUNT: &str = "1";
-
 impl Number {
     pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
         if count == 0 || count > LARGEST_COUNT {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
             return Err(refused("count", count, rule));
         }
-        self.set(count, NEW_COUNT)
+        self.set(|copy| self.key().set_count(copy, count))
     }
 
     /// Decreases the count. Returns what is left.

@@ -27,10 +27,11 @@ use crate::request::{LostCopies, NoReply, Request, request_batch};
 use crate::script::Call;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
-/// record for twice as long, so a copy that arrives late finds it.
+/// record for twice as long, so a copy that arrives late finds it. An undo is repeated for as long
+/// again. Its last copies may find no record, and then the permits stay taken.
 const REPEATED: Duration = Duration::from_secs(60);
 
-/// For how long Redis keeps a record: the number in `lua/shared/once.lua`.
+/// For how long Redis keeps a record: `RECORDED` in `lua/shared/once.lua`.
 const RECORDED: Duration = Duration::from_secs(120);
 
 /// A number in Redis that clients change: the free permits of a semaphore, or the count of a latch.
@@ -46,6 +47,8 @@ pub(crate) struct Number {
 struct Clear<'a, T> {
     id: RequestId<'a>,
     value: T,
+    /// A copy of it was lost. The reply may be that to the lost copy.
+    is_repeated: bool,
     /// The number of replicas that have the change, if they are too few.
     unreplicated: Option<u32>,
 }
@@ -102,10 +105,9 @@ impl Number {
         number(&reply).map_err(|error| core.redis.refusal(&self.key, error))
     }
 
-    /// Sets the number if there is none, and publishes `message`. Returns whether it is set.
-    fn set(&self, value: u64, message: &str) -> Result<bool> {
+    /// Sets the number if there is none. Returns whether it is set.
+    fn set(&self, call: impl Fn(RequestCopy<'_>) -> Call) -> Result<bool> {
         let budget = self.check()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().set(copy, value, message);
         let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }
@@ -142,6 +144,7 @@ impl Number {
                         return Ok(Clear {
                             id,
                             value,
+                            is_repeated: reply.lost_copies.is_ambiguous(),
                             unreplicated: reply.unreplicated,
                         });
                     }

@@ -12,14 +12,15 @@ use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::{Error, Result};
 use crate::protocol::{RequestCopy, number};
 
-/// Pauses between requests while too few replicas confirm them.
+/// Pauses between requests while too few replicas confirm them. The first is also that after a
+/// refusal that may be out of date.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
-        self.set(permits.into(), &permits.to_string())
+        self.set(|copy| self.key().set_permits(copy, permits))
     }
 
     /// Takes permits, and waits for them.
@@ -64,20 +65,13 @@ impl Number {
             wanted: permits,
             budget,
         };
-        let waited = wait.run(|ahead| {
-            let is_taken = self.take(permits, ahead, budget)?;
-            Ok(if is_taken {
-                Step::Done(())
-            } else {
-                Step::Wait(None)
-            })
-        })?;
+        let waited = wait.run(|ahead| self.take(permits, ahead, budget))?;
         Ok(matches!(waited, Waited::Done(())))
     }
 
     /// One request for permits, of which `left_over` more must be free. Repeated while too few
     /// replicas confirm it.
-    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
+    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step<()>> {
         let redis = &self.core.redis;
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
@@ -91,14 +85,20 @@ impl Number {
                 _ => error,
             })?;
             let Some(confirmed) = clear.unreplicated else {
-                return Ok(clear.value > 0);
+                return Ok(match clear.value {
+                    // The refusal may be that of a lost copy, from before a release whose message
+                    // ended a pause of the request.
+                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_PAUSE)),
+                    _ => Step::Done(()),
+                });
             };
             self.give_back(clear.id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            self.core.waiting.unreplicated(&self.key, confirmed);
+            let waiting = &self.core.waiting;
+            waiting.unreplicated(&self.key, budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             budget.check_interrupt(self.name())?;
         }

@@ -215,7 +215,8 @@ impl Claim {
                 continue;
             };
             holds = holds.max(1 + entry.waiting.len());
-            // A thread that holds the lock exclusively uses the ticket of that hold for a shared one.
+            // A thread that holds the lock exclusively uses the ticket of that hold for a shared
+            // one.
             if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
                 let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
                 since = since.min(unanswered.since);

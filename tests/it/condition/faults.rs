@@ -10,7 +10,7 @@ use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{client, unique};
+use crate::support::{builder, client, unique};
 
 const FAULTS: [Fault; 3] = [
     Fault::SwallowReply,
@@ -214,9 +214,15 @@ fn a_wait_ends_although_its_place_cannot_be_ended() {
 #[test]
 fn a_server_without_memory_keeps_its_waiters() {
     let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
+    // Its place outlasts those of the others, which are renewed beside it.
+    let lasting = builder(&server.url()).watchdog_lease(LEASE.get() * 10);
+    let clients = [
+        client(&server.url()),
+        lasting.build().unwrap(),
+        client(&server.url()),
+    ];
     let name = unique("condition");
-    let [there, here] = clients.each_ref().map(|client| Place::of(client, &name));
+    let [there, beside, here] = clients.each_ref().map(|client| Place::of(client, &name));
     let memory = |limit: &str| {
         let mut config = redis::cmd("CONFIG");
         server.ask::<()>(config.arg("SET").arg("maxmemory").arg(limit));
@@ -224,18 +230,22 @@ fn a_server_without_memory_keeps_its_waiters() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| there.wait());
         await_waiting(&server, &name, 1);
+        let second = scope.spawn(|| beside.wait());
+        await_waiting(&server, &name, 2);
         let guard = here.lock.acquire().unwrap();
         memory("1");
-        throughout(LEASE.get() * 2, "the waiter waits", || {
-            waiting(&server, &name) == 1
+        throughout(LEASE.get() * 2, "they wait", || {
+            waiting(&server, &name) == 2
         });
         let result = here.condition.wait();
         assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
         guard.check().unwrap();
         here.condition.notify_one().unwrap();
-        assert_eq!((waiting(&server, &name), places(&server, &name)), (0, 1));
+        assert_eq!((waiting(&server, &name), places(&server, &name)), (1, 2));
         memory("0");
+        here.condition.notify_one().unwrap();
         guard.unlock().unwrap();
         waiter.join().unwrap();
+        second.join().unwrap();
     });
 }

@@ -151,8 +151,8 @@ fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
     assert!(queue.is_empty());
 }
 
-/// The watchdog finds the loss after the thread has removed its last level, and before the queue has
-/// decided what follows.
+/// The watchdog finds the loss after the thread has removed its last level, and before the queue
+/// has decided what follows.
 #[test]
 fn a_grant_that_is_lost_while_it_is_unlocked_has_ended() {
     let queue = queue();

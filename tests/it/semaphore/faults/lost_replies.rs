@@ -1,6 +1,6 @@
 //! Lost replies and late requests. Each change is executed once or not at all.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use leasehold::Semaphore;
 use super::Proxied;
 use crate::faults::proxied_server::is_unavailable;
 use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, SOON, eventually, throughout};
+use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
 use crate::support::traffic;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
@@ -213,4 +213,33 @@ fn few_records_are_kept() {
         let left: i64 = server.ask(redis::cmd("PTTL").arg(&key));
         assert!((1..=120_000).contains(&left), "{left}");
     }
+}
+
+/// The reply of the third copy is the refusal of the second one, from before the release.
+#[test]
+fn a_release_after_a_lost_refusal_wakes_the_waiting_thread() {
+    let test = Proxied::with(0);
+    let server = &test.proxied.server;
+    let keys = || server.ask::<u32>(&redis::cmd("DBSIZE"));
+    // From now on its channel is subscribed.
+    let waited = test.semaphore.try_acquire(1, A_WHILE.get());
+    assert!(!waited.unwrap());
+    let before = keys();
+    let copies = AtomicU32::new(0);
+    test.proxied.proxy.on_request(move |request| {
+        match request.runs("take_permits") && copies.fetch_add(1, Ordering::SeqCst) < 2 {
+            true => Fault::SwallowReply,
+            false => Fault::Pass,
+        }
+    });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| test.semaphore.try_acquire(1, SOON.get()));
+        // The record of the second copy.
+        eventually("a recorded refusal", || keys() == before + 1);
+        test.view.release(1).unwrap();
+        within(SOON.get() / 10, "a permit", || {
+            assert!(waiter.join().unwrap().unwrap());
+        });
+    });
+    assert_eq!(test.free(), 0);
 }
