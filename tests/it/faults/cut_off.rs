@@ -49,6 +49,8 @@ fn a_holder_without_replies_is_notified_before_another_client_has_the_lock() {
             let mut names = held.iter().map(|(_, guard)| guard.name());
             names.all(|name| in_redis::listeners(server, name) == 1)
         });
+        let renewed = ours.stats().renewals + u64::try_from(KINDS.len()).unwrap();
+        eventually("the renewals", || ours.stats().renewals >= renewed);
         proxied.proxy.on_request(|_| Fault::SwallowRequest);
         let end = Instant::now() + LEASE.get() + SLIP.get();
         for (kind, guard) in &held {
