@@ -21,6 +21,9 @@ use crate::error::Result;
 /// **Permits have no owner and no lease.** A process that dies with permits does not return them.
 /// To make up for that, an operator calls [`add_permits`](Self::add_permits).
 ///
+/// If Redis loses the semaphore, as in a restart without its data, no permit is free until some are
+/// set, added or released. Those that were taken before can be released, and add to the new number.
+///
 /// # Order
 ///
 /// Threads of one client that wait for the same semaphore get their permits in the order in which

@@ -203,6 +203,16 @@ combination! { fair_in_sentinel: transport Fair in Sentinel,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { fair_in_replicated: transport Fair in Replicated,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { write_in_sentinel: transport Write in Sentinel,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_sentinel: transport Read in Sentinel,
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
+read_interrupts read_operator refusal }
+combination! { write_in_replicated: transport Write in Replicated,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_replicated: transport Read in Replicated,
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
+read_interrupts read_operator refusal }
 combination! { multi_in_cluster: transport Multi in Cluster,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_replicated: transport Reentrant in Replicated,
@@ -239,12 +249,12 @@ mod completeness {
         ("namespaced", &["reentrant", "fenced", "wrapped"]),
         ("unix_socket", &["reentrant", "fenced", "wrapped"]),
         ("tls", &["reentrant"]),
-        ("sentinel", &["reentrant", "fair"]),
+        ("sentinel", &["reentrant", "fair", "read", "write"]),
         (
             "cluster",
             &["reentrant", "fenced", "fair", "multi", "read", "write"],
         ),
-        ("replicated", &["reentrant", "fair"]),
+        ("replicated", &["reentrant", "fair", "read", "write"]),
         ("five_servers", &["red"]),
         ("five_servers_two_dead", &["red"]),
         ("five_servers_two_paused", &["red"]),

@@ -2,7 +2,7 @@
 //! whose lease ends meanwhile knows it before another client can have the lock.
 
 use std::sync::Barrier;
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
@@ -10,6 +10,7 @@ use crossbeam_channel::Receiver;
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
 use super::deployment::Deployment;
+use super::kinds::{KINDS, Kind};
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
@@ -41,48 +42,52 @@ fn client(deployment: &Deployment, lease: Duration) -> LockClient {
         .expect("the settings are valid")
 }
 
-/// The locks of one client when the server begins to hang.
+/// The locks of one kind that a client holds when the server begins to hang.
 struct Held {
-    client: LockClient,
+    kind: &'static Kind,
     renewed: LockGuard,
     nested: [LockGuard; 2],
     fixed: LockGuard,
 }
 
 impl Held {
-    fn of(deployment: &Deployment, lease: Duration, fixed_lease: Duration) -> Self {
-        let client = client(deployment, lease);
-        let [renewed, outer] = ["renewed", "nested"].map(|kind| {
-            let lock = client.reentrant_lock(&unique(kind));
-            lock.acquire().expect("it is free")
-        });
-        let inner = client.reentrant_lock(outer.name());
+    fn of(client: &LockClient, kind: &'static Kind, fixed_lease: Duration) -> Self {
+        let lock = |what| (kind.lock)(client, &unique(what));
+        let [renewed, outer] =
+            ["renewed", "nested"].map(|what| lock(what).acquire().expect("it is free"));
+        let inner = (kind.lock)(client, outer.name());
         let inner = inner.acquire().expect("this thread holds it");
-        let fixed = client.reentrant_lock(&unique("fixed"));
-        let fixed = fixed.try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
+        let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
         Self {
+            kind,
             fixed: fixed.expect("a reply").expect("it is free"),
-            client,
             renewed,
             nested: [outer, inner],
         }
     }
 
+    fn of_all_kinds(client: &LockClient, fixed_lease: Duration) -> Vec<Self> {
+        let kinds = KINDS.iter();
+        kinds
+            .map(|kind| Self::of(client, kind, fixed_lease))
+            .collect()
+    }
+
     fn guards(&self) -> [&LockGuard; 3] {
         [&self.renewed, &self.nested[0], &self.fixed]
     }
+}
 
-    fn names(&self) -> [String; 3] {
-        self.guards().map(|guard| guard.name().to_owned())
-    }
+/// All guards, with the kinds of their locks.
+fn guards(held: &[Held]) -> impl Iterator<Item = (&'static Kind, &LockGuard)> {
+    held.iter()
+        .flat_map(|one| one.guards().map(|guard| (one.kind, guard)))
+}
 
-    /// Waits until both renewed locks have just been renewed: their leases begin now.
-    fn await_renewals(&self) {
-        let renewals = self.client.stats().renewals;
-        eventually("the renewals", || {
-            self.client.stats().renewals >= renewals + 2
-        });
-    }
+/// Waits until the two renewed locks of each kind have just been renewed: their leases begin now.
+fn await_renewals(client: &LockClient) {
+    let wanted = client.stats().renewals + u64::try_from(2 * KINDS.len()).expect("a few");
+    eventually("the renewals", || client.stats().renewals >= wanted);
 }
 
 /// Other local threads try to acquire the lock while the client does not know whether another
@@ -195,8 +200,15 @@ fn long() -> Lease {
 
 /// Makes one call on its own lock while the server hangs. It ends in time, with `Unavailable`
 /// unless the server is back by then, and leaves nothing in Redis.
-fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barrier; 2]) {
-    let lock = client.reentrant_lock(&unique("call"));
+fn ends_in_time(
+    call: &Call,
+    kind: &Kind,
+    client: &LockClient,
+    lease: Duration,
+    hang: &[Barrier; 2],
+) {
+    let lock = (kind.lock)(client, &unique("call"));
+    let what = format!("{} of a {} lock", call.name, kind.name);
     for _ in 0..call.levels {
         lock.lock_with(long()).expect("the server still replies");
     }
@@ -204,9 +216,9 @@ fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barri
         moment.wait();
     }
     let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
-    let result = within(bound, call.name, || (call.make)(client, &lock));
+    let result = within(bound, &what, || (call.make)(client, &*lock));
     let is_expected = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
-    assert!(is_expected, "{}: {result:?}", call.name);
+    assert!(is_expected, "{what}: {result:?}");
     eventually("a reply again", || client.inspect(lock.name()).is_ok());
     while lock.is_held_by_current_thread() {
         lock.unlock().expect("its lease still runs");
@@ -216,10 +228,9 @@ fn ends_in_time(call: &Call, client: &LockClient, lease: Duration, hang: &[Barri
     });
 }
 
-/// Waits for a lock that another client holds. Calls `look` at the moment at which the lock is
+/// Waits for a lock that another client holds, or that excludes it. Calls `look` at the moment at which the lock is
 /// acquired.
-fn get<T>(rival: &LockClient, name: &str, look: impl FnOnce() -> T) -> leasehold::Result<T> {
-    let lock = rival.reentrant_lock(name);
+fn get<T>(lock: &dyn Lock, look: impl FnOnce() -> T) -> leasehold::Result<T> {
     assert!(lock.try_lock(SOON.get() * 3, Lease::RENEWED)?);
     let seen = look();
     lock.unlock().map(|()| seen)
@@ -233,52 +244,75 @@ fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
     losses.collect()
 }
 
+/// Begins every call for every kind of lock. They meet at both barriers.
+fn call_all<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    callers: &'scope LockClient,
+    lease: Duration,
+    hang: &'scope [Barrier; 2],
+) {
+    for call in CALLS {
+        for kind in &KINDS {
+            scope.spawn(move || ends_in_time(call, kind, callers, lease, hang));
+        }
+    }
+}
+
+fn barriers() -> [Barrier; 2] {
+    [0, 1].map(|_| Barrier::new(CALLS.len() * KINDS.len() + 1))
+}
+
 /// The server hangs for `time`, from the beginning of a lease.
 fn is_notified_before_another_client_has_the_lock(
     deployment: &Deployment,
     lease: Duration,
     time: Duration,
 ) {
-    let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
-    let held = Held::of(deployment, lease, lease);
-    let events = held.client.events();
-    let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
+    let [ours, callers, rivals] = [(); 3].map(|()| client(deployment, lease));
+    let held = Held::of_all_kinds(&ours, lease);
+    let events = ours.events();
+    let hang = barriers();
     thread::scope(|scope| {
-        for call in CALLS {
-            let (callers, hang) = (&callers, &hang);
-            scope.spawn(move || ends_in_time(call, callers, lease, hang));
-        }
-        let rivals = held.guards().map(|guard| {
-            let rivals = &rivals;
-            scope.spawn(move || get(rivals, guard.name(), || guard.check().is_err()))
-        });
+        call_all(scope, &callers, lease, &hang);
+        let waiting: Vec<_> = guards(&held)
+            .map(|(kind, guard)| {
+                let lock = (kind.rival)(&rivals, guard.name());
+                scope.spawn(move || get(&*lock, || guard.check().is_err()))
+            })
+            .collect();
         hang[0].wait();
-        held.await_renewals();
+        await_renewals(&ours);
         deployment.pause();
         hang[1].wait();
         thread::sleep(time);
         deployment.resume();
-        for (rival, guard) in rivals.into_iter().zip(held.guards()) {
+        for (rival, (kind, guard)) in waiting.into_iter().zip(guards(&held)) {
             let checked = rival.join().expect("no panic").expect("the lock");
             assert!(
                 checked,
-                "{} at the moment at which its rival has it",
+                "{}, {} at the moment at which its rival has it",
+                kind.name,
                 guard.name()
             );
             // The message may be late by a quarter of a timeout, because the server hangs.
             let rung = guard.lost().recv_timeout(SLIP.get());
-            assert_eq!(rung, Ok(LostReason::Expired));
+            assert_eq!(rung, Ok(LostReason::Expired), "{}", kind.name);
         }
     });
-    assert_eq!(held.client.stats().lost, 3);
+    let mut names: Vec<_> = guards(&held)
+        .map(|(_, guard)| guard.name().to_owned())
+        .collect();
+    let all = u64::try_from(names.len()).expect("a few");
+    assert_eq!(ours.stats().lost, all);
     let mut lost = losses(&events);
     lost.sort_unstable();
-    let mut names = held.names();
     names.sort_unstable();
     assert_eq!(lost, names, "one event for each loss");
-    for guard in [held.renewed, held.fixed].into_iter().chain(held.nested) {
-        let unlocked = guard.unlock();
-        assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+    for one in held {
+        for guard in [one.renewed, one.fixed].into_iter().chain(one.nested) {
+            let unlocked = guard.unlock();
+            assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+        }
     }
 }
 
@@ -299,46 +333,44 @@ fn after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has
 /// A failed renewal is no loss as long as there is time for another one.
 fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
     let lease = LEASE.get() * 4;
-    let (callers, rivals) = (client(deployment, lease), client(deployment, lease));
-    let held = Held::of(deployment, lease, lease * 4);
-    let (client, names) = (held.client.clone(), held.names());
-    let hang = [0, 1].map(|_| Barrier::new(CALLS.len() + 1));
+    let [ours, callers, rivals] = [(); 3].map(|()| client(deployment, lease));
+    let held = Held::of_all_kinds(&ours, lease * 4);
+    let hang = barriers();
     thread::scope(|scope| {
-        for call in CALLS {
-            let (callers, hang) = (&callers, &hang);
-            scope.spawn(move || ends_in_time(call, callers, lease, hang));
-        }
-        let waiting = names.each_ref().map(|name| {
-            let rivals = &rivals;
-            scope.spawn(move || get(rivals, name, || ()))
-        });
+        call_all(scope, &callers, lease, &hang);
+        let waiting: Vec<_> = guards(&held)
+            .map(|(kind, guard)| {
+                let lock = (kind.rival)(&rivals, guard.name());
+                scope.spawn(move || get(&*lock, || ()))
+            })
+            .collect();
         hang[0].wait();
-        held.await_renewals();
+        await_renewals(&ours);
         // The next renewal is due during the hang.
         thread::sleep(lease * 3 / 10);
-        let before = client.stats();
+        let before = ours.stats();
         deployment.pause();
         hang[1].wait();
-        let stands = || held.guards().iter().all(|guard| guard.check().is_ok());
+        let stands = || guards(&held).all(|(_, guard)| guard.check().is_ok());
         throughout(lease / 2, "held", stands);
         deployment.resume();
-        eventually("both to be renewed", || {
-            client.stats().renewals >= before.renewals + 2
-        });
-        let stats = client.stats();
+        await_renewals(&ours);
+        let stats = ours.stats();
         assert!(
             stats.renewals_unknown > before.renewals_unknown,
             "{stats:?}"
         );
         throughout(lease, "held", stands);
         assert!(waiting.iter().all(|rival| !rival.is_finished()));
-        let [outer, inner] = held.nested;
-        for guard in [held.renewed, inner, outer, held.fixed] {
-            guard.unlock().expect("it was held all the time");
+        for one in held {
+            let [outer, inner] = one.nested;
+            for guard in [one.renewed, inner, outer, one.fixed] {
+                guard.unlock().expect("it was held all the time");
+            }
         }
         for rival in waiting {
             rival.join().expect("no panic").expect("the lock");
         }
     });
-    assert_eq!(client.stats().lost, 0);
+    assert_eq!(ours.stats().lost, 0);
 }

@@ -11,9 +11,13 @@ fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
     server.ask(redis::cmd(command).arg(name))
 }
 
-/// The holders of the lock and their counts.
+/// The holders of the lock and their counts. The field of a writer ends with `:write`.
 pub fn holders(server: &Server, name: &str) -> Vec<(String, u32)> {
-    ask(server, "HGETALL", name)
+    let fields: Vec<(String, String)> = ask(server, "HGETALL", name);
+    let holders = fields.into_iter().filter(|(field, _)| field != "mode");
+    holders
+        .map(|(owner, count)| (owner, count.parse().expect("a hold count")))
+        .collect()
 }
 
 /// The holder of the lock, once its count is written.
@@ -41,24 +45,25 @@ pub fn end_of_lease(server: &Server, name: &str) -> i64 {
     ask(server, "PEXPIRETIME", name)
 }
 
-/// The number of clients that subscribed to the lock's channel.
+/// The number of clients that subscribed to a channel of the lock, of any kind.
 pub fn listeners(server: &Server, name: &str) -> u32 {
     listening(&mut server.connection(), name)
 }
 
 /// The number of subscribers, read through this connection.
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
-    let channel = format!("redisson_lock__channel:{{{name}}}");
-    let of_all = redis::cmd("PUBSUB")
-        .arg("NUMSUB")
-        .arg(&channel)
-        .query(redis);
-    let (_, of_all): (String, u32) = of_all.expect("the server replies");
-    // A server that does not know shard channels has no subscribers of them.
-    let of_shard = redis::cmd("PUBSUB")
-        .arg("SHARDNUMSUB")
-        .arg(&channel)
-        .query(redis);
-    let (_, of_shard): (String, u32) = of_shard.unwrap_or_default();
-    of_all + of_shard
+    // Each client that waits for a fair lock has a channel of its own.
+    let pattern = format!("*{{{name}}}*");
+    let mut all = 0;
+    for [list, count] in [["CHANNELS", "NUMSUB"], ["SHARDCHANNELS", "SHARDNUMSUB"]] {
+        let channels = redis::cmd("PUBSUB").arg(list).arg(&pattern).query(redis);
+        // A server that does not know shard channels has no subscribers of them.
+        let channels: Vec<String> = channels.unwrap_or_default();
+        for channel in channels {
+            let subscribers = redis::cmd("PUBSUB").arg(count).arg(channel).query(redis);
+            let (_, subscribers): (String, u32) = subscribers.expect("the server replies");
+            all += subscribers;
+        }
+    }
+    all
 }

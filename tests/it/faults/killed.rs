@@ -4,10 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LockClient};
+use leasehold::{Lease, Lock};
 
 use super::deployment::{self, Deployment};
 use super::in_redis;
+use super::kinds::{self, Kind};
 use crate::support::child::{self, Process};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::unique;
@@ -26,15 +27,17 @@ everywhere! {
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
 /// queue.
 pub fn hold_and_queue(arguments: &[&str]) {
-    let &[target, name, levels, queue] = arguments else {
+    let &[target, kind, name, levels, queue] = arguments else {
         panic!("{arguments:?}")
     };
+    let kind = kinds::named(kind);
     let levels: u32 = levels.parse().expect("a number of levels");
     let queue: usize = queue.parse().expect("a number of threads");
     let client = deployment::builder_of(target)
         .build()
         .expect("the settings are valid");
-    let lock = client.reentrant_lock(name);
+    let lock = (kind.lock)(&client, name);
+    let rival = (kind.rival)(&client, name);
     for _ in 0..levels {
         lock.lock().expect("it is free");
     }
@@ -45,7 +48,8 @@ pub fn hold_and_queue(arguments: &[&str]) {
         for _ in 0..queue {
             scope.spawn(|| {
                 child::send_line("queues");
-                lock.acquire()
+                rival
+                    .acquire()
                     .expect("Redis replies")
                     .unlock()
                     .expect("it is held");
@@ -58,9 +62,10 @@ pub fn hold_and_queue(arguments: &[&str]) {
     });
 }
 
-fn start(deployment: &Deployment, name: &str, levels: u32, queue: usize) -> Process {
+fn start(deployment: &Deployment, kind: &Kind, name: &str, levels: u32, queue: usize) -> Process {
     let arguments = [
         &deployment.target(),
+        kind.name,
         name,
         &levels.to_string(),
         &queue.to_string(),
@@ -77,16 +82,21 @@ fn start(deployment: &Deployment, name: &str, levels: u32, queue: usize) -> Proc
 
 /// Threads of two other processes wait for the lock of the killed process. The first gets it when
 /// the lease ends, not earlier, and the others get it right after.
-fn a_killed_holder_releases_its_lock(deployment: &Deployment, levels: u32, queue: usize) {
-    let name = unique("killed");
+fn a_killed_holder_releases_its_lock(
+    deployment: &Deployment,
+    kind: &Kind,
+    levels: u32,
+    queue: usize,
+) {
+    let name = unique(kind.name);
     let server = deployment.server_of(&name);
-    let mut holder = start(deployment, &name, levels, queue);
+    let mut holder = start(deployment, kind, &name, levels, queue);
     let owner = in_redis::holder_with_count(server, &name, levels);
     let clients = [deployment.client(), deployment.client()];
     thread::scope(|scope| {
         let waiters = clients.each_ref().map(|client| {
             scope.spawn(|| {
-                let lock = client.reentrant_lock(&name);
+                let lock = (kind.rival)(client, &name);
                 let guard = lock.acquire().expect("Redis replies");
                 let taken = Instant::now();
                 let seen = in_redis::holders(server, &name);
@@ -128,35 +138,35 @@ fn a_killed_holder_releases_its_lock(deployment: &Deployment, levels: u32, queue
 }
 
 fn a_killed_holder_releases_its_lock_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_releases_its_lock(deployment, 1, 0);
+    kinds::each(|kind| a_killed_holder_releases_its_lock(deployment, kind, 1, 0));
 }
 
 fn a_killed_holder_of_three_levels_releases_them_all_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_releases_its_lock(deployment, 3, 0);
+    kinds::each(|kind| a_killed_holder_releases_its_lock(deployment, kind, 3, 0));
 }
 
 /// The threads in the local queue die with the holder, and no message is sent to them.
 fn a_killed_holder_with_a_local_queue_releases_its_lock_within_a_lease(deployment: &Deployment) {
-    a_killed_holder_releases_its_lock(deployment, 1, QUEUE);
+    kinds::each(|kind| a_killed_holder_releases_its_lock(deployment, kind, 1, QUEUE));
 }
 
 /// A process is killed while it waits for the lock of this one. The next waiting process gets the
 /// lock at its release, not after a lease.
-fn a_killed_waiter_blocks_no_other(deployment: &Deployment, queue: usize) {
-    let name = unique("killed");
+fn a_killed_waiter_blocks_no_other(deployment: &Deployment, kind: &Kind, queue: usize) {
+    let name = unique(kind.name);
     let server = deployment.server_of(&name);
     let ours = deployment.client();
-    let held = ours.reentrant_lock(&name);
+    let held = (kind.lock)(&ours, &name);
     // So long that no waiter gets the lock by its end.
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
-    let mut killed = start(deployment, &name, 0, queue);
+    let mut killed = start(deployment, kind, &name, 0, queue);
     eventually("the waiter to subscribe", || {
         in_redis::listeners(server, &name) == 1
     });
     let others = deployment.client();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| takes(&others, &name));
+        let waiter = scope.spawn(|| takes(&*(kind.rival)(&others, &name)));
         eventually("both to listen", || in_redis::listeners(server, &name) == 2);
         killed.kill();
         eventually("one listener to be gone", || {
@@ -168,46 +178,69 @@ fn a_killed_waiter_blocks_no_other(deployment: &Deployment, queue: usize) {
         });
     });
     assert!(in_redis::is_free(server, &name));
-    assert!(takes(&ours, &name) <= SLIP.get());
+    assert!(takes(&*(kind.rival)(&ours, &name)) <= SLIP.get());
 }
 
 /// The time that it takes to get the lock.
-fn takes(client: &LockClient, name: &str) -> Duration {
+fn takes(lock: &dyn Lock) -> Duration {
     let start = Instant::now();
-    let guard = client.reentrant_lock(name).acquire();
-    let guard = guard.expect("Redis replies");
+    let guard = lock.acquire().expect("Redis replies");
     let took = start.elapsed();
     guard.unlock().expect("it is held");
     took
 }
 
+/// A client that dies keeps its place in the queue of a fair lock for a while: see `fair`.
+fn has_no_places(kind: &Kind) -> bool {
+    kind.name != "fair"
+}
+
 fn a_killed_waiter_blocks_no_other_client(deployment: &Deployment) {
-    a_killed_waiter_blocks_no_other(deployment, 1);
+    kinds::each(|kind| {
+        if has_no_places(kind) {
+            a_killed_waiter_blocks_no_other(deployment, kind, 1);
+        }
+    });
 }
 
 fn a_killed_head_of_a_local_queue_blocks_no_other_client(deployment: &Deployment) {
-    a_killed_waiter_blocks_no_other(deployment, QUEUE);
+    kinds::each(|kind| {
+        if has_no_places(kind) {
+            a_killed_waiter_blocks_no_other(deployment, kind, QUEUE);
+        }
+    });
 }
 
 /// The process is killed at a random moment of requesting, waiting, acquiring and unlocking.
 fn a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease(deployment: &Deployment) {
-    let name = unique("killed");
-    let server = deployment.server_of(&name);
-    let ours = deployment.client();
     let seed = fastrand::u64(..);
     println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    kinds::each(|kind| {
+        if has_no_places(kind) {
+            a_process_is_killed_at_any_moment(deployment, kind, fastrand::Rng::with_seed(seed));
+        }
+    });
+}
+
+fn a_process_is_killed_at_any_moment(
+    deployment: &Deployment,
+    kind: &Kind,
+    mut random: fastrand::Rng,
+) {
+    let name = unique(kind.name);
+    let server = deployment.server_of(&name);
+    let ours = deployment.client();
     for _ in 0..8 {
-        let held = ours.reentrant_lock(&name);
+        let held = (kind.lock)(&ours, &name);
         held.lock().expect("it is free");
-        let mut killed = start(deployment, &name, 0, QUEUE);
+        let mut killed = start(deployment, kind, &name, 0, QUEUE);
         eventually("the waiter to subscribe", || {
             in_redis::listeners(server, &name) == 1
         });
         held.unlock().expect("it is held");
         thread::sleep(Duration::from_micros(random.u64(0..3_000)));
         killed.kill();
-        let took = takes(&ours, &name);
+        let took = takes(&*(kind.rival)(&ours, &name));
         assert!(took <= LEASE.get() + SLIP.get(), "{took:?}");
     }
 }

@@ -1,17 +1,23 @@
 //! The server restarts or loses keys while locks are held.
 
+mod script_flushes;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use leasehold::{
-    Error, Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason, ReentrantLock,
+    Error, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason,
 };
 
 use super::deployment::Deployment;
+use super::in_redis;
+use super::kinds::{KINDS, Kind};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{
+    A_WHILE, LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within,
+};
 use crate::support::{builder, client, on_another_thread, unique};
 
 /// Longer than a restart of the server.
@@ -20,36 +26,46 @@ const LONG: Millis = Millis(3_000);
 /// The field of another client.
 const OTHER_OWNER: &str = "00000000-0000-4000-8000-000000000000:7";
 
-/// Locks that one client holds, and its events.
+/// Locks that one client holds, with their kinds, and its events.
 struct Holder {
     client: LockClient,
     events: Receiver<LockEvent>,
-    guards: Vec<LockGuard>,
+    held: Vec<(&'static Kind, LockGuard)>,
 }
 
 impl Holder {
-    /// Holds one renewed lock and one with a fixed lease.
-    fn of_two(builder: LockClientBuilder) -> Self {
+    /// Holds two locks of each kind: one is renewed, and one has a fixed lease.
+    fn of_all_kinds(builder: LockClientBuilder) -> Self {
         let client = builder
             .watchdog_lease(LONG.get())
             .build()
             .expect("the settings are valid");
-        let fixed = Lease::fixed(LONG.get());
-        let guards = [Lease::RENEWED, fixed].map(|lease| {
-            let lock = client.reentrant_lock(&unique("held"));
-            let guard = lock.try_acquire(Duration::ZERO, lease).expect("a reply");
-            guard.expect("no other client holds it")
-        });
+        let mut held = Vec::new();
+        for kind in &KINDS {
+            for lease in [Lease::RENEWED, Lease::fixed(LONG.get())] {
+                let lock = (kind.lock)(&client, &unique(kind.name));
+                let guard = lock.try_acquire(Duration::ZERO, lease).expect("a reply");
+                held.push((kind, guard.expect("no other client holds it")));
+            }
+        }
         Self {
             events: client.events(),
             client,
-            guards: guards.into(),
+            held,
         }
     }
 
     fn names(&self) -> Vec<String> {
-        let names = self.guards.iter().map(|guard| guard.name().to_owned());
+        let names = self.held.iter().map(|(_, guard)| guard.name().to_owned());
         names.collect()
+    }
+
+    /// The locks that exclude those of the holder, of another client.
+    fn rivals(&self, client: &LockClient) -> Vec<Box<dyn Lock>> {
+        let locks = self.held.iter();
+        locks
+            .map(|(kind, guard)| (kind.rival)(client, guard.name()))
+            .collect()
     }
 
     /// Asserts that each guard, the events and each unlock report the loss and its reason while the
@@ -59,8 +75,8 @@ impl Holder {
     #[track_caller]
     fn assert_told(self, reason: LostReason) {
         let end = Instant::now() + LONG.get();
-        let losses = u64::try_from(self.guards.len()).expect("a few");
-        for guard in &self.guards {
+        let losses = u64::try_from(self.held.len()).expect("a few");
+        for (_, guard) in &self.held {
             let loss = guard.lost().recv_deadline(end);
             assert_eq!(loss, Ok(reason), "{}", guard.name());
             assert!(says(guard.check(), reason));
@@ -81,7 +97,7 @@ impl Holder {
             }
             names.is_empty()
         });
-        for guard in self.guards {
+        for (_, guard) in self.held {
             assert!(says(guard.unlock(), reason));
         }
         assert_eq!(self.client.stats().lost, losses, "each is lost once");
@@ -99,7 +115,7 @@ fn owners(server: &Server, name: &str) -> Vec<String> {
 #[test]
 fn a_restart_without_the_data_is_reported() {
     let server = Server::start();
-    let holder = Holder::of_two(builder(&server.url()));
+    let holder = Holder::of_all_kinds(builder(&server.url()));
     server.restart_empty();
     holder.assert_told(LostReason::Deleted);
 }
@@ -107,13 +123,12 @@ fn a_restart_without_the_data_is_reported() {
 #[test]
 fn a_lock_that_another_client_acquires_after_a_restart_is_reported_as_taken() {
     let server = Server::start();
-    let holder = Holder::of_two(builder(&server.url()));
+    let holder = Holder::of_all_kinds(builder(&server.url()));
     let names = holder.names();
     server.restart_empty();
-    let rival = client(&server.url());
-    let taken: Vec<LockGuard> = names
-        .iter()
-        .map(|name| rival.reentrant_lock(name).acquire().expect("it is free"))
+    let rivals = holder.rivals(&client(&server.url())).into_iter();
+    let taken: Vec<LockGuard> = rivals
+        .map(|lock| lock.acquire().expect("it is free"))
         .collect();
     let theirs = names.iter().map(|name| owners(&server, name));
     let theirs: Vec<_> = theirs.collect();
@@ -129,16 +144,70 @@ fn a_lock_that_another_client_acquires_after_a_restart_is_reported_as_taken() {
     }
 }
 
+/// Two clients wait for each lock when the server loses it. One of them has it until the holder has
+/// been told and has unlocked. Then the other has it. No message is sent for a lost key.
+#[test]
+fn clients_that_wait_for_a_lost_lock_get_it_one_after_the_other() {
+    let server = Server::start();
+    let holder = Holder::of_all_kinds(builder(&server.url()));
+    let clients = [(); 2].map(|()| {
+        let client = builder(&server.url()).watchdog_lease(LONG.get()).build();
+        client.expect("the settings are valid")
+    });
+    let names = holder.names();
+    let told = AtomicBool::new(false);
+    let rivals = clients.each_ref().map(|client| holder.rivals(client));
+    thread::scope(|scope| {
+        let mut waiting = Vec::new();
+        for lock in rivals.into_iter().flatten() {
+            let (server, told) = (&server, &told);
+            waiting.push(scope.spawn(move || {
+                let guard = lock.acquire().expect("it is free in the end");
+                let mine = in_redis::holders(server, lock.name());
+                assert_eq!(mine.len(), 1, "{mine:?}");
+                let alone =
+                    || guard.check().is_ok() && in_redis::holders(server, lock.name()) == mine;
+                eventually("the holder to be told", || {
+                    assert!(alone());
+                    told.load(Ordering::SeqCst)
+                });
+                throughout(A_WHILE.get(), "the only holder", alone);
+                guard.unlock().expect("it was held all the time");
+            }));
+        }
+        for name in &names {
+            let all = || in_redis::listeners(&server, name) == 2;
+            eventually("both clients to wait", all);
+        }
+        server.restart_empty();
+        let end = Instant::now() + LONG.get();
+        for (kind, guard) in holder.held {
+            let reason = guard.lost().recv_deadline(end);
+            // The watchdog may find the key missing before a client that waits has the lock.
+            let known = [Ok(LostReason::Deleted), Ok(LostReason::Taken)];
+            assert!(known.contains(&reason), "{}: {reason:?}", kind.name);
+            assert!(guard.check().is_err());
+            let unlocked = guard.unlock();
+            assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+        }
+        told.store(true, Ordering::SeqCst);
+        for thread in waiting {
+            thread.join().expect("it had the lock");
+        }
+    });
+    let left: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    assert_eq!(left, [""; 0]);
+}
+
 everywhere! {
     a_deleted_key_is_reported
     a_key_of_another_owner_is_reported
     a_key_that_became_another_type_is_reported
     a_hundred_holders_are_notified_of_a_flush;
-    repeated_script_flushes_affect_no_call
 }
 
 fn a_deleted_key_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_two(deployment.builder());
+    let holder = Holder::of_all_kinds(deployment.builder());
     for name in holder.names() {
         deployment.ask::<()>("DEL", &name);
     }
@@ -146,7 +215,7 @@ fn a_deleted_key_is_reported(deployment: &Deployment) {
 }
 
 fn a_key_of_another_owner_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_two(deployment.builder());
+    let holder = Holder::of_all_kinds(deployment.builder());
     let names = holder.names();
     for name in &names {
         redis::pipe()
@@ -163,7 +232,7 @@ fn a_key_of_another_owner_is_reported(deployment: &Deployment) {
 }
 
 fn a_key_that_became_another_type_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_two(deployment.builder());
+    let holder = Holder::of_all_kinds(deployment.builder());
     let names = holder.names();
     for name in &names {
         let set = redis::cmd("SET").arg(name).arg("mine").clone();
@@ -176,10 +245,11 @@ fn a_key_that_became_another_type_is_reported(deployment: &Deployment) {
 }
 
 fn a_hundred_holders_are_notified_of_a_flush(deployment: &Deployment) {
-    let mut holder = Holder::of_two(deployment.builder());
-    holder.guards.extend((0..98).map(|_| {
-        let lock = holder.client.reentrant_lock(&unique("held"));
-        lock.acquire().expect("it is free")
+    let mut holder = Holder::of_all_kinds(deployment.builder());
+    holder.held.extend((holder.held.len()..100).map(|at| {
+        let kind = &KINDS[at % KINDS.len()];
+        let lock = (kind.lock)(&holder.client, &unique("held"));
+        (kind, lock.acquire().expect("it is free"))
     }));
     for server in deployment.servers() {
         server.ask::<()>(&redis::cmd("FLUSHALL"));
@@ -260,97 +330,40 @@ fn a_restart_with_the_data_affects_no_call() {
 #[test]
 fn a_waiter_survives_a_restart_with_the_data() {
     let server = Server::options().keeps_data().start();
-    let name = unique("waited");
     let [holder, waiter] = [0, 1].map(|_| {
         let client = builder(&server.url()).watchdog_lease(LONG.get()).build();
         client.expect("the settings are valid")
     });
-    let guard = holder.reentrant_lock(&name).acquire().expect("it is free");
+    let locks = KINDS.iter().map(|kind| {
+        let lock = (kind.lock)(&holder, &unique(kind.name));
+        (kind, lock.acquire().expect("it is free"))
+    });
+    let held: Vec<(&Kind, LockGuard)> = locks.collect();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let lock = waiter.reentrant_lock(&name);
-            lock.try_lock(SOON.get() * 2, Lease::RENEWED)?;
-            let got = Instant::now();
-            lock.unlock().map(|()| got)
+        let mut waiting = Vec::new();
+        for (kind, guard) in &held {
+            let lock = (kind.rival)(&waiter, guard.name());
+            waiting.push(scope.spawn(move || {
+                assert!(lock.try_lock(SOON.get() * 2, Lease::RENEWED)?);
+                let got = Instant::now();
+                lock.unlock().map(|()| got)
+            }));
+        }
+        eventually("the waiter waits", || {
+            let mut names = held.iter().map(|(_, guard)| guard.name());
+            names.all(|name| in_redis::listeners(&server, name) == 1)
         });
-        eventually("the waiter waits", || waiter.stats().wakeups_by_message > 0);
         server.restart();
-        throughout(LEASE.get(), "the waiter waits", || !waiting.is_finished());
-        let released = Instant::now();
-        guard.unlock().expect("it is still held");
-        let got = waiting.join().expect("no panic").expect("the lock");
-        let took = got.saturating_duration_since(released);
-        assert!(took < LEASE.get() / 2, "by a message: {took:?}");
+        throughout(LEASE.get(), "the waiter waits", || {
+            waiting.iter().all(|thread| !thread.is_finished())
+        });
+        for (thread, (kind, guard)) in waiting.into_iter().zip(held) {
+            let released = Instant::now();
+            guard.unlock().expect("it is still held");
+            let got = thread.join().expect("no panic").expect("the lock");
+            let took = got.saturating_duration_since(released);
+            assert!(took < LEASE.get() / 2, "{}: {took:?}", kind.name);
+        }
     });
     assert_eq!((holder.stats().lost, waiter.stats().lost), (0, 0));
-}
-
-/// Acquires, nests and unlocks until `stop`, never at the same time as another thread.
-fn work(lock: &ReentrantLock, busy: &AtomicBool, stop: &AtomicBool) -> leasehold::Result<u64> {
-    let mut times = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let guard = lock.acquire()?;
-        assert!(!busy.swap(true, Ordering::SeqCst), "two holders");
-        let nested = lock.lock().and_then(|()| lock.unlock());
-        let held = nested.and_then(|()| guard.check());
-        // Also if the lock failed: the error concerns this thread only.
-        busy.store(false, Ordering::SeqCst);
-        held?;
-        guard.unlock()?;
-        times += 1;
-    }
-    Ok(times)
-}
-
-fn repeated_script_flushes_affect_no_call(deployment: &Deployment) {
-    // Long enough that no lease ends on a machine that is busy with this test.
-    let clients = [0, 1].map(|_| {
-        let client = deployment.builder().watchdog_lease(LONG.get()).build();
-        client.expect("the settings are valid")
-    });
-    let kept = clients[0].reentrant_lock(&unique("kept"));
-    let kept = kept.acquire().expect("it is free");
-    let contended: [(String, AtomicBool); 2] =
-        [0, 1].map(|_| (unique("scripts"), AtomicBool::new(false)));
-    let stop = AtomicBool::new(false);
-    let done: Vec<u64> = thread::scope(|scope| {
-        // Four threads for each lock, two of each client.
-        let workers: Vec<_> = (0..8)
-            .map(|at| {
-                let (name, busy) = &contended[at % 2];
-                let lock = clients[at / 2 % 2].reentrant_lock(name);
-                let stop = &stop;
-                scope.spawn(move || work(&lock, busy, stop))
-            })
-            .collect();
-        let mut servers: Vec<_> = deployment
-            .servers()
-            .iter()
-            .map(|s| s.connection())
-            .collect();
-        for redis in &servers {
-            // A read with a timeout fails if the process is stopped meanwhile. The server has a
-            // timeout of its own.
-            redis.set_read_timeout(None).expect("a setting");
-        }
-        let end = Instant::now() + LEASE.get() * 3;
-        while Instant::now() < end {
-            for redis in &mut servers {
-                let flushed = redis::cmd("SCRIPT").arg("FLUSH").exec(redis);
-                flushed.expect("the server replies");
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-        let workers = workers.into_iter();
-        workers
-            .map(|worker| worker.join().expect("no panic").expect("no error"))
-            .collect()
-    });
-    // Between processes there is no order, so one may have more holds than another.
-    assert!(done.iter().all(|times| *times > 0), "all get on: {done:?}");
-    assert!(done.iter().sum::<u64>() > 50, "all get on: {done:?}");
-    kept.check().expect("it is renewed all the time");
-    for stats in clients.map(|client| client.stats()) {
-        assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
-    }
 }

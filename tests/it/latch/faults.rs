@@ -218,3 +218,74 @@ fn calls_end_in_time_while_the_server_hangs() {
     eventually("the count-down", || latch.count().unwrap() == 2);
     throughout(A_WHILE.get() * 3, "once", || latch.count().unwrap() == 2);
 }
+
+/// A latch without a count is open.
+#[test]
+fn a_restart_that_loses_the_count_ends_all_waits() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let latch = ours.count_down_latch("loaded");
+    let waiting = theirs.count_down_latch("loaded");
+    assert!(latch.try_set_count(2).unwrap());
+    thread::scope(|scope| {
+        let waiters = [
+            scope.spawn(|| waiting.wait().map(|()| true)),
+            scope.spawn(|| waiting.wait_for(SOON.get() * 6)),
+            scope.spawn(|| latch.wait().map(|()| true)),
+        ];
+        throughout(A_WHILE.get(), "they wait", || {
+            waiters.iter().all(|one| !one.is_finished())
+        });
+        server.restart_empty();
+        within(SOON.get() / 4, "the end of the waits", || {
+            waiters.map(|one| assert!(one.join().unwrap().unwrap()))
+        });
+    });
+    assert_eq!(
+        (latch.count().unwrap(), waiting.count_down().unwrap()),
+        (0, 0)
+    );
+    assert!(waiting.try_set_count(1).unwrap());
+    assert!(!latch.wait_for(Duration::ZERO).unwrap());
+}
+
+/// The server does not come back.
+#[test]
+fn a_wait_ends_with_an_error_when_the_server_dies() {
+    let server = Server::options().alone().start();
+    let timeout = millis(100);
+    let grace = Duration::from_millis(250) + SLIP.get();
+    let builder = builder(&server.url()).command_timeout(timeout);
+    let client = builder.build().unwrap();
+    let latch = client.count_down_latch("loaded");
+    assert!(latch.try_set_count(1).unwrap());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| latch.wait());
+        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        server.kill();
+        let result = within(timeout * 10 + grace, "the wait", || waiter.join().unwrap());
+        assert!(is_unavailable(&result), "{result:?}");
+    });
+}
+
+/// The wait has begun before, so that no request is under way.
+#[test]
+fn a_limited_wait_ends_in_time_when_the_server_hangs() {
+    let server = Server::options().alone().start();
+    let client = builder(&server.url()).build().unwrap();
+    let latch = client.count_down_latch("loaded");
+    assert!(latch.try_set_count(1).unwrap());
+    let time = A_WHILE.get() * 4;
+    let grace = Duration::from_millis(250) + SLIP.get();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| within(time + grace, "the wait", || latch.wait_for(time)));
+        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        server.pause();
+        let result = waiter.join().unwrap();
+        assert!(
+            matches!(result, Ok(false) | Err(Error::Unavailable { .. })),
+            "{result:?}"
+        );
+        server.resume();
+    });
+}

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, LockClient};
 
 use crate::faults::proxied_server::load_scripts;
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout, within};
 use crate::support::traffic::Monitor;
-use crate::support::{client, unique};
+use crate::support::{builder, client, unique};
 
 #[test]
 fn a_count_goes_down_to_zero() {
@@ -178,6 +178,14 @@ fn two_clients_share_a_count(clients: [LockClient; 2]) {
 fn behind_sentinels() {
     let shared = SentinelDeployment::shared();
     let builder = LockClient::builder_sentinel(shared.sentinel_urls(), shared.master_name());
+    two_clients_share_a_count([(); 2].map(|()| builder.clone().build().unwrap()));
+}
+
+#[test]
+fn in_a_namespace_and_with_replicas() {
+    let shared = Replicated::shared();
+    let builder = builder(&shared.url()).namespace("shop");
+    let builder = builder.min_replicas(1, SOON.get());
     two_clients_share_a_count([(); 2].map(|()| builder.clone().build().unwrap()));
 }
 

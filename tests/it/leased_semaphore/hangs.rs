@@ -98,12 +98,22 @@ fn a_restart_without_the_data_is_a_loss() {
     let server = Server::start();
     let semaphore = semaphore(&server, LONG.get(), 2);
     let guard = semaphore.acquire().unwrap();
+    let other = client(&server.url()).leased_semaphore(semaphore.name());
     server.restart_empty();
-    let lost = guard.lost().recv_timeout(LONG.get());
-    assert_eq!(lost, Ok(LostReason::Deleted));
-    assert_eq!(counts(&semaphore), (0, 0));
-    drop(guard);
-    assert_eq!(counts(&semaphore), (0, 0), "no permit was added");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.acquire().unwrap().confirm());
+        let lost = guard.lost().recv_timeout(LONG.get());
+        assert_eq!(lost, Ok(LostReason::Deleted));
+        assert_eq!(counts(&semaphore), (0, 0));
+        drop(guard);
+        assert_eq!(counts(&semaphore), (0, 0), "no permit was added");
+        assert!(!waiter.is_finished());
+        assert!(semaphore.try_set_permits(1).unwrap());
+        within(SOON.get() / 4, "a permit", || {
+            waiter.join().unwrap().unwrap();
+        });
+    });
+    assert_eq!(counts(&semaphore), (1, 1));
 }
 
 #[test]

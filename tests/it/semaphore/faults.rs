@@ -123,3 +123,29 @@ fn a_waiting_thread_survives_a_restart() {
     });
     assert_eq!(semaphore.available().unwrap(), 0);
 }
+
+/// None is free until some are set, added or released.
+#[test]
+fn a_restart_that_loses_the_permits_leaves_none() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let semaphore = super::semaphore(&ours, 3);
+    let other = theirs.semaphore(semaphore.name());
+    semaphore.acquire(2).unwrap();
+    server.restart_empty();
+    assert!(!other.try_acquire(1, A_WHILE.get()).unwrap());
+    assert_eq!(semaphore.available().unwrap(), 0);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.acquire(1));
+        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
+        // Those that were taken before the restart.
+        semaphore.release(2).unwrap();
+        within(SOON.get() / 4, "a permit", || {
+            waiter.join().unwrap().unwrap();
+        });
+    });
+    assert_eq!(semaphore.available().unwrap(), 1);
+    assert!(!other.try_set_permits(3).unwrap(), "it exists");
+    semaphore.add_permits(1).unwrap();
+    assert_eq!(other.drain().unwrap(), 2);
+}
