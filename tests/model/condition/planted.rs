@@ -3,7 +3,7 @@
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::machine::Machine;
-use super::promises::{MISSED, NO_GHOST, NOT_LOST, ONE, SWALLOWED};
+use super::promises::{MISSED, NO_PLACE_LEFT, NOT_LOST, ONE, SWALLOWED};
 use super::state::{Op, Planted, Protocol};
 
 /// Asserts that the planted bug breaks the promise, with two waiters of two clients, and with these
@@ -31,7 +31,7 @@ fn a_notification_between_the_release_and_the_queue_is_missed() {
 
 #[test]
 fn a_late_copy_of_a_wait_leaves_a_place_if_its_end_does_not_follow() {
-    breaks(Planted::CopiesLeft, 1, 0, NO_GHOST);
+    breaks(Planted::CopiesLeft, 1, 0, NO_PLACE_LEFT);
 }
 
 #[test]

@@ -11,9 +11,9 @@ pub const NOT_LOST: &str = "a notification is taken, or passed on while a thread
 pub const ONE: &str = "a call of notify_one notifies at most one waiter";
 pub const SWALLOWED: &str = "a wait that took a notification reports it";
 pub const MISSED: &str = "a notification is not missed by a thread that has released the lock";
-pub const NO_GHOST: &str = "a wait that is over leaves no place";
+pub const NO_PLACE_LEFT: &str = "a wait that is over leaves no place";
 
-pub const PROMISES: [&str; 5] = [NOT_LOST, ONE, SWALLOWED, MISSED, NO_GHOST];
+pub const PROMISES: [&str; 5] = [NOT_LOST, ONE, SWALLOWED, MISSED, NO_PLACE_LEFT];
 
 pub const PASSED_ON: &str = "the notification of a dead waiter is passed on";
 pub const NOTIFIED_LATE: &str = "a waiter is notified after its time is over";
@@ -34,7 +34,7 @@ pub fn all() -> Vec<Property<Machine>> {
             state.broken != Some(SWALLOWED)
         }),
         Property::always(MISSED, |_, state: &State| state.broken != Some(MISSED)),
-        Property::always(NO_GHOST, |_, state: &State| {
+        Property::always(NO_PLACE_LEFT, |_, state: &State| {
             state.redis.places.iter().all(|place| {
                 let waiter = place.waiter;
                 let is_named = |command: &Command| match command {
