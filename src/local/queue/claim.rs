@@ -205,10 +205,7 @@ impl Claim {
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
-        if self.locks.is_empty() {
-            return (Moment::now(), 1);
-        }
-        let (mut since, mut holds) = (Moment::NEVER, 1);
+        let (mut since, mut holds) = (None::<Moment>, 1);
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
             let Some(entry) = locks.entries.get_mut(lock) else {
@@ -219,15 +216,11 @@ impl Claim {
             // one.
             if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
                 let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
-                since = since.min(unanswered.since);
+                let one = unanswered.since;
+                since = Some(since.map_or(one, |since| since.min(one)));
             }
         }
-        let since = if since == Moment::NEVER {
-            Moment::now()
-        } else {
-            since
-        };
-        (since, holds)
+        (since.unwrap_or_else(Moment::now), holds)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
@@ -315,9 +308,8 @@ impl Locks {
     fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Vec<Arc<Waiter>> {
         let mut waiting = Vec::new();
         for hold in holds {
-            let Some(entry) = self.entries.get_mut(hold.lock()) else {
-                continue;
-            };
+            // A thread that also holds the lock exclusively has no entry if that grant is lost now.
+            let entry = self.entries.entry(hold.lock().clone()).or_default();
             if hold.is_shared() {
                 entry.readers.insert(hold);
                 entry.note_waiters();
