@@ -41,6 +41,15 @@ if call('exists', lock, queue) == 0 then
     return granted(false)
 end
 
+local holder, left
+if call('exists', lock) == 1 then
+    local owned_by, _, failure = holder_of(lock)
+    if failure then
+        return failure
+    end
+    holder = owned_by
+end
+
 local waits = ARGV[4] == '1'
 
 -- The end of a place behind this other one, at `now`.
@@ -66,13 +75,7 @@ if is_queued then
 end
 
 local head, head_ends, now = fair_head(queue, ends)
-local holder, left
-if call('exists', lock) == 1 then
-    local owned_by, _, failure = holder_of(lock)
-    if failure then
-        return failure
-    end
-    holder = owned_by
+if holder then
     for name in string.gmatch(ARGV[1], '%S+') do
         if name == holder then
             -- An earlier copy of this request acquired the lock.

@@ -10,11 +10,19 @@ use crate::engine::parts::Part;
 use crate::request;
 use crate::script::Call;
 
+/// Names of requests that are older than this many are left out. What Redis has noted for them ends
+/// by itself.
+const NAMES: usize = 8;
+
 impl Unit<'_> {
-    /// Adds names by which Redis may know that this thread waits.
+    /// Adds names by which Redis may know that this thread waits. A later request does not always
+    /// replace what Redis has noted for an earlier one.
     pub(super) fn may_wait_as(&mut self, owner: &OwnerId) {
-        let known = self.waits_as.take();
-        self.waits_as = Some(known.map_or_else(|| owner.clone(), |known| owner.and(&known)));
+        let names = match self.waits_as.take() {
+            Some(known) => owner.and(&known).newest(NAMES),
+            None => owner.clone(),
+        };
+        self.waits_as = Some(names);
     }
 }
 
@@ -23,7 +31,8 @@ impl Request<'_> {
     /// that it cannot affect the wait of the next thread, which makes itself known again.
     ///
     /// Each server gets one request, except one that did not reply to the last, and all of them
-    /// take at most [`GRACE`]. The watchdog goes on, unless a late call could affect a later wait.
+    /// take at most [`GRACE`]. What gets no reply is repeated by the watchdog, unless a late copy
+    /// could affect a later wait.
     pub(super) fn give_up(&self) {
         if !self.is_known_to_wait {
             return;

@@ -249,7 +249,13 @@ impl<'a> Request<'a> {
         replies: &mut Replies<'a>,
     ) {
         let unit = &mut self.units[at];
-        unit.is_unanswered = result.is_err();
+        unit.is_unanswered = result.as_ref().is_err_and(|none| {
+            none.lost_copies.is_ambiguous()
+                || matches!(
+                    none.error,
+                    Error::Unavailable { .. } | Error::Interrupted { .. }
+                )
+        });
         let (parts, terms) = (&unit.parts, unit.terms);
         let core = &parts[0].core;
         let reply = match result {
@@ -272,7 +278,6 @@ impl<'a> Request<'a> {
                 if parts[0].protocol.is_exclusive() {
                     self.rival.holds(&holder);
                 }
-                unit.waits_as = Some(owner);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
@@ -280,6 +285,7 @@ impl<'a> Request<'a> {
                     part,
                     left,
                 });
+                unit.may_wait_as(&owner);
             }
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
                 core.observer.counters.unreplicated.add(1);

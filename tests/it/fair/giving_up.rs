@@ -195,3 +195,24 @@ fn a_writer_without_a_reply_takes_its_note_back() {
     });
     reading.unlock().unwrap();
 }
+
+/// Redis refuses the next request of a waiting thread, and still replies.
+#[test]
+fn a_wait_that_is_refused_leaves_the_queue() {
+    let server = Server::start();
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let held = holder.fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.fair_lock("lock").acquire().map(drop));
+        await_places(&server, 1);
+        server.ask::<()>(redis::cmd("DEL").arg("lock"));
+        server.ask::<()>(redis::cmd("HSET").arg(&["lock", "mode", "read"]));
+        let refused = within(SOON.get(), "the refusal", || waiting.join().unwrap());
+        assert!(
+            matches!(refused, Err(Error::WrongType { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(places(&server), [""; 0]);
+    });
+    assert!(held.unlock().is_err());
+}

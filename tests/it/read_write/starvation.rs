@@ -17,6 +17,14 @@ const WAITS: &str = "leasehold_rwlock:{lock}";
 /// How long a reader of [`read_during`] holds the lock.
 const HOLD: Duration = Duration::from_millis(20);
 
+/// The number of clients that are notified of releases.
+fn listeners(server: &Server) -> u32 {
+    let mut numsub = redis::cmd("PUBSUB");
+    numsub.arg("NUMSUB").arg("redisson_rwlock:{lock}");
+    let (_channel, listeners): (String, u32) = server.ask(&numsub);
+    listeners
+}
+
 /// Threads of each of these clients read all the time while `work` runs, so that some always do.
 fn read_during<T>(locks: &[&ReadWriteLock], work: impl FnOnce() -> T) -> T {
     const THREADS: usize = 4;
@@ -163,6 +171,42 @@ fn a_writer_that_gives_up_lets_readers_in() {
     assert!(can_read(&theirs));
     reading.unlock().unwrap();
     assert!(can_write(&ours));
+}
+
+/// Its client has released the lock while other clients listened, so it waits without a prepared
+/// request, and its last request names no wish.
+#[test]
+fn a_writer_that_gives_up_soon_after_its_release_lets_readers_in() {
+    let (server, ours, first) = two_clients();
+    let third = client(&server.url()).read_write_lock("lock");
+    let attempt = || {
+        ours.write()
+            .try_lock(A_WHILE.get(), Lease::RENEWED)
+            .unwrap()
+    };
+    let reading = first.read().acquire().unwrap();
+    assert!(!attempt());
+    // From now on it is notified of releases, for longer than this test takes.
+    reading.unlock().unwrap();
+    let written = ours.write().acquire().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = Stop(&is_over);
+        for lock in [&first, &third] {
+            scope.spawn(|| {
+                let reading = lock.read().acquire().unwrap();
+                eventually("the end", || is_over.load(Ordering::Relaxed));
+                reading.unlock().unwrap();
+            });
+        }
+        eventually("all to listen", || listeners(&server) == 3);
+        written.unlock().unwrap();
+        // On a busy machine it may get the lock before the readers.
+        while attempt() {
+            ours.write().unlock().unwrap();
+        }
+        assert!(can_read(&client(&server.url()).read_write_lock("lock")));
+    });
 }
 
 /// Another writer of its client waits, and goes on to keep readers out.
