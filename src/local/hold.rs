@@ -312,6 +312,12 @@ impl Hold {
         })
     }
 
+    /// Makes the release leave the lock in Redis for `millis`, unless the hold has ended.
+    pub(crate) fn keep_in_redis(&self, millis: u64) {
+        let GrantPlace { grant, number, .. } = self.place();
+        grant.keep_in_redis(number, millis);
+    }
+
     fn place(&self) -> GrantPlace {
         self.state.lock().place.clone()
     }

@@ -62,10 +62,6 @@ impl LeaseState {
         self.expires
     }
 
-    pub(super) fn lease_ends(&self) -> Moment {
-        self.lease_ends
-    }
-
     pub(super) fn set_awaited(&mut self, is_awaited: bool) {
         self.is_awaited = is_awaited;
     }
@@ -111,15 +107,13 @@ impl LeaseState {
         self.levels.are_fixed()
     }
 
-    /// True if another thread can get the grant with these terms and without a request. Its lease
-    /// must be a renewed one, because a fixed lease has to end in Redis on time. What is left must
-    /// not be longer than that lease, and at least two thirds of it, so that the next renewal is in
-    /// time.
+    /// True if another thread can get the grant with these terms and without a request, provided
+    /// that Redis keeps it no longer than they say. Their lease must be a renewed one, because a
+    /// fixed lease has to end in Redis on time. At least two thirds of it must be left, so that the
+    /// next renewal is in time.
     pub(super) fn suits(&self, terms: Terms, now: Moment) -> bool {
         let lease = Duration::from_millis(terms.millis);
-        terms.renewals != Renewals::None
-            && self.lease_ends <= now.after(lease)
-            && self.expires >= now.after(lease / 3 * 2)
+        terms.renewals != Renewals::None && self.expires >= now.after(lease / 3 * 2)
     }
 
     pub(super) fn guard(&mut self, level: LevelId) {

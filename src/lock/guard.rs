@@ -292,9 +292,9 @@ impl LockGuard {
     ///
     /// If outer levels of the thread remain, `time` begins when the last of them is unlocked, and
     /// the longest `time` of these levels counts. The same is true of threads that hold the read
-    /// lock of a [`ReadWriteLock`](crate::ReadWriteLock) together, through one client. If the thread
-    /// acquires the read lock of a write lock before that, the write lock stays held at least
-    /// until the lease of the reader ends.
+    /// lock of a [`ReadWriteLock`](crate::ReadWriteLock) together, through one client. If a thread
+    /// with the write lock begins to read before its last level is unlocked, the lock stays held at
+    /// least until the lease of its read lock ends.
     ///
     /// Bounds: 1 ms to 2^53 ms.
     ///
@@ -318,17 +318,19 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// Those of [`Lock::unlock`](crate::Lock::unlock), and [`Error::Config`] for a `time` outside
-    /// its bounds, and for a write lock while this thread also holds the read lock: the guard then
-    /// unlocks at once, as if it were dropped. After
-    /// [`Error::Unavailable`] there is no release in the background: the lock ends with its lease.
+    /// * Those of [`Lock::unlock`](crate::Lock::unlock).
+    /// * [`Error::Config`] for a `time` outside its bounds, and for a write lock whose thread also
+    ///   holds the read lock. The guard then unlocks at once, as if it were dropped.
+    /// * [`Error::Unavailable`]: nothing is released in the background. The lock ends with its
+    ///   lease.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         let millis = whole_millis("time", time)?;
         for part in &self.parts {
+            part.check_process()?;
             part.check_reads_not()?;
         }
         for part in &self.parts {
-            part.hold.grant().keep_in_redis(millis);
+            part.hold.keep_in_redis(millis);
         }
         self.finish(Core::budget_to_unlock)
     }

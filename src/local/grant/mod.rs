@@ -91,6 +91,9 @@ struct GrantState {
     usage: Usage,
     /// The number of the hold that has `lease`.
     number: u64,
+    /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels and
+    /// holds that have ended.
+    lease_ends: Moment,
     /// The other holds on a shared grant. If one of them is live, so is that in `usage`.
     sharers: Vec<Sharer>,
     /// The number of holds so far.
@@ -168,6 +171,7 @@ impl Grant {
                 lease: LeaseState::new(terms, asked),
                 usage: Usage::Free,
                 number: 0,
+                lease_ends: asked.after(Duration::from_millis(terms.millis)),
                 sharers: Vec::new(),
                 holds: 0,
                 tokens,
@@ -235,7 +239,7 @@ impl Grant {
 
     /// Until when Redis may keep the lock, even if the grant has ended.
     pub(crate) fn lease_ends(&self) -> Moment {
-        self.state.lock().lease_ends()
+        self.state.lock().lease_ends
     }
 
     /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
@@ -244,14 +248,18 @@ impl Grant {
         if self.others_wait {
             return Duration::ZERO;
         }
-        let lease = self.state.lock().lease_ends().since(self.since);
+        let lease = self.lease_ends().since(self.since);
         longest.min(lease / 4)
     }
 
     /// Makes the release leave the lock in Redis for `millis`, under another owner id. Of several
-    /// times, also of threads that share the grant, the longest counts.
-    pub(crate) fn keep_in_redis(&self, millis: u64) {
+    /// times, also of threads that share the grant, the longest counts. Does nothing if this hold
+    /// has ended.
+    pub(in crate::local) fn keep_in_redis(&self, hold: u64, millis: u64) {
         let mut state = self.state.lock();
+        if !state.is_held_by(hold) {
+            return;
+        }
         let before = state.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
         let (name, _) = self.owner.with_fresh_name().split();
         state.kept_in_redis = Some(Box::new((millis.max(before), name)));

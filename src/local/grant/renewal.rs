@@ -211,6 +211,8 @@ impl Renew for Grant {
         if matches!(state.usage, Usage::Ended) {
             return;
         }
+        let prolonged = asked.after(Duration::from_millis(done.millis));
+        state.lease_ends = state.lease_ends.max(prolonged);
         let is_held = matches!(state.usage, Usage::Held(..));
         state.update_leases(|number, lease| {
             let is_limited = done.limited.is_some_and(|newest| number <= newest);

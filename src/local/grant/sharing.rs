@@ -24,13 +24,6 @@ impl GrantState {
             .fold(Moment::ZERO, Moment::max)
     }
 
-    pub(super) fn lease_ends(&self) -> Moment {
-        let leases = std::iter::once(&self.lease).chain(self.sharers.iter().map(|one| &one.lease));
-        leases
-            .map(LeaseState::lease_ends)
-            .fold(Moment::ZERO, Moment::max)
-    }
-
     /// The lease states of the live holds, or that of the last hold.
     pub(super) fn leases(&self) -> impl Iterator<Item = &LeaseState> {
         let live = self.sharers.iter().filter(|one| one.holder.is_some());

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::{Grant, GrantState, Holder, KeptInRedis, Usage};
 use crate::base::clock::Moment;
@@ -56,7 +57,9 @@ impl GrantState {
     fn is_transferable(&self, grant: &Grant, terms: Terms, now: Moment) -> bool {
         let is_free = matches!(self.usage, Usage::Free | Usage::Idle(_));
         let has_token = !grant.protocol.has_tokens() || !self.tokens.is_empty();
-        is_free && has_token && self.kept_in_redis.is_none() && self.lease.suits(terms, now)
+        let ends_in_time = self.lease_ends <= now.after(Duration::from_millis(terms.millis));
+        let is_whole = has_token && self.kept_in_redis.is_none();
+        is_free && is_whole && ends_in_time && self.lease.suits(terms, now)
     }
 
     /// Begins a hold, which `make` makes from its number and its token.

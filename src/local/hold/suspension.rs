@@ -68,7 +68,7 @@ impl Hold {
         }
         let GrantPlace { grant, number, .. } = place;
         if let Some(millis) = suspended.kept_in_redis {
-            grant.keep_in_redis(millis);
+            grant.keep_in_redis(number, millis);
         }
         let holder: Weak<Self> = Arc::downgrade(self);
         if grant.resume(number, holder, suspended.levels) {

@@ -77,7 +77,7 @@ struct Held {
     client: LockClient,
     /// Held twice, without a guard.
     unguarded: ReentrantLock,
-    by_guards: [LockGuard; 3],
+    by_guards: [LockGuard; 4],
     free: ReentrantLock,
 }
 
@@ -91,7 +91,7 @@ impl Held {
         unguarded.lock().expect("it is held by this thread");
         Self {
             unguarded,
-            by_guards: ["unlocked", "dropped", "kept"]
+            by_guards: ["unlocked", "unlocked_after", "dropped", "kept"]
                 .map(|what| lock(what).acquire().expect("it is free")),
             free: lock("free"),
             client,
@@ -150,11 +150,15 @@ impl Held {
         let Self {
             client,
             unguarded,
-            by_guards: [unlocked, dropped, kept],
+            by_guards: [unlocked, unlocked_after, dropped, kept],
             free,
             ..
         } = self;
         let unlocked = within(SLIP.get(), "unlock", || unlocked.unlock());
+        assert!(is_not_held(&unlocked), "{unlocked:?}");
+        let unlocked = within(SLIP.get(), "unlock_after", || {
+            unlocked_after.unlock_after(SOON.get())
+        });
         assert!(is_not_held(&unlocked), "{unlocked:?}");
         within(SLIP.get(), "the drop of a guard", || drop(dropped));
         within(SLIP.get(), "the drop of the last handle", || {

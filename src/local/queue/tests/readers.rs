@@ -148,6 +148,65 @@ fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
     assert!(!writer.is_woken());
 }
 
+/// The write lock is lost while its thread requests the read lock, and no thread waits.
+#[test]
+fn a_reader_whose_write_lock_is_lost_meanwhile_releases_its_grant() {
+    let queue = queue();
+    let written = hold_as(&queue, 1, false);
+    let claim = enter_as(&queue, 1, true).claim.expect("it has the ticket");
+    written.grant().lose(LostReason::Deleted);
+    let read = granted(&queue, claim, 1, renewed());
+    assert!(enter_as(&queue, 2, false).claim.is_none());
+    assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
+    queue.close(&read, None);
+    unlock(&queue, &[&written], NO_LINGER);
+    queue.close(&written, None);
+    assert!(queue.is_empty());
+}
+
+/// The end of a lease is known after the hold that prolonged it, for a release that is retried.
+#[test]
+fn a_grant_knows_how_long_redis_keeps_it() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    let grant = first.grant();
+    let asked = Moment::now();
+    grant.renewed(asked, &grant.renewal(20 * LEASE, Some(first.number())));
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+    let ends = asked.after(Duration::from_millis(20 * LEASE));
+    assert_eq!(grant.lease_ends(), ends);
+    assert!(second.expires() < ends.before(Duration::from_millis(10 * LEASE)));
+    // An idle grant would keep the lock longer than the terms of another thread say.
+    assert_eq!(
+        unlock(&queue, &[&second], Duration::from_secs(60)),
+        [Unlocked::Idle]
+    );
+    assert!(!grant.is_transferable(renewed(), Moment::now()));
+}
+
+/// Its thread asks for that after the loss. The others would leave the lock without a holder.
+#[test]
+fn a_lost_hold_does_not_keep_a_shared_grant_in_redis() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    first.lose(LostReason::RenewalLimit);
+    first.keep_in_redis(1);
+    assert_eq!(first.grant().kept_in_redis(), None);
+    second.keep_in_redis(1);
+    assert!(first.grant().kept_in_redis().is_some());
+}
+
+/// It has left the grant, so its lease cannot tell why.
+#[test]
+fn the_reason_of_a_loss_that_the_release_of_a_shared_hold_finds_is_kept() {
+    let queue = queue();
+    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
+    unlock(&queue, &[&second], NO_LINGER);
+    second.lose_on_release(LostReason::Deleted);
+    assert_eq!(second.loss_reason(), Some(LostReason::Deleted));
+    first.check().unwrap();
+}
+
 #[test]
 fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     let queue = queue();
