@@ -169,6 +169,7 @@
 //!
 #![doc = include_str!("../docs/promises.md")]
 #![warn(unreachable_pub)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation links to `#[locked]`, which a build without the feature does not have.
 #![cfg_attr(not(feature = "macros"), allow(rustdoc::broken_intra_doc_links))]
 // The library must not panic or print. Tests may.

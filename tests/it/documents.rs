@@ -1,6 +1,7 @@
 //! What the documents refer to exists.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::proxy::repository;
 
@@ -65,17 +66,70 @@ fn the_tests_that_the_architecture_names_exist() {
 fn the_files_that_documents_link_to_exist() {
     for document in DOCUMENTS {
         let document = repository().join(document);
-        let text = read(&document);
-        let inline = text.split("](").skip(1).map(|rest| rest.split(')').next());
-        let defined = text.split("\n[").skip(1).map(|line| {
-            let (_, target) = line.lines().next()?.split_once("]: ")?;
-            Some(target)
-        });
-        for target in inline.chain(defined).flatten() {
-            let file = target.split('#').next().unwrap_or_default();
-            if !target.starts_with("http") && !file.is_empty() {
-                let file = document.with_file_name(file);
-                assert!(file.exists(), "{}: {target}", document.display());
+        for target in linked_files(&read(&document)) {
+            let file = document.with_file_name(&target);
+            assert!(file.exists(), "{}: {target}", document.display());
+        }
+    }
+}
+
+/// The files that a document links to.
+fn linked_files(text: &str) -> Vec<String> {
+    let inline = text.split("](").skip(1).map(|rest| rest.split(')').next());
+    let defined = text.split("\n[").skip(1).map(|line| {
+        let (_, target) = line.lines().next()?.split_once("]: ")?;
+        Some(target)
+    });
+    let targets = inline.chain(defined).flatten();
+    let files = targets.filter(|target| !target.starts_with("http"));
+    let files = files.filter_map(|target| target.split('#').next());
+    files
+        .filter(|file| !file.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The files of a package, as they are published.
+fn packaged(name: &str) -> Vec<String> {
+    let list = Command::new(env!("CARGO"))
+        .args([
+            "package",
+            "--list",
+            "--allow-dirty",
+            "--offline",
+            "--package",
+            name,
+        ])
+        .current_dir(repository())
+        .output()
+        .expect("cargo runs");
+    assert!(list.status.success(), "{list:?}");
+    let files = String::from_utf8(list.stdout).expect("names are text");
+    files.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn each_package_has_its_licences_and_the_files_that_its_documents_link_to() {
+    for (name, folder) in [
+        ("leasehold", "."),
+        ("leasehold-macros", "macros"),
+        ("leasehold-cli", "cli"),
+    ] {
+        let files = packaged(name);
+        for needed in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            assert!(files.iter().any(|file| file == needed), "{name}: {needed}");
+        }
+        let is_test = |file: &&String| file.starts_with("tests/");
+        assert_eq!(files.iter().find(is_test), None, "{name}");
+        for document in files.iter().filter(|file| file.ends_with(".md")) {
+            let text = read(&repository().join(folder).join(document));
+            for target in linked_files(&text) {
+                let path = Path::new(document).with_file_name(&target);
+                let path = path.to_str().expect("a text").replace("docs/../", "");
+                assert!(
+                    files.contains(&path),
+                    "{name}: {document} links to {target}"
+                );
             }
         }
     }
