@@ -201,6 +201,8 @@ mod protocol;
 mod request;
 mod script;
 mod subscriber;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod topology;
 mod transport;
 mod watchdog;

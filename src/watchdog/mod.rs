@@ -5,6 +5,8 @@
 mod cleanup;
 mod registry;
 mod target;
+#[cfg(feature = "testing")]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -22,6 +24,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
+use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::Call;
@@ -43,6 +46,7 @@ pub(crate) struct Watchdog {
 struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
+    clock: ClientClock,
 }
 
 /// Its mutex protects two invariants:
@@ -93,8 +97,14 @@ impl Watchdog {
         batch_client: BatchClient,
         observer: Arc<Observer>,
         command_timeout: Duration,
+        clock: ClientClock,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            clock,
+            ..Shared::default()
+        });
+        #[cfg(feature = "testing")]
+        shared.add_to_clock();
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
@@ -112,6 +122,12 @@ impl Watchdog {
     /// Adds a target.
     pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
+        // Time that was skipped since the request.
+        #[cfg(feature = "testing")]
+        self.shared
+            .clock
+            .test()
+            .inspect(|test| target.skipped(test));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);

@@ -1,0 +1,258 @@
+//! The time that a test skips for the clients of an in-memory server: see `leasehold::testing`.
+//! Without the feature of that name, a [`ClientClock`] has no size and does nothing.
+//!
+//! All moments are those of the real clock, because sockets and pauses need it. A test that skips
+//! ten seconds makes each moment of a lease or of a call's budget ten seconds earlier.
+
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::parker::Unparker;
+#[cfg(feature = "testing")]
+pub(crate) use skips::{Renewer, TestClock};
+
+/// The clock of one client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientClock {
+    #[cfg(feature = "testing")]
+    test: Option<std::sync::Arc<TestClock>>,
+}
+
+/// Removes its unparker from the clock when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    #[cfg(feature = "testing")]
+    call: Option<(std::sync::Arc<TestClock>, Unparker)>,
+}
+
+#[cfg(not(feature = "testing"))]
+impl ClientClock {
+    #[inline]
+    pub(crate) fn skipped_since(&self, _: Moment) -> Duration {
+        Duration::ZERO
+    }
+
+    #[inline]
+    pub(crate) fn is_cut_off(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    pub(crate) fn register(&self, _: &Unparker) -> Registered {
+        Registered {}
+    }
+}
+
+#[cfg(feature = "testing")]
+impl ClientClock {
+    pub(crate) fn of(test: std::sync::Arc<TestClock>) -> Self {
+        Self { test: Some(test) }
+    }
+
+    pub(crate) fn test(&self) -> Option<&std::sync::Arc<TestClock>> {
+        self.test.as_ref()
+    }
+
+    /// The time that was skipped since this moment.
+    pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
+        let test = self.test.as_ref();
+        test.map_or(Duration::ZERO, |test| test.skipped_since(moment))
+    }
+
+    /// True while the test makes the server unavailable.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.test.as_ref().is_some_and(|test| test.is_cut_off())
+    }
+
+    /// Wakes this thread, which makes a call, whenever time is skipped.
+    pub(crate) fn register(&self, unparker: &Unparker) -> Registered {
+        let call = self.test.as_ref().map(|test| {
+            test.add_call(unparker);
+            (std::sync::Arc::clone(test), unparker.clone())
+        });
+        Registered { call }
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Some((test, unparker)) = &self.call {
+            test.remove_call(unparker);
+        }
+    }
+}
+
+#[cfg(feature = "testing")]
+mod skips {
+    use std::any::Any;
+    use std::fmt;
+    use std::sync::{Arc, Weak};
+    use std::thread;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    use crate::base::clock::Moment;
+    use crate::base::key::LockKey;
+    use crate::base::parker::Unparker;
+
+    /// The longest wait of a test until the threads of its clients have noticed a change.
+    const LONGEST_SETTLING: Duration = Duration::from_secs(5);
+
+    /// The longest step while threads wait. A place in the queue of a fair lock needs a request
+    /// every two seconds.
+    const STEP_OF_WAITING: Duration = Duration::from_secs(2);
+
+    /// How long a step lasts at least, and how long a test sleeps while threads are busy.
+    const SHORTEST_STEP: Duration = Duration::from_millis(1);
+    const BUSY: Duration = Duration::from_micros(200);
+
+    /// The watchdog of a client, as a test drives it.
+    pub(crate) trait Renewer: Send + Sync + fmt::Debug {
+        /// Applies what was skipped to all leases, and does what is due.
+        fn skipped(&self, clock: &TestClock);
+        /// When the next lease is due.
+        fn next_due(&self) -> Moment;
+        /// True if nothing is due or under way.
+        fn is_settled(&self) -> bool;
+        /// The keys of the locks with this name that the client holds.
+        fn keys_of(&self, lock: &str) -> Vec<LockKey>;
+        /// Confirms at once that Redis still has the locks with this name.
+        fn confirm(&self, lock: &str);
+    }
+
+    /// The time that a test skips for all clients of one server.
+    pub(crate) struct TestClock {
+        state: Mutex<State>,
+        /// The server, which ends when the last client is dropped.
+        _server: Arc<dyn Any + Send + Sync>,
+    }
+
+    #[derive(Default)]
+    struct State {
+        /// When time was skipped, and how much.
+        skips: Vec<(Moment, Duration)>,
+        /// The threads that wait in a call.
+        calls: Vec<Unparker>,
+        renewers: Vec<Weak<dyn Renewer>>,
+        is_cut_off: bool,
+    }
+
+    impl fmt::Debug for TestClock {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("TestClock").finish_non_exhaustive()
+        }
+    }
+
+    impl TestClock {
+        /// The clock of the clients of this server.
+        pub(crate) fn new(server: Arc<dyn Any + Send + Sync>) -> Self {
+            Self {
+                state: Mutex::default(),
+                _server: server,
+            }
+        }
+
+        pub(crate) fn add_renewer(&self, renewer: Weak<dyn Renewer>) {
+            let mut state = self.state.lock();
+            state.renewers.retain(|one| one.strong_count() > 0);
+            state.renewers.push(renewer);
+        }
+
+        pub(super) fn add_call(&self, unparker: &Unparker) {
+            self.state.lock().calls.push(unparker.clone());
+        }
+
+        pub(super) fn remove_call(&self, unparker: &Unparker) {
+            let calls = &mut self.state.lock().calls;
+            calls.retain(|one| !one.same_as(unparker));
+        }
+
+        pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
+            let state = self.state.lock();
+            let skips = state.skips.iter().rev();
+            let later = skips.take_while(|&&(at, _)| at >= moment);
+            later.map(|&(_, time)| time).sum()
+        }
+
+        /// What was skipped since `*since`, which then begins after that.
+        pub(crate) fn take_skipped(&self, since: &mut Moment) -> Duration {
+            let skipped = self.skipped_since(*since);
+            if let Some(&(last, _)) = self.state.lock().skips.last() {
+                *since = (*since).max(last.after(Duration::from_nanos(1)));
+            }
+            skipped
+        }
+
+        pub(crate) fn is_cut_off(&self) -> bool {
+            self.state.lock().is_cut_off
+        }
+
+        /// Whether calls fail at once, because the server is not available.
+        pub(crate) fn set_cut_off(&self, is_cut_off: bool) {
+            self.state.lock().is_cut_off = is_cut_off;
+            self.wake_all();
+        }
+
+        /// Skips time, and returns when all threads of the clients have noticed that.
+        pub(crate) fn skip(&self, time: Duration) {
+            self.state.lock().skips.push((Moment::now(), time));
+            self.wake_all();
+        }
+
+        /// Lets the watchdogs and the waiting threads look at the time again.
+        fn wake_all(&self) {
+            for renewer in self.renewers() {
+                renewer.skipped(self);
+            }
+            let calls = self.state.lock().calls.clone();
+            calls.iter().for_each(Unparker::unpark);
+            self.settle();
+        }
+
+        /// How much of `left` is skipped next, so that no renewal is missed.
+        pub(crate) fn next_step(&self, left: Duration) -> Duration {
+            let due = self.renewers().iter().map(|one| one.next_due()).min();
+            let mut step = due.unwrap_or(Moment::NEVER).left();
+            if !self.state.lock().calls.is_empty() {
+                step = step.min(STEP_OF_WAITING);
+            }
+            step.max(SHORTEST_STEP).min(left)
+        }
+
+        /// Waits until the watchdogs have nothing to do, and all waiting threads sleep.
+        pub(crate) fn settle(&self) {
+            let deadline = Moment::now().after(LONGEST_SETTLING);
+            while !self.is_settled() && !deadline.is_past() {
+                thread::sleep(BUSY);
+            }
+        }
+
+        fn is_settled(&self) -> bool {
+            let calls = self.state.lock().calls.clone();
+            calls.iter().all(Unparker::is_asleep)
+                && self.renewers().iter().all(|renewer| renewer.is_settled())
+        }
+
+        /// The keys of the locks with this name that clients hold.
+        pub(crate) fn keys_of(&self, lock: &str) -> Vec<LockKey> {
+            let renewers = self.renewers();
+            let keys = renewers.iter().flat_map(|renewer| renewer.keys_of(lock));
+            keys.collect()
+        }
+
+        /// Makes the clients find out whether they still hold these locks.
+        pub(crate) fn confirm(&self, lock: &str) {
+            for renewer in self.renewers() {
+                renewer.confirm(lock);
+            }
+            self.settle();
+        }
+
+        fn renewers(&self) -> Vec<Arc<dyn Renewer>> {
+            let state = self.state.lock();
+            state.renewers.iter().filter_map(Weak::upgrade).collect()
+        }
+    }
+}

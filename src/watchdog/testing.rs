@@ -1,0 +1,68 @@
+//! What a test asks of the watchdog of a client of an in-memory server.
+
+use std::sync::{Arc, Weak};
+
+use super::{Renew, Shared, TargetId};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::test_clock::{Renewer, TestClock};
+
+impl Shared {
+    /// From now on the test can drive this watchdog.
+    pub(super) fn add_to_clock(self: &Arc<Self>) {
+        if let Some(test) = self.clock.test() {
+            let renewer: Weak<Self> = Arc::downgrade(self);
+            test.add_renewer(renewer);
+        }
+    }
+
+    fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        self.state.lock().registry.due(Moment::NEVER)
+    }
+
+    fn targets_of(&self, lock: &str) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        let mut targets = self.targets();
+        targets.retain(|(_, target)| target.key().name() == lock);
+        targets
+    }
+}
+
+impl Renewer for Shared {
+    fn skipped(&self, clock: &TestClock) {
+        for (id, target) in self.targets() {
+            target.skipped(clock);
+            self.reschedule(id, |target| target.schedule());
+        }
+        // What it could not release while the server was not available.
+        for orphan in &mut self.state.lock().orphans {
+            orphan.due = Moment::ZERO;
+        }
+        self.changed.notify_one();
+    }
+
+    fn next_due(&self) -> Moment {
+        let state = self.state.lock();
+        state.registry.next_due().unwrap_or(Moment::NEVER)
+    }
+
+    fn is_settled(&self) -> bool {
+        let state = self.state.lock();
+        let now = Moment::now();
+        let orphans = state.orphans.iter().map(|orphan| orphan.due);
+        let mut due = orphans.chain(state.registry.next_due());
+        // During a pass of the thread, the moment is zero.
+        state.stop || state.asleep_until > now && due.all(|due| due > now)
+    }
+
+    fn keys_of(&self, lock: &str) -> Vec<LockKey> {
+        let targets = self.targets_of(lock).into_iter();
+        targets.map(|(_, target)| target.key().clone()).collect()
+    }
+
+    fn confirm(&self, lock: &str) {
+        for (id, target) in self.targets_of(lock) {
+            target.confirm_now();
+            self.reschedule(id, |target| target.schedule());
+        }
+    }
+}
