@@ -221,6 +221,21 @@ mod skips {
             step.max(SHORTEST_STEP).min(left)
         }
 
+        /// Waits until this many threads sleep in calls; false if that takes too long.
+        pub(crate) fn await_sleeping(&self, threads: usize) -> bool {
+            let deadline = Moment::now().after(LONGEST_SETTLING);
+            loop {
+                let calls = self.state.lock().calls.clone();
+                if calls.iter().filter(|call| call.is_asleep()).count() >= threads {
+                    return true;
+                }
+                if deadline.is_past() {
+                    return false;
+                }
+                thread::sleep(BUSY);
+            }
+        }
+
         /// Waits until the watchdogs have nothing to do, and all waiting threads sleep.
         pub(crate) fn settle(&self) {
             let deadline = Moment::now().after(LONGEST_SETTLING);

@@ -178,6 +178,38 @@ impl InMemoryRedis {
         self.skip(time);
     }
 
+    /// Waits until at least this many threads wait in calls of the clients of this server. So a test
+    /// knows that a thread that it has started waits for a lock before it
+    /// [advances](Self::advance) the time.
+    ///
+    /// Returns false if there are still fewer after 5 seconds of real time.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use leasehold::Lease;
+    /// use leasehold::testing::InMemoryRedis;
+    ///
+    /// let redis = InMemoryRedis::start()?;
+    /// let (one, other) = (redis.client()?, redis.client()?);
+    /// let _guard = one.reentrant_lock("job").acquire()?;
+    ///
+    /// let ten_seconds = Duration::from_secs(10);
+    /// let waiting = thread::spawn(move || {
+    ///     other.reentrant_lock("job").try_lock(ten_seconds, Lease::RENEWED)
+    /// });
+    /// assert!(redis.await_waiting(1));
+    /// redis.advance(ten_seconds);
+    /// assert_eq!(waiting.join().unwrap()?, false);    // after a few milliseconds
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn await_waiting(&self, threads: usize) -> bool {
+        self.clock.await_sleeping(threads)
+    }
+
     /// Deletes a lock, as an operator or an eviction does, and returns when the clients that held
     /// it are notified ([`LostReason::Deleted`](crate::LostReason::Deleted)). `name` is the name of
     /// the lock, without the namespace. Of a [`ReadWriteLock`](crate::ReadWriteLock), all holds are
