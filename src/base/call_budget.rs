@@ -152,7 +152,7 @@ impl CallBudget {
     /// When the reply to a request that is sent now must have arrived.
     pub(crate) fn reply_deadline(&self) -> Moment {
         if self.clock.is_cut_off() {
-            return self.started.after(CUT_OFF);
+            return self.limit(Moment::NEVER);
         }
         match self.reply_limit {
             ReplyLimit::By(moment) => {
@@ -174,6 +174,15 @@ impl CallBudget {
                 let since = self.started.max(since);
                 since.after(timeout).before(self.clock.skipped_since(since))
             }
+        }
+    }
+
+    /// This deadline, but an early one while a test makes the server unavailable.
+    pub(crate) fn limit(&self, deadline: Moment) -> Moment {
+        if self.clock.is_cut_off() {
+            deadline.min(self.started.after(CUT_OFF))
+        } else {
+            deadline
         }
     }
 

@@ -189,8 +189,13 @@ mod skips {
             self.state.lock().is_cut_off
         }
 
-        /// Whether calls fail at once, because the server is not available.
-        pub(crate) fn set_cut_off(&self, is_cut_off: bool) {
+        /// Makes calls fail at once while the server is not available, which `change` begins or
+        /// ends.
+        pub(crate) fn set_cut_off(&self, is_cut_off: bool, change: impl FnOnce()) {
+            if is_cut_off {
+                self.state.lock().is_cut_off = true;
+            }
+            change();
             self.state.lock().is_cut_off = is_cut_off;
             self.wake_all();
         }

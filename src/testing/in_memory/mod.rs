@@ -271,9 +271,10 @@ impl InMemoryRedis {
     /// # }
     /// ```
     pub fn set_available(&self, is_available: bool) {
-        self.handle
-            .with(move |server| server.set_available(is_available));
-        self.clock.set_cut_off(!is_available);
+        self.clock.set_cut_off(!is_available, || {
+            self.handle
+                .with(move |server| server.set_available(is_available));
+        });
     }
 
     /// Sets the time between a command and its reply, in real time. The server executes the command
