@@ -64,13 +64,10 @@ impl Core {
             rule: "the client's threads could not be started".into(),
         };
         let reporter = observer.start_reporter().map_err(no_thread)?;
-        let watchdog = Watchdog::start(
-            batch_client,
-            Arc::clone(&observer),
-            config.command_timeout,
-            config.clock.clone(),
-        )
-        .map_err(no_thread)?;
+        let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
+            .map_err(no_thread)?;
+        #[cfg(feature = "testing")]
+        config.clock.test().inspect(|clock| watchdog.obey(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(

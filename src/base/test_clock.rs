@@ -88,14 +88,13 @@ mod skips {
     use std::any::Any;
     use std::fmt;
     use std::sync::{Arc, Weak};
-    use std::thread;
     use std::time::Duration;
 
     use parking_lot::Mutex;
 
     use crate::base::clock::Moment;
     use crate::base::key::LockKey;
-    use crate::base::parker::Unparker;
+    use crate::base::parker::{self, Unparker};
 
     /// The longest wait of a test until the threads of its clients have noticed a change.
     const LONGEST_SETTLING: Duration = Duration::from_secs(5);
@@ -237,7 +236,7 @@ mod skips {
                 if deadline.is_past() {
                     return false;
                 }
-                thread::sleep(BUSY);
+                pause();
             }
         }
 
@@ -245,7 +244,7 @@ mod skips {
         pub(crate) fn settle(&self) {
             let deadline = Moment::now().after(LONGEST_SETTLING);
             while !self.is_settled() && !deadline.is_past() {
-                thread::sleep(BUSY);
+                pause();
             }
         }
 
@@ -274,5 +273,11 @@ mod skips {
             let state = self.state.lock();
             state.renewers.iter().filter_map(Weak::upgrade).collect()
         }
+    }
+
+    /// Lets other threads run.
+    fn pause() {
+        let (_unparker, parker) = parker::pair();
+        parker.sleep(BUSY);
     }
 }

@@ -6,9 +6,12 @@
 //!
 //! The page [testing](crate::guide::testing) shows how.
 
+mod frame;
 mod in_memory;
+mod proxy;
 
 pub use in_memory::InMemoryRedis;
+pub use proxy::{Fault, FaultProxy, Gate, ProxiedRequest};
 
 use crate::client::LockClient;
 use crate::error::Result;

@@ -24,7 +24,6 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
-use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::Call;
@@ -46,7 +45,9 @@ pub(crate) struct Watchdog {
 struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
-    clock: ClientClock,
+    /// Set for the client of an in-memory server.
+    #[cfg(feature = "testing")]
+    clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
 }
 
 /// Its mutex protects two invariants:
@@ -97,14 +98,8 @@ impl Watchdog {
         batch_client: BatchClient,
         observer: Arc<Observer>,
         command_timeout: Duration,
-        clock: ClientClock,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            clock,
-            ..Shared::default()
-        });
-        #[cfg(feature = "testing")]
-        shared.add_to_clock();
+        let shared = Arc::new(Shared::default());
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
@@ -126,8 +121,8 @@ impl Watchdog {
         #[cfg(feature = "testing")]
         self.shared
             .clock
-            .test()
-            .inspect(|test| target.skipped(test));
+            .get()
+            .inspect(|clock| target.skipped(clock));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);

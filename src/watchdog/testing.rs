@@ -2,20 +2,21 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Renew, Shared, TargetId};
+use super::{Renew, Shared, TargetId, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::{Renewer, TestClock};
 
-impl Shared {
-    /// From now on the test can drive this watchdog.
-    pub(super) fn add_to_clock(self: &Arc<Self>) {
-        if let Some(test) = self.clock.test() {
-            let renewer: Weak<Self> = Arc::downgrade(self);
-            test.add_renewer(renewer);
-        }
+impl Watchdog {
+    /// From now on the test that has this clock can drive this watchdog.
+    pub(crate) fn obey(&self, clock: &Arc<TestClock>) {
+        let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        clock.add_renewer(shared);
     }
+}
 
+impl Shared {
     fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         self.state.lock().registry.due(Moment::NEVER)
     }

@@ -113,7 +113,13 @@ impl InMemoryRedis {
     /// at the keys. Tests cannot move the time of such a client.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://{}", self.handle.address)
+        format!("redis://{}", self.address())
+    }
+
+    /// The address of the server, as `host:port`, for a [`FaultProxy`](super::FaultProxy).
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.handle.address.to_string()
     }
 
     /// Moves the time of the server and its clients forward. The watchdogs of the clients renew
@@ -314,9 +320,8 @@ impl Handle {
         let thread = thread.spawn(move || match Server::new() {
             Ok(mut server) => {
                 let _ = started.send(Ok(()));
-                if let Err(error) = event_loop.run(&mut server) {
-                    tracing::error!(%error, "the in-memory server has ended");
-                }
+                // After an error of the system, the clients have no server.
+                let _ = event_loop.run(&mut server);
             }
             Err(error) => drop(started.send(Err(error.to_string()))),
         })?;

@@ -1,4 +1,4 @@
-//! The protocol of Redis (RESP2), as a server speaks it.
+//! The replies of the server, in the protocol of Redis (RESP2).
 
 /// A reply to a command, or a message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,64 +56,9 @@ fn line(bytes: &mut Vec<u8>, mark: u8, text: &str) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-/// The arguments of the first command in `bytes`, and its length. `None` if it is not complete; an
-/// error if it is no command.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Vec<Vec<u8>>, usize)>, &'static str> {
-    let Some((count, mut at)) = header(bytes, 0, b'*')? else {
-        return Ok(None);
-    };
-    let mut arguments = Vec::new();
-    for _ in 0..count {
-        let Some((length, start)) = header(bytes, at, b'$')? else {
-            return Ok(None);
-        };
-        let Some(argument) = bytes.get(start..start + length) else {
-            return Ok(None);
-        };
-        let end = start + length + 2;
-        if bytes.len() < end {
-            return Ok(None);
-        }
-        arguments.push(argument.to_vec());
-        at = end;
-    }
-    Ok(Some((arguments, at)))
-}
-
-/// The number in the line at `at`, and where the next line begins.
-fn header(bytes: &[u8], at: usize, mark: u8) -> Result<Option<(usize, usize)>, &'static str> {
-    let rest = &bytes[at..];
-    match rest.first() {
-        None => return Ok(None),
-        Some(&first) if first != mark => return Err("ERR Protocol error: not an array of texts"),
-        Some(_) => {}
-    }
-    let Some(length) = rest.windows(2).position(|two| two == b"\r\n") else {
-        return Ok(None);
-    };
-    let number = std::str::from_utf8(&rest[1..length]).ok();
-    let number: Option<usize> = number.and_then(|digits| digits.parse().ok());
-    match number {
-        Some(number) if number <= 64 << 20 => Ok(Some((number, at + length + 2))),
-        _ => Err("ERR Protocol error: invalid length"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_is_decoded_once_all_of_it_has_arrived() {
-        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n";
-        for end in 0..20 {
-            assert_eq!(decode(&bytes[..end]), Ok(None), "{end}");
-        }
-        let arguments = vec![b"GET".to_vec(), b"k".to_vec()];
-        assert_eq!(decode(bytes), Ok(Some((arguments, 20))));
-        assert!(decode(b"PING\r\n").is_err());
-        assert!(decode(b"*1\r\n$-1\r\n").is_err());
-    }
 
     #[test]
     fn a_reply_is_encoded_as_redis_does() {

@@ -36,6 +36,8 @@ return function(script)
 end
 ";
 
+type Texts = [Vec<u8>];
+
 /// The interpreter, and the scripts that it knows by their hashes.
 pub(super) struct Scripts {
     lua: Lua,
@@ -105,7 +107,7 @@ impl Scripts {
 }
 
 /// The keys of a script, and its other arguments.
-fn split(arguments: &[Vec<u8>]) -> Result<(&[Vec<u8>], &[Vec<u8>]), Failure> {
+fn split(arguments: &Texts) -> Result<(&Texts, &Texts), Failure> {
     let count = arguments.first().and_then(|text| {
         let text = std::str::from_utf8(text).ok()?;
         text.parse::<usize>().ok()

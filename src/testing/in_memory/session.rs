@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::data::SessionId;
-use super::resp::{self, Reply};
+use super::resp::Reply;
 use crate::base::clock::Moment;
+use crate::testing::frame;
 
 /// A connection that does not block.
 #[derive(Debug)]
@@ -53,9 +54,9 @@ impl Session {
     }
 
     /// The next command that has arrived; an error if the peer does not speak the protocol.
-    pub(super) fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, &'static str> {
-        let decoded = resp::decode(&self.received)?;
-        Ok(decoded.map(|(command, length)| {
+    pub(super) fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, frame::Foreign> {
+        let framed = frame::request(&self.received)?;
+        Ok(framed.map(|(length, command)| {
             self.received.drain(..length);
             command
         }))

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::support::proxy::{Fault, Gate, Proxy, Request};
+use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis};
 
@@ -72,7 +72,7 @@ fn packed(words: &[&str]) -> Vec<u8> {
 
 fn server_and_proxy() -> (Server, Proxy) {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     (server, proxy)
 }
 

@@ -1,8 +1,8 @@
 //! Commands for hashes.
 
-use super::super::keyspace::{Failure, Keyspace, Value};
-use super::super::resp::Reply;
 use super::{Arguments, Outcome, WRONG_TYPE};
+use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::testing::in_memory::resp::Reply;
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 

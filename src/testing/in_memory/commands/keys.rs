@@ -1,8 +1,8 @@
 //! Commands for keys of any type.
 
-use super::super::keyspace::Keyspace;
-use super::super::resp::Reply;
 use super::{Arguments, Outcome, SYNTAX};
+use crate::testing::in_memory::keyspace::Keyspace;
+use crate::testing::in_memory::resp::Reply;
 
 pub(super) fn del(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let removed = arguments.from(0)?.iter().filter(|key| keys.remove(key));

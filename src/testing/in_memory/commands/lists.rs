@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::super::keyspace::{Failure, Keyspace, Value};
-use super::super::resp::Reply;
 use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
+use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::testing::in_memory::resp::Reply;
 
 type Items = VecDeque<Vec<u8>>;
 

@@ -2,9 +2,9 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use super::super::keyspace::{Failure, Keyspace, Value};
-use super::super::resp::Reply;
 use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
+use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::testing::in_memory::resp::Reply;
 
 type Members = Vec<(f64, Vec<u8>)>;
 type Scores = (Bound<f64>, Bound<f64>);

@@ -1,8 +1,8 @@
 //! Commands for strings.
 
-use super::super::keyspace::{Failure, Keyspace, Value};
-use super::super::resp::Reply;
 use super::{Arguments, NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE, int};
+use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::testing::in_memory::resp::Reply;
 
 fn text<'k>(keys: &'k mut Keyspace, key: &[u8]) -> Result<Option<&'k mut Vec<u8>>, Failure> {
     match keys.get(key) {
