@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::proxy::repository;
 
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
@@ -15,6 +15,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/operations.md",
     "docs/promises.md",
     "docs/redisson.md",
+    "docs/testing.md",
     "tests/README.md",
 ];
 

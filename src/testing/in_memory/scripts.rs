@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::data::Data;
 use super::keyspace::Failure;
 use super::resp::Reply;
+use crate::script;
 
 /// Makes the table `redis` from `redis.pcall`, and returns a function that runs a script.
 const PRELUDE: &str = "
@@ -38,11 +40,25 @@ end
 
 type Texts = [Vec<u8>];
 
+/// The sources of the scripts of this crate, by their hashes. A server knows them from its start, so
+/// that each call of a client is one request.
+static OWN: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
+    let sources = script::named_sources().map(|(_, source)| source);
+    sources
+        .map(|source| (hash_of(source.as_bytes()), source))
+        .collect()
+});
+
+fn hash_of(source: &[u8]) -> String {
+    sha1_smol::Sha1::from(source).digest().to_string()
+}
+
 /// The interpreter, and the scripts that it knows by their hashes.
 pub(super) struct Scripts {
     lua: Lua,
     run: Function,
     known: HashMap<String, Function>,
+    knows_own: bool,
 }
 
 impl Scripts {
@@ -62,12 +78,13 @@ impl Scripts {
             lua,
             run,
             known: HashMap::new(),
+            knows_own: true,
         })
     }
 
     /// Compiles a script, and returns its hash.
     pub(super) fn load(&mut self, source: &[u8]) -> Result<String, Failure> {
-        let hash = sha1_smol::Sha1::from(source).digest().to_string();
+        let hash = hash_of(source);
         if !self.known.contains_key(&hash) {
             let script = self.lua.load(source).into_function();
             let script =
@@ -78,15 +95,22 @@ impl Scripts {
     }
 
     pub(super) fn is_known(&self, hash: &str) -> bool {
-        self.known.contains_key(hash)
+        self.known.contains_key(hash) || self.knows_own && OWN.contains_key(hash)
     }
 
     pub(super) fn forget_all(&mut self) {
         self.known.clear();
+        self.knows_own = false;
     }
 
     /// Runs a script. `arguments` are the number of keys, the keys and the other arguments.
-    pub(super) fn run(&self, hash: &str, arguments: &[Vec<u8>]) -> Result<Reply, Failure> {
+    pub(super) fn run(&mut self, hash: &str, arguments: &[Vec<u8>]) -> Result<Reply, Failure> {
+        if self.knows_own
+            && !self.known.contains_key(hash)
+            && let Some(source) = OWN.get(hash)
+        {
+            self.load(source.as_bytes())?;
+        }
         let Some(script) = self.known.get(hash) else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
         };
