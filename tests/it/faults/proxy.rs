@@ -267,7 +267,7 @@ fn half_a_request_is_never_executed_and_both_sides_are_cut() {
     });
     assert_eq!(value(&server), None);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    proxy.retarget(&listener.local_addr().expect("bound").to_string());
+    proxy.retarget(listener.local_addr().expect("bound").to_string());
     let mut client = Client::of(&proxy);
     client.send(&["INCR", "n"]);
     let mut half = Vec::new();

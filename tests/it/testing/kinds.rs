@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::Lease;
+use leasehold::{Lease, LockGuard};
 
 use super::{LEASE, MINUTE, start, waiting};
 
@@ -98,7 +98,7 @@ fn a_place_in_the_queue_of_a_fair_lock_lasts_while_the_clock_is_advanced() {
     let guard = clients[0].fair_lock("job").acquire().unwrap();
     let (first, second) = (clients[1].clone(), clients[2].clone());
     let first = waiting(&redis, move || {
-        first.fair_lock("job").acquire().map(|guard| guard.unlock())
+        first.fair_lock("job").acquire().map(LockGuard::unlock)
     });
     let wait = move || {
         second

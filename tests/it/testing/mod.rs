@@ -2,6 +2,7 @@
 
 mod availability;
 mod clock;
+mod commands;
 mod kinds;
 mod losing;
 
