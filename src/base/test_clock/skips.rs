@@ -53,6 +53,14 @@ struct State {
     is_cut_off: bool,
 }
 
+impl State {
+    fn skipped_since(&self, moment: Moment) -> Duration {
+        let skips = self.skips.iter().rev();
+        let later = skips.take_while(|&&(at, _)| at >= moment);
+        later.map(|&(_, time)| time).sum()
+    }
+}
+
 impl fmt::Debug for TestClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestClock").finish_non_exhaustive()
@@ -84,16 +92,14 @@ impl TestClock {
     }
 
     pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
-        let state = self.state.lock();
-        let skips = state.skips.iter().rev();
-        let later = skips.take_while(|&&(at, _)| at >= moment);
-        later.map(|&(_, time)| time).sum()
+        self.state.lock().skipped_since(moment)
     }
 
     /// What was skipped since `*since`, which then begins after that.
     pub(crate) fn take_skipped(&self, since: &mut Moment) -> Duration {
-        let skipped = self.skipped_since(*since);
-        if let Some(&(last, _)) = self.state.lock().skips.last() {
+        let state = self.state.lock();
+        let skipped = state.skipped_since(*since);
+        if let Some(&(last, _)) = state.skips.last() {
             *since = (*since).max(last.after(Duration::from_nanos(1)));
         }
         skipped

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::LostReason;
 
 use super::{LEASE, assert_lost, assert_unavailable, start, waiting};
-use crate::support::timing::{eventually, millis};
+use crate::support::timing::{eventually, millis, within};
 
 #[test]
 fn calls_fail_at_once_while_the_server_is_unavailable() {
@@ -36,8 +36,11 @@ fn a_waiting_thread_learns_that_the_server_is_unavailable() {
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
     let _guard = one.reentrant_lock("job").acquire().unwrap();
     let behind_a_client = waiting(&redis, move || other.reentrant_lock("job").lock());
-    redis.set_available(false);
-    assert_unavailable(behind_a_client.join().unwrap());
+    // The call may take ten seconds without a reply.
+    within(millis(5000), "the failure of a call", || {
+        redis.set_available(false);
+        assert_unavailable(behind_a_client.join().unwrap());
+    });
 }
 
 #[test]
