@@ -113,8 +113,9 @@ impl InMemoryRedis {
     /// end, and so do the waits of threads whose deadline is reached.
     ///
     /// When this returns, the watchdogs have done what was due, and each waiting thread has got its
-    /// lock, or has given up, or waits again. The real time that it takes depends on the number of
-    /// renewals: about a millisecond for each.
+    /// lock, or has given up, or waits again. Real time passes, too, so leave some time between what
+    /// must have happened and what must not. This takes about a millisecond of real time for each
+    /// renewal and, while threads wait, for each two seconds.
     ///
     /// The clients' log and their counters of durations keep the real time. A call for a lock of
     /// several clients ([`RedLock`](crate::RedLock)) waits by the time of the first client.
@@ -130,9 +131,9 @@ impl InMemoryRedis {
     /// let minute = Lease::fixed(Duration::from_secs(60));
     /// let _guard = one.reentrant_lock("job").acquire_with(minute)?;
     ///
-    /// redis.advance(Duration::from_secs(59));
+    /// redis.advance(Duration::from_secs(40));
     /// assert!(other.reentrant_lock("job").is_locked()?);
-    /// redis.advance(Duration::from_secs(1));
+    /// redis.advance(Duration::from_secs(20));
     /// assert!(!other.reentrant_lock("job").is_locked()?);
     /// # Ok(())
     /// # }
