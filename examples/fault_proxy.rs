@@ -1,9 +1,7 @@
-//! The fault proxy of this project's tests, as a program for the tests of any application.
+//! `leasehold::testing::FaultProxy` as a program, for the tests of any application.
 
 #[path = "fault_proxy/demonstration.rs"]
 mod demonstration;
-#[path = "../tests/it/support/proxy/mod.rs"]
-mod proxy;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -20,10 +18,9 @@ use std::{
 use clap::{Parser, ValueEnum};
 use crossbeam_channel::{Receiver, bounded};
 
-use crate::{
-    proxy::{Fault, Proxy, Request},
-    support::{Result, Stop},
-};
+use leasehold::testing::{Fault, FaultProxy, ProxiedRequest};
+
+use crate::support::{Result, Stop};
 
 /// Forwards requests to a Redis server and injects network faults.
 ///
@@ -91,7 +88,7 @@ enum Kind {
 }
 
 impl Faults {
-    fn applies_to(&self, request: &Request) -> bool {
+    fn applies_to(&self, request: &ProxiedRequest) -> bool {
         let script = self.script.as_deref();
         let command = self.command.as_deref();
         script.is_none_or(|script| request.runs(script))
@@ -117,7 +114,7 @@ impl Faults {
     }
 
     /// Installs the faults in `proxy`, and returns the counter of injected faults.
-    fn install(&self, proxy: &Proxy, print: bool) -> Arc<AtomicU64> {
+    fn install(&self, proxy: &FaultProxy, print: bool) -> Arc<AtomicU64> {
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         println!("seed {seed}");
         let every = self.every.unwrap_or(1);
@@ -162,7 +159,7 @@ fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn serve(upstream: &str, args: &Args, interrupts: &Receiver<()>) -> Result<ExitCode> {
-    let proxy = Proxy::listening(args.listen, upstream)?;
+    let proxy = FaultProxy::listening(args.listen, upstream)?;
     let faults = args.faults.install(&proxy, true);
     println!("connect to {}; press Ctrl-C to stop", proxy.url());
     interrupts.recv()?;

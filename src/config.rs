@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
 use crate::error::{Error, Result};
 use crate::lease::SHORTEST_RENEWED;
@@ -44,6 +45,7 @@ pub struct LockClientBuilder {
     namespace: String,
     min_replicas: Option<(u32, Duration)>,
     tls: tls::Settings,
+    clock: ClientClock,
 }
 
 impl LockClientBuilder {
@@ -60,6 +62,7 @@ impl LockClientBuilder {
             namespace: String::new(),
             min_replicas: None,
             tls: tls::Settings::default(),
+            clock: ClientClock::default(),
         }
     }
 
@@ -244,6 +247,13 @@ impl LockClientBuilder {
         self
     }
 
+    /// The clock of an in-memory server, which tests move.
+    #[cfg(feature = "testing")]
+    pub(crate) fn clock(mut self, clock: ClientClock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Checks all settings.
     pub(crate) fn validate(self) -> Result<Config> {
         let timeout = |field, value| within(field, value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
@@ -288,6 +298,7 @@ impl LockClientBuilder {
             command_timeout: self.command_timeout,
             namespace: self.namespace,
             min_replicas: self.min_replicas,
+            clock: self.clock,
         })
     }
 }
@@ -341,4 +352,5 @@ pub(crate) struct Config {
     pub(crate) namespace: String,
     /// How many replicas must confirm a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
+    pub(crate) clock: ClientClock,
 }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
+use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
+use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
@@ -46,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
+    clock: ClientClock,
 }
 
 impl Core {
@@ -63,6 +66,8 @@ impl Core {
         let reporter = observer.start_reporter().map_err(no_thread)?;
         let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
             .map_err(no_thread)?;
+        #[cfg(feature = "testing")]
+        config.clock.test().inspect(|clock| watchdog.obey(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -90,6 +95,7 @@ impl Core {
             lanes: Lanes::default(),
             observer,
             _reporter: reporter,
+            clock: config.clock,
         })
     }
 
@@ -119,17 +125,28 @@ impl Core {
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
     pub(crate) fn budget_to_lock(&self) -> CallBudget {
-        CallBudget::with_wait(Duration::MAX, self.command_timeout)
+        self.budget_with_wait(Duration::MAX)
+    }
+
+    /// For calls that wait at most this long: Redis has that time to reply, and at least one
+    /// command timeout.
+    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget {
+        CallBudget::with_wait(wait, self.command_timeout).with_clock(&self.clock)
+    }
+
+    /// For calls that wait until an interrupt is raised.
+    pub(crate) fn budget_until_interrupted(&self, interrupt: &Interrupt) -> CallBudget {
+        CallBudget::until_interrupted(interrupt).with_clock(&self.clock)
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.
     pub(crate) fn budget_to_unlock(&self) -> CallBudget {
-        CallBudget::for_reply(self.command_timeout * 3)
+        CallBudget::for_reply(self.command_timeout * 3).with_clock(&self.clock)
     }
 
     /// For calls that send one request: one command timeout.
     pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
-        CallBudget::for_reply(self.command_timeout)
+        CallBudget::for_reply(self.command_timeout).with_clock(&self.clock)
     }
 
     /// How long this client waits after the end of another owner's lease, so that waiting clients

@@ -158,6 +158,7 @@
 //! * [Which lock do I want?](guide::which_lock): the kinds, side by side.
 //! * [Deployments](guide::deployments): what each can lose, and how to choose time limits.
 //! * [Operations](guide::operations): settings, permissions, errors of Redis, threads, metrics.
+//! * [Testing](guide::testing) code that uses locks, with or without Redis (feature `testing`).
 //! * [Redisson](guide::redisson): sharing locks with Java.
 //! * [The command](guide::command) `leasehold`, for shells, cron and systemd.
 //! * [Design decisions](guide::decisions).
@@ -170,8 +171,12 @@
 #![doc = include_str!("../docs/promises.md")]
 #![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The documentation links to `#[locked]`, which a build without the feature does not have.
-#![cfg_attr(not(feature = "macros"), allow(rustdoc::broken_intra_doc_links))]
+// The documentation links to `#[locked]` and to `testing`, which a build without these features
+// does not have.
+#![cfg_attr(
+    not(all(feature = "macros", feature = "testing")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 // The library must not panic or print. Tests may.
 #![cfg_attr(
     not(test),
@@ -202,6 +207,8 @@ mod protocol;
 mod request;
 mod script;
 mod subscriber;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod topology;
 mod transport;
 mod watchdog;
@@ -229,14 +236,15 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: which lock, deployments, operations, sharing locks with Redisson, the
-/// command, and design decisions.
+/// The pages of `docs/`: which lock, deployments, operations, testing, sharing locks with Redisson,
+/// the command, and design decisions.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[operations.md]: crate::guide::operations"]
             #[doc = "[which_lock.md]: crate::guide::which_lock"]
             #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
             #[doc = "[promises]: crate#promises"]
@@ -251,6 +259,8 @@ pub mod guide {
     page!(deployments, "../docs/deployments.md");
     page!(operations, "../docs/operations.md");
     page!(redisson, "../docs/redisson.md");
+    #[cfg(feature = "testing")]
+    page!(testing, "../docs/testing.md");
     page!(which_lock, "../docs/which_lock.md");
 }
 

@@ -9,13 +9,12 @@ use std::{
 };
 
 use crossbeam_channel::Receiver;
-use leasehold::{Error, LockClient, ReentrantLock};
+use leasehold::{Error, LockClient, ReentrantLock, testing::FaultProxy};
 use redis::IntoConnectionInfo;
 use uuid::Uuid;
 
 use crate::{
     Faults,
-    proxy::Proxy,
     support::{self, Result, Server, Stop},
 };
 
@@ -42,7 +41,7 @@ struct Counts {
 pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode> {
     let server = Server::find_or_start()?;
     let address = server.url().into_connection_info()?.addr().to_string();
-    let proxy = Proxy::before(&address);
+    let proxy = FaultProxy::start(address)?;
     let mut faults = faults.clone();
     faults.every.get_or_insert(3);
     let injected = faults.install(&proxy, false);

@@ -17,8 +17,6 @@ mod log;
 mod network;
 mod permits;
 mod process;
-#[path = "../../tests/it/support/proxy/mod.rs"]
-mod proxy;
 mod queue_monitor;
 mod read_write;
 mod report;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::testing::{Fault, FaultProxy, Gate, ProxiedRequest};
+
 use crate::clock;
 use crate::log::{Event, Log};
-use crate::proxy::{Fault, Gate, Proxy, Request};
 
 /// The longest delay, and the pause between pieces of a reply.
 const DELAY: Duration = Duration::from_millis(200);
@@ -13,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A proxy and the gate that holds requests back.
 pub struct Network {
-    proxy: Proxy,
+    proxy: FaultProxy,
     slot: u32,
     log: Arc<Log>,
     gate: Gate,
@@ -43,7 +44,7 @@ impl Network {
         scripts: &'static [&'static str],
     ) -> Self {
         Self {
-            proxy: Proxy::before(server),
+            proxy: FaultProxy::start(server).expect("a loopback port"),
             slot,
             log: Arc::clone(log),
             gate: Gate::new(),
@@ -137,7 +138,7 @@ fn note(log: &Log, slot: u32, text: &str) {
 const KINDS: u8 = 10;
 
 impl FaultPlan {
-    fn fault_for(&mut self, request: &Request) -> Fault {
+    fn fault_for(&mut self, request: &ProxiedRequest) -> Fault {
         let script = request.script();
         if self.script.is_some() && script != self.script || self.random.u32(0..self.one_of) > 0 {
             return Fault::Pass;

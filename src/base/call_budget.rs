@@ -7,11 +7,15 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::parker::{self, Parker, Unparker};
+use crate::base::test_clock::{self, ClientClock};
 use crate::error::{Error, Result};
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
+
+/// How long a call tries to reach a server that a test has made unavailable.
+const CUT_OFF: Duration = Duration::from_millis(20);
 
 /// The time budget of one call. It also parks the thread that makes the call.
 ///
@@ -30,6 +34,7 @@ pub(crate) struct CallBudget {
     /// Since when Redis has not replied to the thread that this one waits for.
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
+    clock: ClientClock,
     parked: OnceCell<Parked>,
 }
 
@@ -48,6 +53,7 @@ struct Parked {
     unparker: Unparker,
     parker: Parker,
     _registered: Option<Registered>,
+    _at_clock: test_clock::Registered,
 }
 
 impl CallBudget {
@@ -60,6 +66,7 @@ impl CallBudget {
             shared_grace: OnceCell::new(),
             unanswered_since: Cell::new(None),
             interrupt: None,
+            clock: ClientClock::default(),
             parked: OnceCell::new(),
         }
     }
@@ -103,6 +110,14 @@ impl CallBudget {
         }
     }
 
+    /// This budget of a call of the client with this clock.
+    pub(crate) fn with_clock(self, clock: &ClientClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            ..self
+        }
+    }
+
     /// The budget of one request that undoes what this call did: what is left of the time for
     /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
     pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
@@ -123,6 +138,7 @@ impl CallBudget {
     pub(crate) fn without_wait(&self) -> Self {
         Self {
             interrupt: self.interrupt.clone(),
+            clock: self.clock.clone(),
             ..Self::new(self.started, self.started, self.reply_limit, self.grace)
         }
     }
@@ -135,8 +151,12 @@ impl CallBudget {
 
     /// When the reply to a request that is sent now must have arrived.
     pub(crate) fn reply_deadline(&self) -> Moment {
+        if self.clock.is_cut_off() {
+            return self.limit(Moment::NEVER);
+        }
         match self.reply_limit {
             ReplyLimit::By(moment) => {
+                let moment = self.aged(moment);
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
@@ -151,15 +171,25 @@ impl CallBudget {
             }
             ReplyLimit::Within(timeout) => {
                 let since = self.unanswered_since.get().unwrap_or_else(Moment::now);
-                self.started.max(since).after(timeout)
+                let since = self.started.max(since);
+                since.after(timeout).before(self.clock.skipped_since(since))
             }
+        }
+    }
+
+    /// This deadline, but an early one while a test makes the server unavailable.
+    pub(crate) fn limit(&self, deadline: Moment) -> Moment {
+        if self.clock.is_cut_off() {
+            deadline.min(self.started.after(CUT_OFF))
+        } else {
+            deadline
         }
     }
 
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
         match self.reply_limit {
-            ReplyLimit::By(moment) => moment,
+            ReplyLimit::By(moment) => self.aged(moment),
             ReplyLimit::Within(_) => Moment::NEVER,
         }
     }
@@ -171,11 +201,16 @@ impl CallBudget {
     }
 
     pub(crate) fn is_wait_over(&self) -> bool {
-        self.wait_until.is_past()
+        self.aged(self.wait_until).is_past()
     }
 
     pub(crate) fn wait_left(&self) -> Duration {
-        self.wait_until.left()
+        self.aged(self.wait_until).left()
+    }
+
+    /// A moment of this budget, without the time that was skipped since its start.
+    fn aged(&self, moment: Moment) -> Moment {
+        moment.before(self.clock.skipped_since(self.started))
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
@@ -246,6 +281,7 @@ impl CallBudget {
                 .as_ref()
                 .map(|interrupt| interrupt.register(unparker.clone()));
             Parked {
+                _at_clock: self.clock.register(&unparker),
                 unparker,
                 parker,
                 _registered: registered,

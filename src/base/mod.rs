@@ -11,3 +11,4 @@ pub(crate) mod list;
 pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;
+pub(crate) mod test_clock;

@@ -10,6 +10,9 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Debug, Default)]
 struct WakeUp {
     is_pending: Mutex<bool>,
+    /// The thread sleeps. Changed under the mutex.
+    #[cfg(feature = "testing")]
+    is_asleep: AtomicBool,
     changed: Condvar,
     /// A message of another client has arrived since this was read last.
     has_message: AtomicBool,
@@ -29,6 +32,13 @@ impl Unparker {
     pub(crate) fn unpark_by_message(&self) {
         self.0.has_message.store(true, Ordering::Relaxed);
         self.unpark();
+    }
+
+    /// True if the thread sleeps, and no wake-up is pending.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_asleep(&self) -> bool {
+        let is_pending = self.0.is_pending.lock();
+        !*is_pending && self.0.is_asleep.load(Ordering::Relaxed)
     }
 
     pub(crate) fn same_as(&self, other: &Self) -> bool {
@@ -58,7 +68,11 @@ impl Parker {
         if !*is_pending {
             // A time that is too long for the clock of `Condvar` is cut: the caller sleeps again.
             let timeout = timeout.min(LONGEST);
+            #[cfg(feature = "testing")]
+            wake_up.is_asleep.store(true, Ordering::Relaxed);
             wake_up.changed.wait_for(&mut is_pending, timeout);
+            #[cfg(feature = "testing")]
+            wake_up.is_asleep.store(false, Ordering::Relaxed);
         }
         std::mem::take(&mut *is_pending)
     }

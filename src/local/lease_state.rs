@@ -62,6 +62,20 @@ impl LeaseState {
         self.expires
     }
 
+    /// Makes all moments earlier by this time, which a test has skipped.
+    #[cfg(feature = "testing")]
+    pub(super) fn skipped(&mut self, time: Duration) {
+        for moment in [&mut self.confirmed, &mut self.expires, &mut self.lease_ends] {
+            *moment = moment.before(time);
+        }
+    }
+
+    /// Makes a confirmation due.
+    #[cfg(feature = "testing")]
+    pub(super) fn confirm_now(&mut self) {
+        self.confirmed = Moment::ZERO;
+    }
+
     pub(super) fn set_awaited(&mut self, is_awaited: bool) {
         self.is_awaited = is_awaited;
     }

@@ -29,6 +29,9 @@ pub(crate) struct Place {
 struct PlaceState {
     /// When the last request was sent whose reply confirmed the place.
     confirmed: Moment,
+    /// `confirmed` counts the time that tests skipped before this moment.
+    #[cfg(feature = "testing")]
+    skips_counted_until: Moment,
     end: Option<PlaceEnd>,
 }
 
@@ -58,6 +61,8 @@ impl Place {
             unparker,
             state: Mutex::new(PlaceState {
                 confirmed: asked,
+                #[cfg(feature = "testing")]
+                skips_counted_until: asked,
                 end: None,
             }),
         }
@@ -160,6 +165,13 @@ impl Renew for Place {
 
     fn lease_ends(&self) -> Moment {
         self.confirmed().after(self.lasts)
+    }
+
+    #[cfg(feature = "testing")]
+    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+        let mut state = self.state.lock();
+        let skipped = clock.take_skipped(&mut state.skips_counted_until);
+        state.confirmed = state.confirmed.before(skipped);
     }
 }
 

@@ -81,12 +81,14 @@ pub(crate) fn request_batch(
 ) -> List<Result<Reply, NoReply>> {
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
-    while Attempt::new(&mut states, None, Purpose::Caller, reply_by, &mut next_call).run() {
+    // A test can make the server unavailable meanwhile.
+    let until = || budget.limit(reply_by);
+    while Attempt::new(&mut states, None, Purpose::Caller, until(), &mut next_call).run() {
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
         }
-        budget.park(backoff.next().min(reply_by.left()));
+        budget.park(backoff.next().min(until().left()));
         for (place, state) in states.iter_mut().enumerate() {
             if state.outcome.is_some() {
                 continue;

@@ -38,6 +38,12 @@ macro_rules! scripts {
         $(pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             Script::new(concat!($(include_str!(concat!("../../lua/", $file))),+))
         });)+
+
+        /// The files and sources of all scripts. The last file gives a script its name.
+        #[cfg(feature = "testing")]
+        const FILES: &[(&[&str], &str)] = &[
+            $((&[$($file),+], concat!($(include_str!(concat!("../../lua/", $file))),+))),+
+        ];
     };
 }
 
@@ -87,6 +93,15 @@ pub(crate) enum Publish {
     ToAll,
     /// To the servers of one shard (`SPUBLISH`), if the cluster supports it.
     ToShard,
+}
+
+/// The names and sources of all scripts: `acquire` is that of the file `acquire.lua`.
+#[cfg(feature = "testing")]
+pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES.iter().map(|&(files, source)| {
+        let file = files.last().copied().unwrap_or_default();
+        (file.trim_end_matches(".lua"), source)
+    })
 }
 
 impl Publish {

@@ -5,6 +5,8 @@
 mod cleanup;
 mod registry;
 mod target;
+#[cfg(feature = "testing")]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -43,6 +45,9 @@ pub(crate) struct Watchdog {
 struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
+    /// Set for the client of an in-memory server.
+    #[cfg(feature = "testing")]
+    clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
 }
 
 /// Its mutex protects two invariants:
@@ -112,6 +117,12 @@ impl Watchdog {
     /// Adds a target.
     pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) {
         let mut state = self.shared.state.lock();
+        // Time that was skipped since the request.
+        #[cfg(feature = "testing")]
+        self.shared
+            .clock
+            .get()
+            .inspect(|clock| target.skipped(clock));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);

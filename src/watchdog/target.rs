@@ -5,6 +5,8 @@ use std::fmt;
 use super::registry::Schedule;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+#[cfg(feature = "testing")]
+use crate::base::test_clock::TestClock;
 use crate::error::LostReason;
 use crate::script::Call;
 
@@ -32,6 +34,12 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.
     fn lease_ends(&self) -> Moment;
+    /// Makes all moments earlier by what a test has skipped.
+    #[cfg(feature = "testing")]
+    fn skipped(&self, _: &TestClock) {}
+    /// Makes a confirmation due.
+    #[cfg(feature = "testing")]
+    fn confirm_now(&self) {}
 }
 
 /// The renewal of one lock.

@@ -5,6 +5,7 @@ mod methods;
 
 use crate::support::proxy::repository;
 
+use leasehold::testing::{Fault, FaultProxy, Gate, InMemoryRedis};
 use leasehold::{
     Condition, CountDownLatch, CurrentLock, Error, FairLock, FencedGuard, FencedLock, Interrupt,
     Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LockStatus,
@@ -64,6 +65,12 @@ const ADMIN: &[&str] = &[
     "pub use redis",
 ];
 
+/// The declarations of the module `testing`.
+const TESTING: &[&str] = &[
+    "pub use in_memory::InMemoryRedis;",
+    "pub use proxy::{Fault, FaultProxy, Gate, ProxiedRequest};",
+];
+
 #[test]
 fn the_public_names_are_as_listed() {
     let root = repository();
@@ -91,7 +98,7 @@ fn the_public_names_are_as_listed() {
     let modules: Vec<&str> = modules.collect();
     assert_eq!(
         modules,
-        ["pub mod admin;", "pub mod guide {"],
+        ["pub mod admin;", "pub mod testing;", "pub mod guide {"],
         "the others are private"
     );
     let admin = std::fs::read_to_string(root.join("src/admin.rs")).unwrap();
@@ -106,6 +113,9 @@ fn the_public_names_are_as_listed() {
         .collect();
     declared.sort_unstable();
     assert_eq!(declared, ADMIN);
+    let testing = std::fs::read_to_string(root.join("src/testing/mod.rs")).unwrap();
+    let declared = testing.lines().filter(|line| line.starts_with("pub "));
+    assert_eq!(declared.collect::<Vec<_>>(), TESTING);
 }
 
 #[test]
@@ -131,6 +141,12 @@ fn public_types_are_send_and_sync() {
     shared::<Interrupt>();
     shared::<Error>();
     shared::<LockEvent>();
+    shared::<FaultProxy>();
+    shared::<Gate>();
+    shared::<InMemoryRedis>();
+    cloned::<Fault>();
+    cloned::<Gate>();
+    cloned::<InMemoryRedis>();
     cloned::<LockClient>();
     cloned::<LockClientBuilder>();
     cloned::<ReentrantLock>();

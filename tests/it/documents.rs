@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::proxy::repository;
 
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
@@ -16,6 +16,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/operations.md",
     "docs/promises.md",
     "docs/redisson.md",
+    "docs/testing.md",
     "tests/README.md",
 ];
 

@@ -25,6 +25,7 @@ mod redlock;
 mod replicas;
 mod semaphore;
 mod support;
+mod testing;
 mod tls;
 mod watchdog;
 mod wire;

@@ -4,7 +4,7 @@
 #[allow(unused_imports, reason = "the other tests use the rest")]
 mod support;
 
-#[path = "../../../tests/it/support/proxy/mod.rs"]
+#[path = "../../../tests/it/support/proxy.rs"]
 #[allow(unused_imports, reason = "the other tests use the rest")]
 mod proxy;
 

@@ -10,7 +10,7 @@ use crate::locks::{
     MINUTE, OTHER_KINDS, OTHER_OWNER, client, hold, hold_everywhere, objects, plant,
     with_long_timeout,
 };
-use crate::proxy::{Fault, Proxy};
+use crate::proxy::{self, Fault};
 use crate::support::deployment::{ClusterDeployment, Independent};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
@@ -108,7 +108,7 @@ fn a_lock_of_a_client_of_another_kind_is_shown() {
 #[test]
 fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     // The lock is released between two commands, but held at each first one.
     let gives_back = |times: usize| {
         let client = redis::Client::open(server.url()).unwrap();

@@ -7,7 +7,7 @@ use redis::Cmd;
 
 use crate::locks::{OTHER_OWNER, plant, with_long_timeout};
 use crate::program::PATH;
-use crate::proxy::{Fault, Gate, Proxy};
+use crate::proxy::{self, Fault, Gate};
 use crate::support::process::signal;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, eventually_some};
@@ -140,7 +140,7 @@ fn one_that_is_not_there_from_the_beginning_is_an_error() {
 #[test]
 fn a_server_that_hangs_does_not_hold_the_terminal() {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     let mut terminal = Terminal::start(&proxy.url(), "watch --every 100ms --timeout 1h");
     terminal.shows("0 locks matching");
     let (sender, asked) = crossbeam_channel::unbounded();
@@ -169,7 +169,7 @@ fn a_server_that_hangs_does_not_hold_the_terminal() {
 fn after_the_end_no_other_server_is_asked() {
     // Who connects sends the password, so no connection goes unseen.
     let server = Server::options().password("open").start();
-    let proxies = [(); 3].map(|()| Proxy::before(&server.address()));
+    let proxies = [(); 3].map(|()| proxy::before(&server.address()));
     let urls = proxies
         .each_ref()
         .map(|proxy| format!("redis://:open@{}", proxy.address()));

@@ -59,7 +59,7 @@ impl Parts {
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
     pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
-        let budget = CallBudget::with_wait(wait, core.command_timeout);
+        let budget = core.budget_with_wait(wait);
         acquire(self, core, lease, &budget)
     }
 
@@ -70,7 +70,7 @@ impl Parts {
         interrupt: &Interrupt,
     ) -> Result<List<HeldPart>> {
         let core = self.check()?;
-        let budget = CallBudget::until_interrupted(interrupt);
+        let budget = core.budget_until_interrupted(interrupt);
         loop {
             if let Some(held) = acquire(self, core, lease, &budget)? {
                 return Ok(held);
@@ -87,7 +87,7 @@ impl Parts {
         interrupt: &Interrupt,
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
-        let budget = CallBudget::with_wait(wait, core.command_timeout);
+        let budget = core.budget_with_wait(wait);
         acquire(self, core, lease, &budget.with_interrupt(interrupt))
     }
 }

@@ -14,7 +14,6 @@ use std::time::Duration;
 use super::held::note_count;
 use super::parts::{Part, Parts};
 use super::release::suspend;
-use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Hold;
@@ -33,7 +32,7 @@ impl Parts {
         let (part, hold) = self.own_hold()?;
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
-        let budget = CallBudget::with_wait(wait, core.command_timeout);
+        let budget = core.budget_with_wait(wait);
         let budget = match interrupt {
             Some(interrupt) => budget.with_interrupt(interrupt),
             None => budget,

@@ -48,14 +48,13 @@ impl Number {
 
     /// Waits until the count is zero, at most for `time`. Returns whether it is zero.
     pub(crate) fn wait_for(&self, time: Duration) -> Result<bool> {
-        let budget = CallBudget::with_wait(time, self.check()?.command_timeout);
+        let budget = self.check()?.budget_with_wait(time);
         self.wait_within(&budget)
     }
 
     /// Waits until the count is zero; fails if it is interrupted.
     pub(crate) fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        self.check()?;
-        let budget = CallBudget::until_interrupted(interrupt);
+        let budget = self.check()?.budget_until_interrupted(interrupt);
         self.wait_within(&budget).map(drop)
     }
 
@@ -65,7 +64,7 @@ impl Number {
         time: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let budget = CallBudget::with_wait(time, self.check()?.command_timeout);
+        let budget = self.check()?.budget_with_wait(time);
         self.wait_within(&budget.with_interrupt(interrupt))
     }
 

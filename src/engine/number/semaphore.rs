@@ -31,14 +31,13 @@ impl Number {
 
     /// Takes permits if that many are free within `wait`. Returns whether it took them.
     pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
-        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
+        let budget = self.check()?.budget_with_wait(wait);
         self.acquire_within(permits, &budget)
     }
 
     /// Takes permits, and waits for them; fails if it is interrupted.
     pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
-        self.check()?;
-        let budget = CallBudget::until_interrupted(interrupt);
+        let budget = self.check()?.budget_until_interrupted(interrupt);
         self.acquire_within(permits, &budget).map(drop)
     }
 
@@ -49,7 +48,7 @@ impl Number {
         wait: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let budget = CallBudget::with_wait(wait, self.check()?.command_timeout);
+        let budget = self.check()?.budget_with_wait(wait);
         self.acquire_within(permits, &budget.with_interrupt(interrupt))
     }
 

@@ -7,10 +7,13 @@
 //! | `sharing` | the further holds on a grant that several threads share |
 //! | `renewal` | what the watchdog does for the grant |
 //! | `loss` | ends the grant as lost |
+//! | `skipped` | with the feature `testing`: the time that a test skips |
 
 mod loss;
 mod renewal;
 mod sharing;
+#[cfg(feature = "testing")]
+mod skipped;
 mod usage;
 
 use std::ops::Range;
@@ -108,6 +111,9 @@ struct GrantState {
     watched_until: Moment,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
+    /// All moments count the time that tests skipped before this one.
+    #[cfg(feature = "testing")]
+    skips_counted_until: Moment,
 }
 
 /// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
@@ -179,6 +185,8 @@ impl Grant {
                 count_changed: None,
                 watched_until: Moment::NEVER,
                 kept_in_redis: None,
+                #[cfg(feature = "testing")]
+                skips_counted_until: asked,
             }),
             keeper,
             observer,

@@ -196,6 +196,16 @@ impl Renew for Grant {
         self.key()
     }
 
+    #[cfg(feature = "testing")]
+    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+        self.count_skips(clock);
+    }
+
+    #[cfg(feature = "testing")]
+    fn confirm_now(&self) {
+        self.make_confirmation_due();
+    }
+
     fn lease_ends(&self) -> Moment {
         self.lease_ends()
     }

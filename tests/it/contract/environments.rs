@@ -4,6 +4,8 @@ use std::slice;
 use std::sync::LazyLock;
 
 use leasehold::LockClient;
+use leasehold::testing::InMemoryRedis;
+use redis::Connection;
 
 use super::{Environment, Site};
 use crate::support::builder;
@@ -17,6 +19,11 @@ use crate::support::timing::{LEASE, SOON};
 /// The servers of an environment, and which of them have a key.
 pub trait Deployment: Sync {
     fn servers(&self) -> &[Server];
+
+    /// The test's own connection to the server with this index.
+    fn connection(&self, index: usize) -> Connection {
+        self.servers()[index].connection()
+    }
 
     /// The indexes of the servers that have the key.
     fn indexes_of(&self, key: &str) -> Vec<usize>;
@@ -50,6 +57,31 @@ impl Environment for OneServer {
     fn start() -> Site {
         let shared = one_server();
         Site::new(builder(&shared.url()), shared)
+    }
+}
+
+/// The server of `leasehold::testing`, which no other test uses.
+pub struct InMemory;
+
+impl Environment for InMemory {
+    fn start() -> Site {
+        let redis = InMemoryRedis::start().expect("loopback");
+        Site::new(redis.builder().watchdog_lease(LEASE.get()), redis)
+    }
+}
+
+impl Deployment for InMemoryRedis {
+    fn servers(&self) -> &[Server] {
+        &[]
+    }
+
+    fn connection(&self, _: usize) -> Connection {
+        let client = redis::Client::open(self.url()).expect("the address is valid");
+        client.get_connection().expect("the server replies")
+    }
+
+    fn indexes_of(&self, _: &str) -> Vec<usize> {
+        vec![0]
     }
 }
 

@@ -57,7 +57,10 @@ pub fn the_loss_to_another_owner_is_reported(stage: &Stage) {
 pub fn the_loss_to_a_key_of_another_type_is_reported(stage: &Stage) {
     let replace = || stage.run_command(redis::cmd("SET").arg(stage.key()).arg("x"));
     is_notified(stage, replace, LostReason::Taken);
-    let kept: String = stage.server().ask(redis::cmd("GET").arg(stage.key()));
+    let kept: String = redis::cmd("GET")
+        .arg(stage.key())
+        .query(&mut stage.redis())
+        .expect("the value of another program");
     assert_eq!(kept, "x");
 }
 

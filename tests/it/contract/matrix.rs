@@ -175,6 +175,22 @@ exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interr
 combination! { red_in_five_servers: whole Red in FiveServers,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts refusal }
 
+combination! { reentrant_in_in_memory: whole Reentrant in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fenced_in_in_memory: transport Fenced in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { fair_in_in_memory: transport Fair in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { write_in_in_memory: whole Write in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { read_in_in_memory: whole Read in InMemory,
+read_exclusion read_reentrancy read_expiry renewal nesting read_loss read_guards
+read_interrupts read_operator refusal }
+combination! { multi_in_in_memory: transport Multi in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+combination! { wrapped_in_in_memory: transport Wrapped in InMemory,
+exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
+
 combination! { reentrant_in_namespaced: transport Reentrant in Namespaced,
 exclusion reentrancy waiting expiry renewal nesting hand_over loss guards interrupts operator refusal }
 combination! { reentrant_in_unix_socket: transport Reentrant in UnixSocket,

@@ -36,8 +36,8 @@ use crate::support::unique;
 
 use environments::Deployment;
 pub use environments::{
-    Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, Namespaced, OneServer,
-    OwnServer, Replicated, Sentinel, Tls, UnixSocket,
+    Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, InMemory, Namespaced,
+    OneServer, OwnServer, Replicated, Sentinel, Tls, UnixSocket,
 };
 pub use kinds::{Fair, Fenced, Multi, Read, Red, Reentrant, Wrapped, Write};
 use redis_key::{Form, KeyView};
@@ -189,12 +189,12 @@ impl Stage {
 /// The view of another program on Redis.
 impl Stage {
     fn view_of<'a>(&'a self, key: &'a Key) -> KeyView<'a> {
-        let deployment = &self.site.deployment;
-        let servers = key.indexes.iter().map(|&home| &deployment.servers()[home]);
+        let deployment = &*self.site.deployment;
         KeyView {
             key: &key.name,
             form: self.form,
-            servers: servers.collect(),
+            deployment,
+            servers: &key.indexes,
             needed: deployment.needed(),
         }
     }
@@ -210,11 +210,11 @@ impl Stage {
 
     /// The server that has the lock, or the first lock that it consists of.
     pub fn server(&self) -> &Server {
-        self.first().servers[0]
+        &self.site.deployment.servers()[self.keys[0].indexes[0]]
     }
 
     pub fn redis(&self) -> Connection {
-        self.server().connection()
+        self.site.deployment.connection(self.keys[0].indexes[0])
     }
 
     /// Runs a command on every server that has the lock, or the first lock that it consists of.

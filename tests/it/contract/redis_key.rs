@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
-use crate::support::server::Server;
+use super::environments::Deployment;
 
 /// What a key of a lock looks like.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,9 @@ pub enum Form {
 pub struct KeyView<'a> {
     pub key: &'a str,
     pub form: Form,
-    pub servers: Vec<&'a Server>,
+    pub deployment: &'a dyn Deployment,
+    /// The indexes of these servers.
+    pub servers: &'a [usize],
     pub needed: usize,
 }
 
@@ -32,7 +34,11 @@ impl KeyView<'_> {
 
     fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Vec<T> {
         let servers = self.servers.iter();
-        servers.map(|server| server.ask(command)).collect()
+        let ask = |&index: &usize| {
+            let reply = command.query(&mut self.deployment.connection(index));
+            reply.expect("the server replies")
+        };
+        servers.map(ask).collect()
     }
 
     fn holders_by_server(&self) -> Vec<Vec<(String, u32)>> {
@@ -103,8 +109,8 @@ impl KeyView<'_> {
             }
         };
         pipe.cmd("PEXPIRE").arg(self.key).arg(lease);
-        for server in &self.servers {
-            pipe.exec(&mut server.connection())
+        for &server in self.servers {
+            pipe.exec(&mut self.deployment.connection(server))
                 .expect("the server replies");
         }
     }

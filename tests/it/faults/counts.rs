@@ -8,7 +8,7 @@ use leasehold::{LockClient, RedLock};
 
 use super::proxied_server::{ProxiedServer, RedisView, load_scripts};
 use crate::support::deployment::Independent;
-use crate::support::proxy::{Fault, Gate, Proxy, Request};
+use crate::support::proxy::{self, Fault, Gate, Request};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 use crate::support::{builder, on_another_thread, unique};
@@ -83,7 +83,7 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
 fn a_late_count_at_one_server_does_not_touch_the_next_hold_of_a_redlock() {
     let servers = Independent::start(3);
     servers.servers().iter().for_each(load_scripts);
-    let proxy = Proxy::before(&servers.server(2).address());
+    let proxy = proxy::before(&servers.server(2).address());
     let mut urls = servers.urls();
     urls[2] = proxy.url();
     let lease = LEASE.get() * 4;

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::deployment::{Deployment, NEVER, builder_of};
 use super::proxied_server::{RedisView, load_scripts};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::proxy::{Fault, Proxy, Request};
+use crate::support::proxy::{self, Fault, Proxy, Request};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
@@ -25,7 +25,7 @@ impl<'a> ProxiedDeployment<'a> {
         let servers = deployment.servers();
         let proxies: Vec<_> = servers
             .iter()
-            .map(|s| Proxy::before(&s.address()))
+            .map(|s| proxy::before(&s.address()))
             .collect();
         let is_replica = |server: &&Server| servers.iter().all(|s| s.port() != server.port());
         deployment

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::Connection;
 
-use crate::support::proxy::{Fault, Gate, Proxy, library_scripts, repository};
+use crate::support::proxy::{self, Fault, Gate, Proxy, library_scripts, repository};
 use crate::support::server::Server;
 use crate::support::timing::millis;
 use crate::support::{builder, client};
@@ -31,7 +31,7 @@ impl ProxiedServer {
 
     fn with(server: Server) -> Self {
         load_scripts(&server);
-        let proxy = Proxy::before(&server.address());
+        let proxy = proxy::before(&server.address());
         Self { server, proxy }
     }
 

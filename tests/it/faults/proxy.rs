@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::support::proxy::{Fault, Gate, Proxy, Request};
+use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis};
 
@@ -72,7 +72,7 @@ fn packed(words: &[&str]) -> Vec<u8> {
 
 fn server_and_proxy() -> (Server, Proxy) {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     (server, proxy)
 }
 
@@ -267,7 +267,7 @@ fn half_a_request_is_never_executed_and_both_sides_are_cut() {
     });
     assert_eq!(value(&server), None);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    proxy.retarget(&listener.local_addr().expect("bound").to_string());
+    proxy.retarget(listener.local_addr().expect("bound").to_string());
     let mut client = Client::of(&proxy);
     client.send(&["INCR", "n"]);
     let mut half = Vec::new();

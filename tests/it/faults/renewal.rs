@@ -11,7 +11,7 @@ use redis::Connection;
 
 use super::deployment::Deployment;
 use super::proxied_server::load_scripts;
-use crate::support::proxy::{Fault, Proxy};
+use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
 use crate::support::{builder, unique};
@@ -202,7 +202,7 @@ fn a_busy_pool_of_two_loses_no_lock() {
 /// All connections of the pool wait for missing replies, for three leases.
 fn an_exhausted_pool_loses_no_lock(connections: u32) {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     let lease = LEASE.get() * 2;
     let delay = lease * 3;
     let client = builder(&proxy.url())
@@ -280,7 +280,7 @@ fn an_exhausted_pool_of_two_loses_no_lock() {
 fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
     let server = Server::start();
     load_scripts(&server);
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     let client = builder(&proxy.url())
         .watchdog_lease(LEASE.get() * 3)
         .command_timeout(LEASE.get())

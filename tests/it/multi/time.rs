@@ -9,7 +9,7 @@ use leasehold::{Error, Interrupt, Lease, LockClient, MultiLock};
 use super::long;
 use crate::faults::in_redis;
 use crate::support::client;
-use crate::support::proxy::{Fault, Proxy};
+use crate::support::proxy::{self, Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
@@ -134,7 +134,7 @@ fn client_with_latency(
     latency: Duration,
     timeout: Duration,
 ) -> (LockClient, Proxy) {
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     let client = client_with_timeout(&proxy.url(), timeout);
     // From now on connections and scripts exist.
     let warm = client.multi_lock(["warm", "warmer"]);

@@ -7,7 +7,7 @@ use leasehold::{Error, Interrupt, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, take_all};
 use crate::support::builder;
-use crate::support::proxy::{Fault, Proxy};
+use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
 
@@ -229,7 +229,7 @@ fn a_grant_whose_reply_cannot_be_parsed_is_released() {
     let servers = Servers::start(3);
     // From now on the servers know the script, and execute it by hash.
     servers.lock().acquire().unwrap().unlock().unwrap();
-    let proxy = Proxy::before(&servers.0[0].address());
+    let proxy = proxy::before(&servers.0[0].address());
     proxy.on_request(|request| {
         if request.runs("acquire") {
             Fault::ReplaceReply("+GRANTED\r\n")

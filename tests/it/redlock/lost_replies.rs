@@ -8,7 +8,7 @@ use leasehold::{Error, Lease, LockClient, LockGuard, RedLock};
 
 use super::Servers;
 use crate::support::builder;
-use crate::support::proxy::{Fault, Proxy};
+use crate::support::proxy::{self, Fault, Proxy};
 use crate::support::timing::{LEASE, eventually, millis};
 
 const CLIENTS: usize = 2;
@@ -147,7 +147,7 @@ fn with_every_third_reply_lost_a_majority_agrees_on_one_holder() {
     let proxies: Vec<Proxy> = servers
         .0
         .iter()
-        .map(|server| Proxy::before(&server.address()))
+        .map(|server| proxy::before(&server.address()))
         .collect();
     let client = |proxy: &Proxy| {
         let builder = builder(&proxy.url()).watchdog_lease(lease());

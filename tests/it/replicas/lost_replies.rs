@@ -9,7 +9,7 @@ use leasehold::{Error, Lease};
 use super::{TIMEOUT, has, requiring};
 use crate::support::client;
 use crate::support::deployment::Replicated;
-use crate::support::proxy::{Fault, Proxy};
+use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 
@@ -29,7 +29,7 @@ fn count(server: &Server) -> Vec<u32> {
 fn one_lost_confirmation_is_requested_again() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
-        let proxy = Proxy::before(&deployment.master().address());
+        let proxy = proxy::before(&deployment.master().address());
         let client = requiring(1, &proxy.url()).min_replicas(1, millis(2_000));
         let client = client.build().unwrap();
         let lock = client.reentrant_lock("lock");
@@ -55,7 +55,7 @@ fn one_lost_confirmation_is_requested_again() {
 fn an_unconfirmed_lock_is_released() {
     let deployment = Replicated::start(1);
     for fault in FAULTS {
-        let proxy = Proxy::before(&deployment.master().address());
+        let proxy = proxy::before(&deployment.master().address());
         let client = requiring(1, &proxy.url()).build().unwrap();
         let lock = client.reentrant_lock("lock");
         let what = fault.clone();
@@ -102,7 +102,7 @@ fn without_permission_for_wait_the_call_fails_at_once() {
 #[test]
 fn a_master_that_dies_before_its_confirmation_is_waited_for() {
     let deployment = Arc::new(Replicated::start(1));
-    let proxy = Proxy::before(&deployment.master().address());
+    let proxy = proxy::before(&deployment.master().address());
     let client = requiring(1, &proxy.url()).command_timeout(SOON.get());
     let client = client.build().unwrap();
     let lock = client.reentrant_lock("lock");

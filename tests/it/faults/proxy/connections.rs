@@ -35,12 +35,12 @@ fn retarget_sends_new_connections_to_another_server() {
     another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
     let mut old = Client::of(&proxy);
     old.ask(&["GET", "n"], "$-1\r\n");
-    proxy.retarget(&another.address());
+    proxy.retarget(another.address());
     Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
     old.ask(&["GET", "n"], "$-1\r\n");
     // No server listens there.
     let closed = Port::reserve();
-    proxy.retarget(&format!("127.0.0.1:{}", closed.number()));
+    proxy.retarget(format!("127.0.0.1:{}", closed.number()));
     Client::of(&proxy).sees_fin();
 }
 

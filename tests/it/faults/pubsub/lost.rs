@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockClient};
 
-use crate::support::proxy::Proxy;
+use crate::support::proxy::{self, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
 use crate::support::{builder, client, unique};
@@ -29,7 +29,7 @@ fn without_messages(proxy: &Proxy) -> (LockClient, Arc<AtomicU64>) {
 #[ignore = "soak"]
 fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
     let server = Server::start();
-    let proxy = Proxy::before(&server.address());
+    let proxy = proxy::before(&server.address());
     let (waiter, dropped) = without_messages(&proxy);
     // Without messages the subscriber thread, too, looks up only a second later.
     let long = LEASE.get() * 3;
@@ -74,7 +74,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
 #[test]
 fn a_lock_changes_hands_without_messages() {
     let server = Server::start();
-    let proxies = [0, 1].map(|_| Proxy::before(&server.address()));
+    let proxies = [0, 1].map(|_| proxy::before(&server.address()));
     let clients = proxies.each_ref().map(|proxy| without_messages(proxy).0);
     let name = unique("without_messages");
     let lease = Lease::fixed(LEASE.get() / 2);

@@ -1,4 +1,4 @@
-//! The frames of the Redis protocol: where each one ends.
+//! The frames of the protocol of Redis: where each one ends.
 
 /// Not the protocol of Redis.
 #[derive(Debug)]

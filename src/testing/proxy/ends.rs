@@ -58,10 +58,6 @@ impl ServerEnd {
         Ok(Self(stream))
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.0
-    }
-
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.0).write_all(bytes)
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,9 +9,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use parking_lot::Mutex;
 
-/// A request of a client.
+use crate::script;
+
+/// A request that a client sends through a [`FaultProxy`](super::FaultProxy).
 #[derive(Clone, Debug)]
-pub struct Request {
+#[non_exhaustive]
+pub struct ProxiedRequest {
     /// The number of its connection, from 1 on.
     pub connection: u64,
     /// The command and its arguments.
@@ -20,7 +22,7 @@ pub struct Request {
     script: Option<Arc<str>>,
 }
 
-impl Request {
+impl ProxiedRequest {
     pub(super) fn new(connection: u64, words: Vec<Vec<u8>>, scripts: &Scripts) -> Self {
         let script = scripts.name(&words);
         Self {
@@ -30,19 +32,24 @@ impl Request {
         }
     }
 
-    /// The command in upper case.
+    /// The command in upper case, such as `"EVALSHA"`.
+    #[must_use]
     pub fn command(&self) -> String {
         let command = self.words.first().map_or(&[][..], Vec::as_slice);
         String::from_utf8_lossy(command).to_uppercase()
     }
 
-    /// Whether it calls this script, by its source or by its hash: `"acquire"` is
-    /// `lua/acquire.lua`. The server may or may not know the hash.
+    /// Whether it calls this script, by its source or by its hash. The server may or may not know
+    /// the hash. See [`script`](Self::script) for the names.
+    #[must_use]
     pub fn runs(&self, script: &str) -> bool {
         self.script() == Some(script)
     }
 
-    /// The script that it calls, if it is a known one.
+    /// The script that it calls, if it is a known one. Those of this crate have the names of their
+    /// files: `"acquire"`, `"release"` and `"renew"` are those of most locks.
+    /// [`FaultProxy::know`](super::FaultProxy::know) adds others.
+    #[must_use]
     pub fn script(&self) -> Option<&str> {
         self.script.as_deref()
     }
@@ -64,9 +71,11 @@ impl Request {
     }
 }
 
-/// The fault of one request and its reply.
+/// What happens to one request and its reply.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Fault {
+    /// Nothing: request and reply pass.
     Pass,
     /// It is sent to the server this much later. Later requests wait, too.
     Delay(Duration),
@@ -83,10 +92,13 @@ pub enum Fault {
     CutInReply(usize),
     /// The reply comes in pieces of this size with a pause after each.
     SplitReply {
+        /// The number of bytes of each piece; 0 counts as 1.
         every: usize,
+        /// The time after each piece.
         pause: Duration,
     },
-    /// The server executes it, and the client gets this instead of the reply.
+    /// The server executes it, and the client gets these bytes instead of the reply. They must be a
+    /// reply of the Redis protocol, such as `"-ERR failed\r\n"`.
     ReplaceReply(&'static str),
     /// Half of it is sent to the server, then both sides are closed.
     HalfRequest,
@@ -97,7 +109,33 @@ pub enum Fault {
     HoldBack(Gate),
 }
 
-/// Where requests wait until the test lets them pass.
+/// Where requests wait until the test lets them pass. Clones are the same gate.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::thread;
+/// use leasehold::LockClient;
+/// use leasehold::testing::{Fault, FaultProxy, Gate, InMemoryRedis};
+///
+/// let redis = InMemoryRedis::start()?;
+/// let proxy = FaultProxy::start(redis.address())?;
+/// let gate = Gate::new();
+/// let held_back = gate.clone();
+/// proxy.on_request(move |request| match request.runs("acquire") {
+///     true => Fault::HoldBack(held_back.clone()),
+///     false => Fault::Pass,
+/// });
+///
+/// let client = LockClient::connect(&proxy.url())?;
+/// let call = thread::spawn(move || client.reentrant_lock("job").lock());
+/// while gate.held() == 0 {
+///     thread::yield_now();
+/// }
+/// gate.open();
+/// call.join().unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<GateState>);
 
@@ -117,6 +155,8 @@ impl Default for Gate {
 }
 
 impl Gate {
+    /// A closed gate.
+    #[must_use]
     pub fn new() -> Self {
         let (closed, opened) = bounded(0);
         Self(Arc::new(GateState {
@@ -133,11 +173,13 @@ impl Gate {
     }
 
     /// The number of waiting requests.
+    #[must_use]
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::SeqCst)
     }
 
-    /// The number of requests that passed the open gate and were answered by the server.
+    /// The number of requests that passed the open gate and to which the server has replied.
+    #[must_use]
     pub fn passed(&self) -> usize {
         self.0.passed.load(Ordering::SeqCst)
     }
@@ -166,12 +208,11 @@ impl Gate {
 pub(super) struct Scripts(Mutex<HashMap<String, Arc<str>>>);
 
 impl Scripts {
-    /// The scripts of the library whose sources are in this directory; none if there are no
-    /// sources.
-    pub(super) fn of(repository: &Path) -> Self {
+    /// The scripts of this crate.
+    pub(super) fn of_this_crate() -> Self {
         let scripts = Self::default();
-        for (name, text) in library_scripts(repository) {
-            scripts.add(&name, text.as_bytes());
+        for (name, source) in script::named_sources() {
+            scripts.add(name, source.as_bytes());
         }
         scripts
     }
@@ -193,20 +234,6 @@ impl Scripts {
         };
         self.0.lock().get(&hash).cloned()
     }
-}
-
-/// The names and the texts of the library's scripts: each is one or more files of `lua/`, the last
-/// of which gives it its name.
-pub fn library_scripts(repository: &Path) -> Vec<(String, String)> {
-    let list = std::fs::read_to_string(repository.join("src/script/mod.rs")).unwrap_or_default();
-    let scripts = list.lines().filter_map(|line| line.split_once(" = \""));
-    let files = scripts.map(|(_, files)| files.split('"').filter(|file| file.ends_with(".lua")));
-    let texts = files.filter_map(|files| {
-        let name = files.clone().next_back()?.strip_suffix(".lua")?.to_owned();
-        let read = |file| std::fs::read_to_string(repository.join("lua").join(file)).ok();
-        Some((name, files.map(read).collect::<Option<String>>()?))
-    });
-    texts.collect()
 }
 
 fn hash(text: &[u8]) -> String {

@@ -1,21 +1,13 @@
 //! A proxy between clients and one Redis server that causes network faults.
-//!
-//! It parses requests and replies of the Redis protocol, so that a fault hits a chosen request, and
-//! knows `lua/*.lua` by name. It needs no other module of these tests: `examples/fault_proxy.rs`
-//! includes it, and any other program can.
-
-#![allow(dead_code, reason = "each program that includes it uses a part")]
-#![allow(unreachable_pub, reason = "a program may include it anywhere")]
 
 mod ends;
-mod frame;
 mod link;
 mod rules;
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -27,17 +19,50 @@ use parking_lot::Mutex;
 use ends::{ClientEnd, ServerEnd};
 use link::Link;
 use rules::Scripts;
-#[allow(unused_imports, reason = "each program that includes it uses a part")]
-pub use rules::{Fault, Gate, Request, library_scripts};
+pub use rules::{Fault, Gate, ProxiedRequest};
 
 /// The longest wait for a connection to the server.
 const CONNECT: Duration = Duration::from_secs(2);
 
-type OnRequest = Box<dyn FnMut(&Request) -> Fault + Send>;
+type OnRequest = Box<dyn FnMut(&ProxiedRequest) -> Fault + Send>;
 type OnMessage = Box<dyn FnMut(&[u8], &[u8]) -> bool + Send>;
 
-/// A proxy between clients and one server. It and its connections end with the value.
-pub struct Proxy {
+/// A proxy between clients and one Redis server that causes network faults.
+///
+/// It parses requests and replies of the Redis protocol, so that a fault hits a chosen request: it
+/// loses or delays a request or its reply, or breaks the connection in the middle of one. So a test
+/// shows what a program does if a request was executed and its reply is lost. It works with any
+/// client of Redis, but not with TLS.
+///
+/// The proxy listens on loopback. It ends, and closes its connections, when it is dropped.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use leasehold::testing::{Fault, FaultProxy, InMemoryRedis};
+/// use leasehold::{Error, LockClient};
+///
+/// let redis = InMemoryRedis::start()?;    // or the address of any Redis server
+/// let proxy = FaultProxy::start(redis.address())?;
+/// let client = LockClient::builder(&proxy.url())
+///     .command_timeout(Duration::from_millis(50))
+///     .build()?;
+/// let lock = client.reentrant_lock("job");
+///
+/// // Redis executes each acquire, and the client never gets the reply.
+/// proxy.on_request(|request| match request.runs("acquire") {
+///     true => Fault::SwallowReply,
+///     false => Fault::Pass,
+/// });
+/// assert!(matches!(lock.try_acquire_now(), Err(Error::Unavailable { .. })));
+///
+/// proxy.calm();
+/// let guard = lock.acquire()?;    // The client has undone the first one.
+/// guard.check()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct FaultProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     /// Dropping it ends every wait.
@@ -65,13 +90,24 @@ struct Links {
     over: bool,
 }
 
-impl Proxy {
-    /// Listens on a free loopback port for clients of the server at `host:port`.
-    pub fn before(upstream: &str) -> Self {
-        Self::listening((Ipv4Addr::LOCALHOST, 0).into(), upstream).expect("a loopback port")
+impl FaultProxy {
+    /// Starts a proxy on a free port of loopback, for clients of the server at `upstream`, which is
+    /// `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, which refuses a port or a thread. It is no error if there is no such
+    /// server: then the proxy closes the connections of its clients.
+    pub fn start(upstream: impl Into<String>) -> io::Result<Self> {
+        Self::listening((Ipv4Addr::LOCALHOST, 0).into(), upstream)
     }
 
-    pub fn listening(listen: SocketAddr, upstream: &str) -> io::Result<Self> {
+    /// Starts a proxy that listens at this address.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start), and if the address is in use.
+    pub fn listening(listen: SocketAddr, upstream: impl Into<String>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = bounded(0);
@@ -79,7 +115,7 @@ impl Proxy {
             upstream: Mutex::new(upstream.into()),
             on_request: Mutex::new(Box::new(|_| Fault::Pass)),
             on_message: Mutex::new(Box::new(|_, _| true)),
-            scripts: Scripts::of(repository()),
+            scripts: Scripts::of_this_crate(),
             refuse: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -91,69 +127,77 @@ impl Proxy {
             address,
             shared,
             stop: Some(stop),
-            acceptor: Some(spawn("proxy", move || accepting.accept(&listener))),
+            acceptor: Some(spawn("proxy", move || accepting.accept(&listener))?),
         })
     }
 
-    /// `host:port` of the proxy.
+    /// The address of the proxy, as `host:port`.
+    #[must_use]
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
+    /// The URL of the proxy, without a password.
+    #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// New connections go to another server from now on.
-    pub fn retarget(&self, upstream: &str) {
+    /// Connects new connections to another server, `host:port`, from now on.
+    pub fn retarget(&self, upstream: impl Into<String>) {
         *self.shared.upstream.lock() = upstream.into();
     }
 
     /// Sets the fault of each request from now on. The rule is called once for each request, in the
-    /// order of arrival on its connection, and for one request at a time.
-    pub fn on_request(&self, rule: impl FnMut(&Request) -> Fault + Send + 'static) {
+    /// order of arrival on its connection, and for one request at a time. It must not call the
+    /// proxy. If it panics, the connection is closed.
+    pub fn on_request(&self, rule: impl FnMut(&ProxiedRequest) -> Fault + Send + 'static) {
         let before = std::mem::replace(&mut *self.shared.on_request.lock(), Box::new(rule));
         drop(before);
     }
 
-    /// Decides whether a message (its channel, its payload) is delivered to its subscriber.
+    /// Decides from now on for each message (its channel, its payload) whether its subscriber gets
+    /// it. The rule must not call the proxy.
     pub fn on_message(&self, rule: impl FnMut(&[u8], &[u8]) -> bool + Send + 'static) {
         let before = std::mem::replace(&mut *self.shared.on_message.lock(), Box::new(rule));
         drop(before);
     }
 
-    /// Everything passes from now on. Requests at a gate stay there until the gate is opened.
+    /// Removes both rules: everything passes from now on. Requests at a gate stay there until the gate is opened.
     pub fn calm(&self) {
         self.on_request(|_| Fault::Pass);
         self.on_message(|_, _| true);
     }
 
-    /// Adds a script by which requests are recognised, in addition to those of `lua/`.
-    pub fn know(&self, script: &str, text: &str) {
-        self.shared.scripts.add(script, text.as_bytes());
+    /// Gives a script a name, by which [`ProxiedRequest::runs`] recognizes its calls. Those of this
+    /// crate are known.
+    pub fn know(&self, name: &str, source: &str) {
+        self.shared.scripts.add(name, source.as_bytes());
     }
 
-    /// Sends FIN to the client on every open connection.
+    /// Closes every open connection to a client (FIN).
     pub fn cut_all(&self) {
         self.each(|link| link.client.cut());
     }
 
-    /// Sends RST to the client on every open connection.
+    /// Resets every open connection to a client (RST).
     pub fn reset_all(&self) {
         self.each(|link| link.client.reset());
     }
 
-    /// Whether new connections are accepted and closed at once.
+    /// Sets whether new connections are closed at once.
     pub fn refuse(&self, refuse: bool) {
         self.shared.refuse.store(refuse, Ordering::SeqCst);
     }
 
     /// The number of requests since the start.
+    #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
     /// The number of connections since the start.
+    #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -167,7 +211,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.shared.links.lock().over = true;
         drop(self.stop.take());
@@ -175,7 +219,7 @@ impl Drop for Proxy {
             // A new connection wakes the thread. One is enough, and many would fill its queue.
             let visit = || TcpStream::connect_timeout(&self.address, CONNECT);
             while !acceptor.is_finished() && visit().is_err() {
-                thread::sleep(Duration::from_millis(1));
+                thread::yield_now();
             }
             let _ = acceptor.join();
         }
@@ -202,13 +246,14 @@ impl Shared {
                         continue;
                     }
                     let shared = Arc::clone(self);
-                    self.keep(spawn("proxy-requests", move || {
-                        // If the server cannot be reached, the connection is closed.
+                    // If there is no thread or no server for it, the connection is closed.
+                    let thread = spawn("proxy-requests", move || {
                         let _ = shared.connect(number, client);
-                    }));
+                    });
+                    thread.map_or_else(drop, |thread| self.keep(thread));
                 }
                 // For example too many open files, which may be temporary.
-                Err(_) => thread::sleep(Duration::from_millis(1)),
+                Err(_) => drop(self.stop.recv_timeout(Duration::from_millis(1))),
             }
         }
     }
@@ -233,11 +278,11 @@ impl Shared {
         let (shared, delivering) = (Arc::clone(self), Arc::clone(&link));
         self.keep(spawn("proxy-delivery", move || {
             delivering.deliver(&ordered, &shared.stop);
-        }));
+        })?);
         let (shared, replying) = (Arc::clone(self), Arc::clone(&link));
         self.keep(spawn("proxy-replies", move || {
             replying.read_replies(&shared, replies);
-        }));
+        })?);
         link.read_requests(self, requests, &orders);
         Ok(())
     }
@@ -249,15 +294,14 @@ impl Shared {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let thread = thread::Builder::new().name(name.into());
-    thread.spawn(work).expect("the system has threads left")
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
 }
 
-/// The root of the repository. Packages in several of its folders include this module.
-pub fn repository() -> &'static Path {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = package.ancestors();
-    let root = folders.find(|folder| folder.join("lua/acquire.lua").is_file());
-    root.expect("the package is in the repository")
+impl fmt::Debug for FaultProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultProxy")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
 }

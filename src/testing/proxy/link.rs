@@ -10,14 +10,16 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use parking_lot::Mutex;
 
+use super::Shared;
 use super::ends::{ClientEnd, ServerEnd};
-use super::rules::{Fault, Request};
-use super::{Shared, frame};
+use super::rules::{Fault, ProxiedRequest};
+use crate::base::clock::Moment;
+use crate::testing::frame;
 
 /// Both ends, and the expected replies, oldest first.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(super) struct Order {
     bytes: Vec<u8>,
     replies: usize,
     fault: Fault,
-    came: Instant,
+    came: Moment,
 }
 
 impl Link {
@@ -70,7 +72,7 @@ impl Link {
                     continue;
                 }
                 shared.requests.fetch_add(1, Ordering::SeqCst);
-                let request = Request::new(self.number, words, &shared.scripts);
+                let request = ProxiedRequest::new(self.number, words, &shared.scripts);
                 if request.subscribes() {
                     self.listens.store(true, Ordering::SeqCst);
                 }
@@ -82,7 +84,7 @@ impl Link {
                     bytes,
                     replies: request.replies(),
                     fault,
-                    came: Instant::now(),
+                    came: Moment::now(),
                 };
                 if orders.send(order).is_err() {
                     return;
@@ -96,7 +98,7 @@ impl Link {
         for order in orders {
             let go_on = match &order.fault {
                 Fault::Delay(time) => sleep(*time, stop),
-                Fault::Latency(time) => sleep(time.saturating_sub(order.came.elapsed()), stop),
+                Fault::Latency(time) => sleep(order.came.after(*time).left(), stop),
                 Fault::HoldBack(gate) => gate.wait(stop),
                 Fault::SwallowRequest => continue,
                 Fault::HalfRequest => {

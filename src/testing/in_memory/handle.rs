@@ -1,0 +1,87 @@
+//! The thread of the server, and the orders that it gets from a test.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Sender, bounded, unbounded};
+
+use super::event_loop::{EventLoop, Order};
+use super::server::Server;
+
+/// The thread of the server. Dropping the handle ends it.
+pub(super) struct Handle {
+    pub(super) address: SocketAddr,
+    orders: Option<Sender<Order>>,
+    /// Wakes the thread.
+    waker: UdpSocket,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    pub(super) fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let waker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        waker.connect(waker.local_addr()?)?;
+        waker.set_nonblocking(true)?;
+        let (orders, ordered) = unbounded();
+        let event_loop = EventLoop {
+            listener,
+            waker: waker.try_clone()?,
+            orders: ordered,
+        };
+        let (started, is_started) = bounded(1);
+        let thread = thread::Builder::new().name("leasehold-in-memory".into());
+        let thread = thread.spawn(move || match Server::new() {
+            Ok(mut server) => {
+                let _ = started.send(Ok(()));
+                // After an error of the system, the clients have no server.
+                let _ = event_loop.run(&mut server);
+            }
+            Err(error) => drop(started.send(Err(error.to_string()))),
+        })?;
+        let handle = Self {
+            address,
+            orders: Some(orders),
+            waker,
+            thread: Some(thread),
+        };
+        match is_started.recv() {
+            Ok(Ok(())) => Ok(handle),
+            Ok(Err(error)) => Err(io::Error::other(error)),
+            Err(_) => Err(io::Error::other("its thread has ended")),
+        }
+    }
+
+    /// Executes this on the thread of the server, and waits for that. Does nothing if the server
+    /// has ended.
+    pub(super) fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, result) = bounded(1);
+        let order: Order = Box::new(move |server| {
+            let _ = done.send(work(server));
+        });
+        self.orders.as_ref()?.send(order).ok()?;
+        self.wake();
+        result.recv().ok()
+    }
+
+    fn wake(&self) {
+        // If there is no room for the datagram, others wake the thread.
+        let _ = self.waker.send(&[0]);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

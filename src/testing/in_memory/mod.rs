@@ -1,0 +1,297 @@
+//! A small Redis in the process of a test.
+
+mod commands;
+mod data;
+mod event_loop;
+mod handle;
+mod keyspace;
+mod lose;
+mod resp;
+mod scripts;
+mod server;
+mod session;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::test_clock::{ClientClock, TestClock};
+use crate::client::LockClient;
+use crate::config::LockClientBuilder;
+use crate::error::{Error, Result};
+use handle::Handle;
+
+/// A small Redis in this process, for tests: its clients need no Redis.
+///
+/// The clients are the same types as with Redis, and run the same code. They connect to the server
+/// over loopback, and it executes the Lua scripts of this crate. So all kinds of locks, semaphores,
+/// latches and conditions behave as they do with Redis. The server has one database, which is empty
+/// at first. It has no replicas and no persistence, and knows only the commands that this crate
+/// uses, and a few to look at keys. Other commands are errors.
+///
+/// A test can
+///
+/// * move the time of the server and of its clients ([`advance`](Self::advance),
+///   [`pause_process`](Self::pause_process)), which affects no other client in the process,
+/// * take a lock away from its holder ([`lose`](Self::lose), [`take_over`](Self::take_over)),
+/// * make the server unavailable ([`set_available`](Self::set_available)), or slow
+///   ([`set_delay`](Self::set_delay)).
+///
+/// Clones are the same server. It ends when the last clone and the last of its clients are dropped.
+/// A panic in a test drops them, too.
+///
+/// ```
+/// # fn main() -> leasehold::Result<()> {
+/// use std::time::Duration;
+/// use leasehold::testing::InMemoryRedis;
+/// use leasehold::{Error, LostReason};
+///
+/// let redis = InMemoryRedis::start()?;
+/// let client = redis.client()?;
+/// let guard = client.reentrant_lock("order:pay").acquire()?;
+///
+/// redis.advance(Duration::from_secs(3600));   // The watchdog renews the lease meanwhile.
+/// guard.check()?;
+///
+/// assert!(redis.lose("order:pay"));
+/// assert!(matches!(guard.check(), Err(Error::Lost { reason: LostReason::Deleted, .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct InMemoryRedis {
+    handle: Arc<Handle>,
+    clock: Arc<TestClock>,
+}
+
+impl InMemoryRedis {
+    /// Starts a server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`], if the system refuses a port on loopback or a thread.
+    pub fn start() -> Result<Self> {
+        let handle = Arc::new(Handle::start().map_err(|error| Error::Config {
+            field: "InMemoryRedis",
+            value: error.to_string(),
+            rule: "the server could not be started".into(),
+        })?);
+        let clock = Arc::new(TestClock::new(Arc::clone(&handle) as _));
+        Ok(Self { handle, clock })
+    }
+
+    /// Makes a client with the default settings. To the locks, each client is another process.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockClientBuilder::build`].
+    pub fn client(&self) -> Result<LockClient> {
+        self.builder().build()
+    }
+
+    /// Makes a builder for a client of this server.
+    #[must_use]
+    pub fn builder(&self) -> LockClientBuilder {
+        LockClient::builder(&self.url()).clock(ClientClock::of(Arc::clone(&self.clock)))
+    }
+
+    /// The URL of the server, for other clients in this process or in others, for example to look
+    /// at the keys. Tests cannot move the time of such a client.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// The address of the server, as `host:port`, for a [`FaultProxy`](super::FaultProxy).
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.handle.address.to_string()
+    }
+
+    /// Moves the time of the server and its clients forward. The watchdogs of the clients renew
+    /// their leases meanwhile, as they would in that time, so renewed locks stay held. Fixed leases
+    /// end, and so do the waits of threads whose deadline is reached.
+    ///
+    /// When this returns, the watchdogs have done what was due, and each waiting thread has got its
+    /// lock, or has given up, or waits again. Real time passes, too, so leave some time between what
+    /// must have happened and what must not. This takes about a millisecond of real time for each
+    /// renewal and, while threads wait, for each two seconds.
+    ///
+    /// The clients' log and their counters of durations keep the real time. A call for a lock of
+    /// several clients ([`RedLock`](crate::RedLock)) waits by the time of the first client.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::Lease;
+    /// use leasehold::testing::InMemoryRedis;
+    ///
+    /// let redis = InMemoryRedis::start()?;
+    /// let (one, other) = (redis.client()?, redis.client()?);
+    /// let minute = Lease::fixed(Duration::from_secs(60));
+    /// let _guard = one.reentrant_lock("job").acquire_with(minute)?;
+    ///
+    /// redis.advance(Duration::from_secs(40));
+    /// assert!(other.reentrant_lock("job").is_locked()?);
+    /// redis.advance(Duration::from_secs(20));
+    /// assert!(!other.reentrant_lock("job").is_locked()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advance(&self, time: Duration) {
+        let mut left = time;
+        self.clock.settle();
+        while !left.is_zero() {
+            let step = self.clock.next_step(left);
+            self.skip(step);
+            left -= step;
+        }
+    }
+
+    /// Moves the time of the server and its clients forward without giving the clients the time to
+    /// do anything, as if this process had been suspended. Leases that are shorter than `time` end,
+    /// and their holders are notified ([`LostReason::Expired`](crate::LostReason::Expired)) before
+    /// this returns.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::testing::InMemoryRedis;
+    /// use leasehold::{Error, LostReason};
+    ///
+    /// let redis = InMemoryRedis::start()?;
+    /// let guard = redis.client()?.reentrant_lock("job").acquire()?;
+    /// redis.pause_process(Duration::from_secs(60));
+    /// assert!(matches!(guard.check(), Err(Error::Lost { reason: LostReason::Expired, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pause_process(&self, time: Duration) {
+        self.clock.settle();
+        self.skip(time);
+    }
+
+    /// Waits until at least this many threads wait in calls of the clients of this server. So a test
+    /// knows that a thread that it has started waits for a lock before it
+    /// [advances](Self::advance) the time.
+    ///
+    /// Returns false if there are still fewer after 5 seconds of real time.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use leasehold::Lease;
+    /// use leasehold::testing::InMemoryRedis;
+    ///
+    /// let redis = InMemoryRedis::start()?;
+    /// let (one, other) = (redis.client()?, redis.client()?);
+    /// let _guard = one.reentrant_lock("job").acquire()?;
+    ///
+    /// let ten_seconds = Duration::from_secs(10);
+    /// let waiting = thread::spawn(move || {
+    ///     other.reentrant_lock("job").try_lock(ten_seconds, Lease::RENEWED)
+    /// });
+    /// assert!(redis.await_waiting(1));
+    /// redis.advance(ten_seconds);
+    /// assert_eq!(waiting.join().unwrap()?, false);    // after a few milliseconds
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn await_waiting(&self, threads: usize) -> bool {
+        self.clock.await_sleeping(threads)
+    }
+
+    /// Deletes a lock, as an operator or an eviction does, and returns when the clients that held
+    /// it are notified ([`LostReason::Deleted`](crate::LostReason::Deleted)). `name` is the name of
+    /// the lock, without the namespace. Of a [`ReadWriteLock`](crate::ReadWriteLock), all holds are
+    /// lost. Of a [`LeasedSemaphore`](crate::LeasedSemaphore), the leases of all permits end.
+    ///
+    /// Returns false, and does nothing, if no client of this server holds such a lock.
+    pub fn lose(&self, name: &str) -> bool {
+        self.take_away(name, lose::delete)
+    }
+
+    /// Gives a lock to another owner, and returns when the clients that held it are notified
+    /// ([`LostReason::Taken`](crate::LostReason::Taken)). The new owner is no client of this server.
+    /// It has the lock for 30 seconds: [`advance`](Self::advance) ends that. The permits of a
+    /// semaphore are lost as with [`lose`](Self::lose).
+    ///
+    /// Returns false, and does nothing, if no client of this server holds such a lock.
+    pub fn take_over(&self, name: &str) -> bool {
+        self.take_away(name, lose::take_over)
+    }
+
+    fn take_away(&self, name: &str, how: lose::How) -> bool {
+        let keys = self.clock.keys_of(name);
+        let is_held = !keys.is_empty();
+        self.handle.with(move |server| {
+            server.with_keys(|all| keys.iter().for_each(|key| how(all, key)));
+        });
+        self.clock.confirm(name);
+        is_held
+    }
+
+    /// Makes the server unavailable, or available again.
+    ///
+    /// While it is unavailable, it closes all connections, and calls of its clients fail with
+    /// [`Error::Unavailable`](crate::Error::Unavailable) within a few milliseconds, instead of
+    /// after their time limits. The locks stay held until their leases end:
+    /// [`advance`](Self::advance) ends them.
+    ///
+    /// When the server is available again, the watchdogs have renewed and released what they could
+    /// not before this returns.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::testing::InMemoryRedis;
+    /// use leasehold::{Error, LostReason};
+    ///
+    /// let redis = InMemoryRedis::start()?;
+    /// let client = redis.client()?;
+    /// let guard = client.reentrant_lock("job").acquire()?;
+    ///
+    /// redis.set_available(false);
+    /// let refused = client.reentrant_lock("other").try_acquire_now();
+    /// assert!(matches!(refused, Err(Error::Unavailable { .. })));
+    /// guard.check()?;
+    ///
+    /// redis.advance(Duration::from_secs(30));
+    /// assert!(matches!(guard.check(), Err(Error::Lost { reason: LostReason::Expired, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_available(&self, is_available: bool) {
+        self.clock.set_cut_off(!is_available, || {
+            self.handle
+                .with(move |server| server.set_available(is_available));
+        });
+    }
+
+    /// Sets the time between a command and its reply, in real time. The server executes the command
+    /// at once. With a time that is longer than the
+    /// [`command_timeout`](LockClientBuilder::command_timeout) of the client (default: 1 second), the
+    /// calls of the client execute their requests and do not hear of that.
+    ///
+    /// Default: zero.
+    pub fn set_delay(&self, delay: Duration) {
+        self.handle.with(move |server| server.set_delay(delay));
+    }
+
+    /// First on the server, so that no lease is longer for its holder than on the server.
+    fn skip(&self, time: Duration) {
+        self.handle
+            .with(move |server| server.with_keys(|keys| keys.advance(time)));
+        self.clock.skip(time);
+    }
+}
+
+impl fmt::Debug for InMemoryRedis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemoryRedis")
+            .field("address", &self.handle.address)
+            .finish_non_exhaustive()
+    }
+}

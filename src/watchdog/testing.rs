@@ -1,0 +1,69 @@
+//! What a test asks of the watchdog of a client of an in-memory server.
+
+use std::sync::{Arc, Weak};
+
+use super::{Renew, Shared, TargetId, Watchdog};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::test_clock::{Renewer, TestClock};
+
+impl Watchdog {
+    /// From now on the test that has this clock can drive this watchdog.
+    pub(crate) fn obey(&self, clock: &Arc<TestClock>) {
+        let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        clock.add_renewer(shared);
+    }
+}
+
+impl Shared {
+    fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        self.state.lock().registry.due(Moment::NEVER)
+    }
+
+    fn targets_of(&self, lock: &str) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        let mut targets = self.targets();
+        targets.retain(|(_, target)| target.key().name() == lock);
+        targets
+    }
+}
+
+impl Renewer for Shared {
+    fn skipped(&self, clock: &TestClock) {
+        for (id, target) in self.targets() {
+            target.skipped(clock);
+            self.reschedule(id, |target| target.schedule());
+        }
+        // What it could not release while the server was not available.
+        for orphan in &mut self.state.lock().orphans {
+            orphan.due = Moment::ZERO;
+        }
+        self.changed.notify_one();
+    }
+
+    fn next_due(&self) -> Moment {
+        let state = self.state.lock();
+        state.registry.next_due().unwrap_or(Moment::NEVER)
+    }
+
+    fn is_settled(&self) -> bool {
+        let state = self.state.lock();
+        let now = Moment::now();
+        let orphans = state.orphans.iter().map(|orphan| orphan.due);
+        let mut due = orphans.chain(state.registry.next_due());
+        // During a pass of the thread, the moment is zero.
+        state.stop || state.asleep_until > now && due.all(|due| due > now)
+    }
+
+    fn keys_of(&self, lock: &str) -> Vec<LockKey> {
+        let targets = self.targets_of(lock).into_iter();
+        targets.map(|(_, target)| target.key().clone()).collect()
+    }
+
+    fn confirm(&self, lock: &str) {
+        for (id, target) in self.targets_of(lock) {
+            target.confirm_now();
+            self.reschedule(id, |target| target.schedule());
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Time that a test moves.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, LostReason};
+
+use super::{LEASE, MINUTE, assert_lost, start, waiting};
+use crate::support::timing::SLIP;
+
+#[test]
+fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let guard = client.reentrant_lock("job").acquire().unwrap();
+    redis.advance(60 * MINUTE);
+    guard.check().unwrap();
+    assert!(guard.remaining() >= LEASE / 3 - SLIP.get(), "{guard:?}");
+    let renewals = client.stats().renewals;
+    // Each is made when a third of the lease is left.
+    assert!((180..=200).contains(&renewals), "{renewals}");
+    guard.confirm().unwrap();
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_fixed_lease_ends_when_the_clock_is_advanced() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let guard = one.reentrant_lock("job");
+    let guard = guard.acquire_with(Lease::fixed(MINUTE)).unwrap();
+    redis.advance(MINUTE / 3);
+    guard.check().unwrap();
+    assert!(other.reentrant_lock("job").is_locked().unwrap());
+    redis.advance(MINUTE / 3 * 2);
+    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
+    assert_lost(guard.check(), LostReason::Expired);
+    assert!(
+        other
+            .reentrant_lock("job")
+            .try_acquire_now()
+            .unwrap()
+            .is_some()
+    );
+}
+
+#[test]
+fn a_limit_of_renewals_is_reached_when_the_clock_is_advanced() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let lock = client.reentrant_lock("job");
+    let guard = lock.acquire_with(Lease::renewed_at_most(3)).unwrap();
+    redis.advance(2 * LEASE);
+    guard.check().unwrap();
+    redis.advance(2 * LEASE);
+    assert_lost(guard.check(), LostReason::RenewalLimit);
+}
+
+#[test]
+fn a_wait_ends_when_the_clock_is_advanced() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let _guard = one.reentrant_lock("job").acquire().unwrap();
+    let began = Instant::now();
+    // Behind another client, and behind a thread of the same client.
+    for client in [other, one] {
+        let call = waiting(&redis, move || {
+            client
+                .reentrant_lock("job")
+                .try_lock(10 * MINUTE, Lease::RENEWED)
+        });
+        // Real time passes, too.
+        redis.advance(9 * MINUTE);
+        assert!(!call.is_finished());
+        redis.advance(MINUTE);
+        assert!(!call.join().unwrap().unwrap());
+    }
+    assert!(began.elapsed() < MINUTE, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_waiting_thread_has_the_lock_when_the_lease_of_its_holder_has_ended() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let lock = one.reentrant_lock("job");
+    lock.lock_with(Lease::fixed(MINUTE)).unwrap();
+    let call = waiting(&redis, move || {
+        other.reentrant_lock("job").acquire().map(drop)
+    });
+    redis.advance(MINUTE);
+    call.join().unwrap().unwrap();
+    assert_lost(lock.unlock(), LostReason::Expired);
+}
+
+#[test]
+fn a_pause_of_the_process_ends_leases() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let events = client.events();
+    let guard = client.reentrant_lock("job").acquire().unwrap();
+    redis.pause_process(LEASE / 2);
+    guard.check().unwrap();
+    redis.pause_process(LEASE);
+    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
+    assert_lost(guard.check(), LostReason::Expired);
+    assert_eq!(client.stats().lost, 1);
+    assert!(!events.is_empty());
+    assert_lost(guard.unlock(), LostReason::Expired);
+    let again = client.reentrant_lock("job").acquire().unwrap();
+    again.check().unwrap();
+}
+
+#[test]
+fn the_clocks_of_two_servers_are_independent() {
+    let (one, other) = (start(), start());
+    let minute = Lease::fixed(MINUTE);
+    let lock = |redis: &leasehold::testing::InMemoryRedis| {
+        let client = redis.client().unwrap();
+        client.reentrant_lock("job").acquire_with(minute).unwrap()
+    };
+    let (first, second) = (lock(&one), lock(&other));
+    one.advance(MINUTE);
+    assert_lost(first.check(), LostReason::Expired);
+    second.check().unwrap();
+    assert!(second.remaining() > MINUTE / 2);
+    second.confirm().unwrap();
+}
+
+#[test]
+fn an_idle_grant_is_released_when_the_clock_is_advanced() {
+    let redis = start();
+    let linger = Duration::from_secs(5);
+    let client = redis.builder().linger(linger).build().unwrap();
+    let other = redis.client().unwrap();
+    let guard = client.reentrant_lock("job").acquire().unwrap();
+    guard.unlock().unwrap();
+    assert!(other.reentrant_lock("job").is_locked().unwrap());
+    redis.advance(linger + Duration::from_millis(10));
+    assert!(!other.reentrant_lock("job").is_locked().unwrap());
+}

@@ -1,0 +1,130 @@
+//! What has no place in the contract of locks: semaphores, latches, conditions and the commands of
+//! the server.
+
+use std::time::Duration;
+
+use leasehold::{Lease, LockGuard};
+
+use super::{LEASE, MINUTE, start, waiting};
+
+#[test]
+fn a_semaphore_counts_permits() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let semaphore = one.semaphore("permits");
+    assert!(semaphore.try_set_permits(2).unwrap());
+    semaphore.acquire(2).unwrap();
+    let take = other.semaphore("permits");
+    assert!(!take.try_acquire(1, Duration::ZERO).unwrap());
+    let call = waiting(&redis, move || take.acquire(1));
+    semaphore.release(2).unwrap();
+    call.join().unwrap().unwrap();
+    assert_eq!(semaphore.available().unwrap(), 1);
+    let take = other.semaphore("permits");
+    let call = waiting(&redis, move || take.try_acquire(2, MINUTE));
+    redis.advance(MINUTE);
+    assert!(!call.join().unwrap().unwrap());
+    assert_eq!(semaphore.drain().unwrap(), 1);
+}
+
+#[test]
+fn a_leased_permit_is_renewed_or_ends() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let semaphore = client.leased_semaphore("permits");
+    semaphore.set_permits(2).unwrap();
+    let renewed = semaphore.acquire().unwrap();
+    let fixed = semaphore.acquire_with(Lease::fixed(MINUTE)).unwrap();
+    assert!(semaphore.try_acquire_now().unwrap().is_none());
+    let wanted = client.leased_semaphore("permits");
+    let call = waiting(&redis, move || wanted.acquire().map(drop));
+    redis.advance(MINUTE);
+    call.join().unwrap().unwrap();
+    assert!(fixed.is_lost());
+    redis.advance(10 * LEASE);
+    renewed.check().unwrap();
+    renewed.release().unwrap();
+    assert_eq!(semaphore.available().unwrap(), 2);
+}
+
+#[test]
+fn a_latch_opens_or_its_wait_ends() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let latch = one.count_down_latch("loaded");
+    assert!(latch.try_set_count(1).unwrap());
+    let wait = other.count_down_latch("loaded");
+    let call = waiting(&redis, move || wait.wait_for(MINUTE));
+    redis.advance(MINUTE);
+    assert!(!call.join().unwrap().unwrap());
+    let wait = other.count_down_latch("loaded");
+    let call = waiting(&redis, move || wait.wait());
+    assert_eq!(latch.count_down().unwrap(), 0);
+    call.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_wait_on_a_condition_is_notified_or_ends() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let waiter = redis.client().unwrap();
+    let lock = client.reentrant_lock("buffer");
+    let wait = move |time| {
+        let lock = waiter.reentrant_lock("buffer");
+        let guard = lock.acquire()?;
+        let is_notified = lock.condition("filled").wait_for(time)?;
+        guard.unlock()?;
+        Ok::<bool, leasehold::Error>(is_notified)
+    };
+    let again = wait.clone();
+    let call = waiting(&redis, move || wait(10 * MINUTE));
+    redis.advance(9 * MINUTE);
+    assert!(!call.is_finished());
+    redis.advance(MINUTE);
+    assert!(!call.join().unwrap().unwrap());
+
+    let call = waiting(&redis, move || again(10 * MINUTE));
+    redis.advance(9 * MINUTE);
+    let guard = lock.acquire().unwrap();
+    lock.condition("filled").notify_one().unwrap();
+    guard.unlock().unwrap();
+    assert!(call.join().unwrap().unwrap());
+}
+
+#[test]
+fn a_place_in_the_queue_of_a_fair_lock_lasts_while_the_clock_is_advanced() {
+    let redis = start();
+    let clients = [(); 3].map(|()| redis.client().unwrap());
+    let guard = clients[0].fair_lock("job").acquire().unwrap();
+    let (first, second) = (clients[1].clone(), clients[2].clone());
+    let first = waiting(&redis, move || {
+        first.fair_lock("job").acquire().map(LockGuard::unlock)
+    });
+    let wait = move || {
+        second
+            .fair_lock("job")
+            .try_lock(10 * MINUTE, Lease::RENEWED)
+    };
+    let second = std::thread::spawn(wait);
+    assert!(redis.await_waiting(2));
+    redis.advance(9 * MINUTE);
+    guard.check().unwrap();
+    assert!(!first.is_finished() && !second.is_finished());
+    redis.advance(MINUTE);
+    assert!(!second.join().unwrap().unwrap());
+    guard.unlock().unwrap();
+    first.join().unwrap().unwrap().unwrap();
+}
+
+#[test]
+fn an_unknown_command_is_an_error_that_says_so() {
+    let redis = start();
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let failed = redis::cmd("XADD").arg("key").exec(&mut connection);
+    let text = failed.unwrap_err().to_string();
+    assert!(
+        text.contains("leasehold::testing does not have it"),
+        "{text}"
+    );
+}

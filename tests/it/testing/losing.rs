@@ -1,0 +1,98 @@
+//! Locks that a test takes away from their holders.
+
+use leasehold::{LostReason, RedLock};
+
+use super::{LEASE, assert_lost, start, waiting};
+
+#[test]
+fn a_lost_lock_is_reported_to_its_holder() {
+    let redis = start();
+    let client = redis.builder().namespace("shop").build().unwrap();
+    let guard = client.reentrant_lock("job").acquire().unwrap();
+    assert!(!redis.lose("other"));
+    guard.check().unwrap();
+    assert!(redis.lose("job"));
+    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
+    assert_lost(guard.check(), LostReason::Deleted);
+    assert_lost(guard.unlock(), LostReason::Deleted);
+    assert!(!redis.lose("job"));
+    let again = client.reentrant_lock("job").acquire().unwrap();
+    again.check().unwrap();
+}
+
+#[test]
+fn a_lock_that_is_taken_over_is_held_by_another_owner() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let guard = client.reentrant_lock("job").acquire().unwrap();
+    assert!(redis.take_over("job"));
+    assert_lost(guard.check(), LostReason::Taken);
+    drop(guard);
+    assert!(
+        client
+            .reentrant_lock("job")
+            .try_acquire_now()
+            .unwrap()
+            .is_none()
+    );
+    redis.advance(LEASE);
+    let again = client.reentrant_lock("job").acquire().unwrap();
+    again.check().unwrap();
+}
+
+#[test]
+fn holds_of_every_kind_can_be_lost() {
+    for lose in [true, false] {
+        let redis = start();
+        let client = redis.client().unwrap();
+        let both = client.read_write_lock("shared");
+        let read = both.read().acquire().unwrap();
+        let fair = client.fair_lock("fair").acquire().unwrap();
+        let fenced = client.fenced_lock("fenced").acquire().unwrap();
+        let several = client.multi_lock(["one", "two"]).acquire().unwrap();
+        let semaphore = client.leased_semaphore("permits");
+        semaphore.set_permits(2).unwrap();
+        let permit = semaphore.acquire().unwrap();
+        for name in ["shared", "fair", "fenced", "two", "permits"] {
+            assert!(if lose {
+                redis.lose(name)
+            } else {
+                redis.take_over(name)
+            });
+        }
+        let reason = if lose {
+            LostReason::Deleted
+        } else {
+            LostReason::Taken
+        };
+        for result in [read.check(), fair.check(), fenced.check(), several.check()] {
+            assert_lost(result, reason);
+        }
+        assert!(permit.is_lost());
+        drop(permit);
+        assert_eq!(semaphore.available().unwrap(), 2);
+    }
+}
+
+#[test]
+fn a_waiting_thread_gets_a_lost_lock() {
+    let redis = start();
+    let client = redis.client().unwrap();
+    let lock = client.reentrant_lock("job");
+    let guard = lock.acquire().unwrap();
+    let call = waiting(&redis, move || lock.acquire().map(drop));
+    assert!(redis.lose("job"));
+    call.join().unwrap().unwrap();
+    assert_lost(guard.check(), LostReason::Deleted);
+}
+
+#[test]
+fn a_majority_of_servers_is_needed() {
+    let servers = [start(), start(), start()];
+    let clients: Vec<_> = servers.iter().map(|one| one.client().unwrap()).collect();
+    let guard = RedLock::new(&clients, "job").acquire().unwrap();
+    assert!(servers[0].lose("job"));
+    guard.check().unwrap();
+    assert!(servers[1].lose("job"));
+    assert_lost(guard.check(), LostReason::Deleted);
+}
