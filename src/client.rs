@@ -1,6 +1,7 @@
 //! The client: it connects to Redis and makes lock handles.
 
 mod handles;
+mod lifetime;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +39,9 @@ pub struct LockClient {
 }
 
 impl LockClient {
-    /// Makes a client with the default settings. Opens no connection yet.
+    /// Makes a client with the default settings. **Opens no connection**: the first call that needs
+    /// Redis does. So this succeeds even if no server is there. Call [`ping`](Self::ping) to check
+    /// that at the start of a program.
     ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.

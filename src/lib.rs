@@ -7,7 +7,7 @@
 //! # let url = &format!("redis://{}", server.addr);
 //! use leasehold::LockClient;
 //!
-//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"
+//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"; opens no connection yet
 //! let lock = client.reentrant_lock("order:pay");
 //!
 //! let guard = lock.acquire()?;    // waits while another thread, on any machine, holds it

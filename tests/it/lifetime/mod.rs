@@ -1,0 +1,3 @@
+//! The begin and the end of the use of a client: its health check, its shutdown.
+
+mod ping;
