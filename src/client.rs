@@ -33,6 +33,8 @@ use crate::observe::{LockEvent, Stats};
 /// connection timeout, a command timeout and one second for each. Then it waits at most 250 ms for
 /// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
 /// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
+///
+/// [`shutdown`](Self::shutdown) ends a client earlier, while handles and guards exist.
 #[derive(Clone)]
 pub struct LockClient {
     pub(crate) core: Arc<Core>,

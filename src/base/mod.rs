@@ -11,3 +11,5 @@ pub(crate) mod list;
 pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;
+pub(crate) mod under_way;
+pub(crate) mod wait;

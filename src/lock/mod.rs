@@ -85,6 +85,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///   [`min_replicas`](crate::LockClientBuilder::min_replicas) requires it.
 /// * [`Error::Redis`] if Redis refused the request.
 /// * [`Error::Forked`] in a process that was forked from the client's.
+/// * [`Error::ShutDown`] after a [`shutdown`](crate::LockClient::shutdown) of the client.
 ///
 /// No method panics.
 ///
@@ -94,6 +95,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// [`Error::TooFewReplicas`]: crate::Error::TooFewReplicas
 /// [`Error::Redis`]: crate::Error::Redis
 /// [`Error::Forked`]: crate::Error::Forked
+/// [`Error::ShutDown`]: crate::Error::ShutDown
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Returns the name of the lock, without the client's namespace.
     fn name(&self) -> &str;
