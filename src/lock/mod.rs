@@ -334,6 +334,22 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease).map(Some)
     }
 
+    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value of
+    /// `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
+    /// lost meanwhile. [`ReentrantLock::with`] has the details and an example. Not for `dyn Lock`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock). Then `work` has not run.
+    fn with<T>(&self, lease: Lease, work: impl FnOnce(&LockGuard) -> T) -> Result<(T, Result<()>)>
+    where
+        Self: Sized,
+    {
+        let guard = self.acquire_with(lease)?;
+        let value = work(&guard);
+        Ok((value, guard.unlock()))
+    }
+
     /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
     fn is_held_by_current_thread(&self) -> bool {
         self.hold_count() > 0
