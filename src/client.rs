@@ -47,7 +47,7 @@ impl LockClient {
     ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
-    /// The schemes `valkey`, `valkeys` and `valkey+unix` mean the same.
+    /// `valkey://`, `valkeys://` and `valkey+unix://` mean the same, in every URL of this crate.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -65,7 +65,15 @@ impl LockClient {
         Self::builder(url).build()
     }
 
-    /// Makes a builder for a client of one server. [`connect`](Self::connect) describes the URL.
+    /// Makes a builder for a client of one server, from a URL or from settings of the `redis` crate.
+    /// [`connect`](Self::connect) describes the URL.
+    ///
+    /// A program that has a [`redis::ConnectionInfo`] or a [`redis::Client`] of version 1 of that
+    /// crate passes it or a reference to it. The address, TLS, the user, the password and the
+    /// database are reused, but no connection. What this client cannot do is an error of
+    /// [`build`](LockClientBuilder::build): TLS with `insecure` or with certificates, keepalive and
+    /// other settings of TCP, the name of a library. The version of the protocol does not matter:
+    /// this client always speaks RESP2.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -76,11 +84,16 @@ impl LockClient {
     ///     .watchdog_lease(Duration::from_secs(15))
     ///     .namespace("shop")
     ///     .build()?;
+    ///
+    /// // The server of a client for other data.
+    /// # use leasehold::admin::redis;
+    /// let cache = redis::Client::open("redis://:secret@127.0.0.1:6379/2").expect("a valid URL");
+    /// let client = LockClient::builder(&cache).build()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn builder(url: &str) -> LockClientBuilder {
-        LockClientBuilder::new(Urls::One(url.into()))
+    pub fn builder(server: impl Into<LockClientBuilder>) -> LockClientBuilder {
+        server.into()
     }
 
     /// Makes a builder for a client of a master that sentinels monitor. The client asks them for

@@ -1,5 +1,7 @@
 //! The builder of a client, and the settings that it has checked.
 
+mod sources;
+
 use std::fmt;
 use std::time::Duration;
 
