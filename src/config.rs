@@ -1,5 +1,7 @@
 //! The builder of a client, and the settings that it has checked.
 
+#[cfg(feature = "serde")]
+mod settings;
 mod sources;
 
 use std::fmt;
