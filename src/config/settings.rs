@@ -92,6 +92,9 @@ struct Settings {
     client_key: Option<Secret>,
 }
 
+/// A method of the builder.
+type SetTime = fn(LockClientBuilder, Duration) -> LockClientBuilder;
+
 impl Settings {
     /// Fails if keys are missing or exclude each other. The text contains no value.
     fn into_builder(self) -> Result<LockClientBuilder, &'static str> {
@@ -134,17 +137,14 @@ impl Settings {
         if let Some(pem) = self.ca_certificates {
             builder = builder.ca_certificates(pem);
         }
-        let times: [(
-            Option<Time>,
-            fn(LockClientBuilder, Duration) -> LockClientBuilder,
-        ); 5] = [
+        let times: [(Option<Time>, SetTime); 5] = [
             (self.watchdog_lease, LockClientBuilder::watchdog_lease),
             (self.linger, LockClientBuilder::linger),
             (self.pool_timeout, LockClientBuilder::pool_timeout),
             (self.connect_timeout, LockClientBuilder::connect_timeout),
             (self.command_timeout, LockClientBuilder::command_timeout),
         ];
-        let set = |builder, (time, set): (Option<Time>, fn(_, _) -> _)| match time {
+        let set = |builder, (time, set): (Option<Time>, SetTime)| match time {
             Some(Time(time)) => set(builder, time),
             None => builder,
         };

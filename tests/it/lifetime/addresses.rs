@@ -25,7 +25,7 @@ fn every_scheme_reaches_the_server() {
     let client = LockClient::connect(&server.url()).unwrap();
     let (address, socket) = (server.address(), server.socket());
     let url = server.url();
-    for url in &[url.as_str()] {
+    for url in &[url.as_str(), url.trim()] {
         assert_same_server(&client, LockClient::builder(url));
     }
     for url in [
