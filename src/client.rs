@@ -1,6 +1,7 @@
 //! The client: it connects to Redis and makes lock handles.
 
 mod handles;
+mod lifetime;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,17 +33,21 @@ use crate::observe::{LockEvent, Stats};
 /// connection timeout, a command timeout and one second for each. Then it waits at most 250 ms for
 /// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
 /// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
+///
+/// [`shutdown`](Self::shutdown) ends a client earlier, while handles and guards exist.
 #[derive(Clone)]
 pub struct LockClient {
     pub(crate) core: Arc<Core>,
 }
 
 impl LockClient {
-    /// Makes a client with the default settings. Opens no connection yet.
+    /// Makes a client with the default settings. **Opens no connection**: the first call that needs
+    /// Redis does. So this succeeds even if no server is there. Call [`ping`](Self::ping) to check
+    /// that at the start of a program.
     ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
-    /// The schemes `valkey`, `valkeys` and `valkey+unix` mean the same.
+    /// `valkey://`, `valkeys://` and `valkey+unix://` mean the same, in every URL of this crate.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -60,7 +65,15 @@ impl LockClient {
         Self::builder(url).build()
     }
 
-    /// Makes a builder for a client of one server. [`connect`](Self::connect) describes the URL.
+    /// Makes a builder for a client of one server, from a URL or from settings of the `redis` crate.
+    /// [`connect`](Self::connect) describes the URL.
+    ///
+    /// A program that has a [`redis::ConnectionInfo`] or a [`redis::Client`] of version 1 of that
+    /// crate passes it or a reference to it. The address, TLS, the user, the password and the
+    /// database are reused, but no connection. What this client cannot do is an error of
+    /// [`build`](LockClientBuilder::build): TLS with `insecure` or with certificates, keepalive and
+    /// other settings of TCP, the name of a library. The version of the protocol does not matter:
+    /// this client always speaks RESP2.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -71,11 +84,16 @@ impl LockClient {
     ///     .watchdog_lease(Duration::from_secs(15))
     ///     .namespace("shop")
     ///     .build()?;
+    ///
+    /// // The server of a client for other data.
+    /// # use leasehold::admin::redis;
+    /// let cache = redis::Client::open("redis://:secret@127.0.0.1:6379/2").expect("a valid URL");
+    /// let client = LockClient::builder(&cache).build()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn builder(url: &str) -> LockClientBuilder {
-        LockClientBuilder::new(Urls::One(url.into()))
+    pub fn builder(server: impl Into<LockClientBuilder>) -> LockClientBuilder {
+        server.into()
     }
 
     /// Makes a builder for a client of a master that sentinels monitor. The client asks them for

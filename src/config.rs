@@ -1,5 +1,9 @@
 //! The builder of a client, and the settings that it has checked.
 
+#[cfg(feature = "serde")]
+mod settings;
+mod sources;
+
 use std::fmt;
 use std::time::Duration;
 

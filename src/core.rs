@@ -1,5 +1,6 @@
 //! The parts of a client. This module starts them, and dropping the client stops them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,11 +8,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::base::test_clock::ClientClock;
+use crate::base::under_way::UnderWay;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
@@ -33,6 +36,9 @@ pub(crate) struct Core {
     /// Identifies the client in this process.
     pub(crate) number: u64,
     process: Process,
+    /// Raised when the client is shut down.
+    pub(crate) shutdown: Interrupt,
+    pub(crate) under_way: UnderWay,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
     /// For how long a grant stays in Redis after its last hold.
@@ -83,6 +89,8 @@ impl Core {
             owner_prefix: id.to_string().into(),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             process: Process::current(),
+            shutdown: Interrupt::new(),
+            under_way: UnderWay::default(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             linger: config.linger,
@@ -106,6 +114,34 @@ impl Core {
             return Ok(());
         }
         Err(Error::Forked { lock: lock.into() })
+    }
+
+    /// Fails as [`check_process`](Self::check_process), and after a shutdown.
+    pub(crate) fn check_open(&self, lock: &str) -> Result<()> {
+        self.check_process(lock)?;
+        if self.shutdown.is_interrupted() {
+            return Err(Error::ShutDown { lock: lock.into() });
+        }
+        Ok(())
+    }
+
+    /// Ends every use of the client, and its threads that talk to Redis. Returns at `until` at the
+    /// latest.
+    ///
+    /// The order matters. From the first step on no call begins or continues to wait. From the
+    /// second on the watchdog accepts no grant, so a thread that is granted a lock later releases
+    /// it itself. The watchdog ends after these calls, because it repeats their releases.
+    pub(crate) fn shut_down(&self, until: Moment) -> Result<(), NotShutDown> {
+        self.shutdown.interrupt();
+        self.watchdog.release_all();
+        self.subscriber.stop(until.left());
+        let are_calls_over = self.under_way.wait_for_end(until);
+        self.watchdog.stop();
+        let have_threads_ended = self.subscriber.join(until) & self.watchdog.join(until);
+        match self.watchdog.unreleased() {
+            0 if are_calls_over && have_threads_ended => Ok(()),
+            locks => Err(NotShutDown { locks }),
+        }
     }
 
     /// True in the process that made the client, false in one that was forked from it.
@@ -156,11 +192,30 @@ impl Core {
     }
 }
 
+/// A shutdown that has not ended in its time. This many locks, or requests whose effect is not
+/// known, are not released.
+pub(crate) struct NotShutDown {
+    pub(crate) locks: usize,
+}
+
+impl fmt::Display for NotShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.locks {
+            0 => f.write_str("a call or a thread of the client still waits for Redis"),
+            1 => f.write_str("the release of 1 lock got no reply; it ends with its lease"),
+            locks => write!(
+                f,
+                "the releases of {locks} locks got no reply; they end with their leases"
+            ),
+        }
+    }
+}
+
 impl Drop for Core {
     fn drop(&mut self) {
         if self.is_same_process() {
             // Releases what lingers, as long as the queue knows it.
-            self.watchdog.stop();
+            self.watchdog.end();
             self.queue.remove_client(self.number);
         }
     }

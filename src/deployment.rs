@@ -1,5 +1,6 @@
 //! How Redis is deployed: turns the URLs of the builder into addresses and credentials.
 
+mod info;
 mod url;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -12,6 +13,8 @@ use crate::transport::tls::{self, Tls};
 #[derive(Clone)]
 pub(crate) enum Urls {
     One(String),
+    /// Settings of the `redis` crate for one server.
+    Info(Box<ConnectionInfo>),
     Sentinel {
         sentinels: Vec<String>,
         /// The name under which the sentinels monitor the master.
@@ -42,12 +45,8 @@ impl Urls {
         settings: &tls::Settings,
     ) -> Result<(Deployment, Credentials, Option<Tls>)> {
         let (deployment, mut credentials, tls) = match self {
-            Self::One(url) => {
-                let (server, with_tls) = parse("url", url, "")?;
-                let tls = tls_for("url", with_tls, settings, &[server.addr()])?;
-                let credentials = Credentials::from(&server);
-                (Deployment::One(server.addr().clone()), credentials, tls)
-            }
+            Self::One(url) => one("url", parse("url", url, "")?, settings)?,
+            Self::Info(info) => one(info::FIELD, info::reuse(info)?, settings)?,
             Self::Sentinel { sentinels, service } => {
                 if service.is_empty() {
                     return Err(Error::Config {
@@ -91,6 +90,17 @@ impl Urls {
         }
         Ok((deployment, credentials, tls))
     }
+}
+
+/// The deployment of one server, which has TLS or not.
+fn one(
+    field: &'static str,
+    (server, with_tls): (ConnectionInfo, bool),
+    settings: &tls::Settings,
+) -> Result<(Deployment, Credentials, Option<Tls>)> {
+    let tls = tls_for(field, with_tls, settings, &[server.addr()])?;
+    let credentials = Credentials::from(&server);
+    Ok((Deployment::One(server.addr().clone()), credentials, tls))
 }
 
 /// The addresses of several servers, and the credentials, database and TLS that their URLs share.

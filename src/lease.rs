@@ -22,6 +22,19 @@ use crate::error::{Error, Result};
 /// // Renewed, and free 5 seconds after a crash of its holder.
 /// let short = Lease::RENEWED.lasting(Duration::from_secs(5));
 /// ```
+///
+/// A `Duration` alone is no lease, because it does not say what happens at its end. It could mean
+/// [`Lease::fixed`], after which other clients get the lock although the work continues, or
+/// [`Lease::RENEWED.lasting`](Self::lasting), which ends only with the process. So the compiler
+/// refuses it ("expected `Lease`, found `Duration`"):
+///
+/// ```compile_fail,E0308
+/// # fn main() -> leasehold::Result<()> {
+/// # let lock = leasehold::LockClient::connect("redis://127.0.0.1:6379")?.reentrant_lock("a");
+/// let guard = lock.acquire_with(std::time::Duration::from_secs(30))?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// `None` means the client's `watchdog_lease`.

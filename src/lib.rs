@@ -7,7 +7,7 @@
 //! # let url = &format!("redis://{}", server.addr);
 //! use leasehold::LockClient;
 //!
-//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"
+//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"; opens no connection yet
 //! let lock = client.reentrant_lock("order:pay");
 //!
 //! let guard = lock.acquire()?;    // waits while another thread, on any machine, holds it
@@ -29,6 +29,7 @@
 //! | call | waits | returns |
 //! |---|---|---|
 //! | [`acquire`], [`acquire_with(lease)`] | until the lock is free | a [`LockGuard`] |
+//! | [`with(lease, work)`] | until the lock is free | what `work` and the unlock return |
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
 //! | [`acquire_interruptibly(lease, interrupt)`] | until free or interrupted | a guard (1) |
@@ -47,6 +48,7 @@
 //!
 //! [`acquire`]: Lock::acquire
 //! [`acquire_with(lease)`]: Lock::acquire_with
+//! [`with(lease, work)`]: ReentrantLock::with
 //! [`try_acquire(wait, lease)`]: Lock::try_acquire
 //! [`try_acquire_now`]: Lock::try_acquire_now
 //! [`acquire_interruptibly(lease, interrupt)`]: Lock::acquire_interruptibly

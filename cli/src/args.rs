@@ -43,7 +43,8 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Redis")]
 pub(super) struct RedisArgs {
-    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path;
+    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path
+    /// (or the same with valkey://, valkeys://, valkey+unix://);
     /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
     /// password into the environment, where other users cannot read it
     #[arg(

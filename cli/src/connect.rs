@@ -201,6 +201,7 @@ mod tests {
                 &["redis://a", "rediss://b:1/2"],
             ),
             ("redis://:p,w@a,redis://b", &["redis://:p,w@a", "redis://b"]),
+            ("valkey://a,valkeys://b", &["valkey://a", "valkeys://b"]),
         ] {
             assert_eq!(split(given), expected, "{given}");
         }

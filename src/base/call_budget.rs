@@ -1,4 +1,4 @@
-//! The time budget of one call: its wait for the lock, its time for replies, its interrupt.
+//! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
+use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{self, ClientClock};
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ pub(crate) struct CallBudget {
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<Interrupt>,
     clock: ClientClock,
+    /// Raised by the shutdowns of the clients of the call.
+    shutdowns: List<Interrupt>,
     parked: OnceCell<Parked>,
 }
 
@@ -52,7 +55,7 @@ enum ReplyLimit {
 struct Parked {
     unparker: Unparker,
     parker: Parker,
-    _registered: Option<Registered>,
+    _registered: List<Registered>,
     _at_clock: test_clock::Registered,
 }
 
@@ -67,6 +70,7 @@ impl CallBudget {
             unanswered_since: Cell::new(None),
             interrupt: None,
             clock: ClientClock::default(),
+            shutdowns: List::new(),
             parked: OnceCell::new(),
         }
     }
@@ -118,6 +122,12 @@ impl CallBudget {
         }
     }
 
+    /// This budget, which also ends when a client is shut down, which raises `shutdown`.
+    pub(crate) fn until_shutdown(mut self, shutdown: &Interrupt) -> Self {
+        self.shutdowns.push(shutdown.clone());
+        self
+    }
+
     /// The budget of one request that undoes what this call did: what is left of the time for
     /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
     pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
@@ -139,6 +149,7 @@ impl CallBudget {
         Self {
             interrupt: self.interrupt.clone(),
             clock: self.clock.clone(),
+            shutdowns: self.shutdowns.clone(),
             ..Self::new(self.started, self.started, self.reply_limit, self.grace)
         }
     }
@@ -213,18 +224,29 @@ impl CallBudget {
         moment.before(self.clock.skipped_since(self.started))
     }
 
+    /// True if the interrupt of the call was raised, or a client of it was shut down.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupt
-            .as_ref()
-            .is_some_and(Interrupt::is_interrupted)
+        self.interrupts().any(Interrupt::is_interrupted)
     }
 
     /// Fails if the call is interrupted.
     pub(crate) fn check_interrupt(&self, lock: &str) -> Result<()> {
-        if self.is_interrupted() {
+        if self.shutdowns.iter().any(Interrupt::is_interrupted) {
+            return Err(Error::ShutDown { lock: lock.into() });
+        }
+        // Not `is_interrupted`: a shutdown may begin between the two checks.
+        if self
+            .interrupt
+            .as_ref()
+            .is_some_and(Interrupt::is_interrupted)
+        {
             return Err(Error::Interrupted { lock: lock.into() });
         }
         Ok(())
+    }
+
+    fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
+        self.interrupt.iter().chain(&self.shutdowns)
     }
 
     pub(crate) fn started(&self) -> Moment {
@@ -276,10 +298,9 @@ impl CallBudget {
     fn parked(&self) -> &Parked {
         self.parked.get_or_init(|| {
             let (unparker, parker) = parker::pair();
-            let registered = self
-                .interrupt
-                .as_ref()
-                .map(|interrupt| interrupt.register(unparker.clone()));
+            let registered = self.interrupts();
+            let registered = registered.map(|interrupt| interrupt.register(unparker.clone()));
+            let registered = registered.collect();
             Parked {
                 _at_clock: self.clock.register(&unparker),
                 unparker,

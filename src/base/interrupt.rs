@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -32,13 +33,15 @@ use crate::base::parker::Unparker;
 /// assert!(interrupt.is_interrupted());
 /// ```
 #[derive(Clone, Default)]
-pub struct Interrupt(Arc<Mutex<Waits>>);
+pub struct Interrupt(Arc<Waits>);
 
-/// Its mutex protects: raising the interrupt wakes every unparker that was registered before.
 #[derive(Default)]
 struct Waits {
-    raised: bool,
-    unparkers: Vec<Unparker>,
+    /// Set under the mutex. Read without it, because every call reads that of its client.
+    /// Sequentially consistent: see [`UnderWay`](crate::base::under_way::UnderWay).
+    raised: AtomicBool,
+    /// Its mutex protects: raising the interrupt wakes every unparker that was registered before.
+    unparkers: Mutex<Vec<Unparker>>,
 }
 
 impl Interrupt {
@@ -51,9 +54,9 @@ impl Interrupt {
     /// Raises the interrupt: ends all waits with a clone of it, and all later ones. Never blocks.
     pub fn interrupt(&self) {
         let unparkers = {
-            let mut state = self.0.lock();
-            state.raised = true;
-            std::mem::take(&mut state.unparkers)
+            let mut unparkers = self.0.unparkers.lock();
+            self.0.raised.store(true, Ordering::SeqCst);
+            std::mem::take(&mut *unparkers)
         };
         for unparker in unparkers {
             unparker.unpark();
@@ -63,18 +66,18 @@ impl Interrupt {
     /// Returns true if the interrupt was raised.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.0.lock().raised
+        self.0.raised.load(Ordering::SeqCst)
     }
 
     /// Registers an unparker that raising the interrupt wakes, until the result is dropped.
     pub(crate) fn register(&self, unparker: Unparker) -> Registered {
-        let mut state = self.0.lock();
-        if state.raised {
+        let mut unparkers = self.0.unparkers.lock();
+        if self.is_interrupted() {
             unparker.unpark();
         } else {
-            state.unparkers.push(unparker.clone());
+            unparkers.push(unparker.clone());
         }
-        drop(state);
+        drop(unparkers);
         Registered {
             interrupt: self.clone(),
             unparker,
@@ -99,13 +102,10 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut state = self.interrupt.0.lock();
-        let place = state
-            .unparkers
-            .iter()
-            .position(|w| w.same_as(&self.unparker));
-        let removed = place.map(|at| state.unparkers.swap_remove(at));
-        drop(state);
+        let mut unparkers = self.interrupt.0.unparkers.lock();
+        let place = unparkers.iter().position(|w| w.same_as(&self.unparker));
+        let removed = place.map(|at| unparkers.swap_remove(at));
+        drop(unparkers);
         drop(removed);
     }
 }

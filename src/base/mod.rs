@@ -12,3 +12,5 @@ pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;
 pub(crate) mod test_clock;
+pub(crate) mod under_way;
+pub(crate) mod wait;

@@ -101,7 +101,7 @@ pub(super) fn request_once(
     request: Call,
     budget: &CallBudget,
 ) -> Result<Value> {
-    core.check_process(key.name())?;
+    core.check_open(key.name())?;
     key.check()?;
     match core.redis.request(key, request, budget) {
         Ok(reply) => Ok(reply.reply),

@@ -5,8 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::held::{Needed, are_of_this_process, slowest};
+use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::base::owner::{OwnerId, ThreadId};
+use crate::base::under_way::CallUnderWay;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
@@ -136,9 +139,20 @@ impl Parts {
         first.is_some_and(|part| part.protocol.is_shared())
     }
 
-    /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, or in a
-    /// forked process.
+    /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a
+    /// forked process, and after a shutdown.
     pub(super) fn check(&self) -> Result<&Arc<Core>> {
+        let core = self.check_valid()?;
+        let is_shut_down = |part: &Part| part.core.shutdown.is_interrupted();
+        if self.list.iter().any(is_shut_down) {
+            let lock = self.name().into();
+            return Err(Error::ShutDown { lock });
+        }
+        Ok(core)
+    }
+
+    /// As [`check`](Self::check), but succeeds after a shutdown.
+    pub(super) fn check_valid(&self) -> Result<&Arc<Core>> {
         if !are_of_this_process(self.list.iter().map(|part| &part.core)) {
             let lock = self.name().into();
             return Err(Error::Forked { lock });
@@ -180,6 +194,27 @@ impl Parts {
             let value = format!("{}, more than once", names[at]);
             Err(refused("clients", value, "each server may occur only once"))
         })
+    }
+
+    /// The clients, each once if its parts follow each other.
+    fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
+        let is_first = |at: usize| {
+            let before = at.checked_sub(1).map(|before| &self.list[before].core);
+            before.is_none_or(|before| !Arc::ptr_eq(before, &self.list[at].core))
+        };
+        let firsts = (0..self.list.len()).filter(move |&at| is_first(at));
+        firsts.map(|at| &self.list[at].core)
+    }
+
+    /// The budget of a call that waits for this lock: it also ends when a client is shut down.
+    pub(super) fn until_shutdown(&self, budget: CallBudget) -> CallBudget {
+        let until = |budget: CallBudget, core: &Arc<Core>| budget.until_shutdown(&core.shutdown);
+        self.cores().fold(budget, until)
+    }
+
+    /// Makes a shutdown of the clients wait for this call.
+    pub(super) fn under_way(&self) -> List<CallUnderWay<'_>> {
+        self.cores().map(|core| core.under_way.begin()).collect()
     }
 
     /// The `count` of this thread's holds: the smallest one that is enough.

@@ -17,7 +17,6 @@ use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
-use crate::script::Call;
 
 /// The levels to unlock of a hold.
 type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
@@ -25,7 +24,7 @@ type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
-        let core = match self.check() {
+        let core = match self.check_valid() {
             Ok(core) => core,
             // The child of a fork holds none of its parent's locks.
             Err(Error::Forked { .. }) => return Err(self.not_held()),
@@ -92,6 +91,9 @@ fn release_levels(
     let Some((first, ..)) = levels.first() else {
         return Ok(());
     };
+    // A shutdown waits for what is released here, which the watchdog does not know any more.
+    let clients = levels.iter().map(|(core, ..)| core.under_way.begin());
+    let _under_way: List<_> = clients.collect();
     let requested = levels
         .iter()
         .map(|&(core, hold, level)| (hold, level, core.linger));
@@ -122,7 +124,7 @@ fn release_levels(
             releases.push(GrantRequest {
                 core,
                 key: hold.key(),
-                call: release_call(hold),
+                call: hold.grant().end_call(),
             });
         }
     }
@@ -152,17 +154,6 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
                     && hold.grant().has_ended()
         }
         _ => false,
-    }
-}
-
-fn release_call(hold: &Hold) -> Call {
-    let grant = hold.grant();
-    match grant.kept_in_redis() {
-        Some((millis, name)) => {
-            let protocol = grant.protocol();
-            protocol.leave(grant.key(), grant.owner(), millis, &name)
-        }
-        None => grant.release_call(),
     }
 }
 

@@ -131,6 +131,14 @@ pub enum Error {
         lock: String,
     },
 
+    /// The client was shut down before or during the call: see
+    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing.
+    #[error("lock {lock:?}: its client was shut down; make another client")]
+    ShutDown {
+        /// The name of the lock.
+        lock: String,
+    },
+
     /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired. After a wait on
     /// a [`Condition`](crate::Condition): before a notification; the lock is held.
     #[error("waiting for lock {lock:?} was interrupted")]
@@ -199,6 +207,74 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Returns true if the same call may succeed when it is repeated later, and nothing else is
+    /// changed.
+    ///
+    /// | error | transient | because |
+    /// |---|---|---|
+    /// | [`HeldByAnother`](Self::HeldByAnother) | yes | the other owner releases the lock |
+    /// | [`Unavailable`](Self::Unavailable) | yes | the server may reply again (1) |
+    /// | [`TooFewReplicas`](Self::TooFewReplicas) | yes | the replicas may reply again |
+    /// | [`NotHeld`](Self::NotHeld) | no | the thread has to acquire the lock |
+    /// | [`Lost`](Self::Lost) | no | the thread has to unlock it, and to repeat its work |
+    /// | [`Redis`](Self::Redis) | no | the cause stays: memory, a permission, a password (2) |
+    /// | [`WrongType`](Self::WrongType) | no | the value stays |
+    /// | [`Config`](Self::Config), [`Upgrade`](Self::Upgrade) | no | the program has to change |
+    /// | [`Interrupted`](Self::Interrupted) | no | an interrupt stays raised |
+    /// | [`ShutDown`](Self::ShutDown), [`Forked`](Self::Forked) | no | it needs another client |
+    ///
+    /// 1. The first call may have been executed. Repeating an acquire or an unlock is safe. Before
+    ///    a call that changes a number is repeated, read its documentation: the number may change
+    ///    twice.
+    /// 2. Errors of Redis that pass, such as `LOADING` or `READONLY`, are repeated by the call
+    ///    itself, and are [`Unavailable`](Self::Unavailable) after its time limit.
+    ///
+    /// A call repeats its request within its time limit already. So wait before the next call, and
+    /// limit the number of calls.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::{Error, LockClient};
+    ///
+    /// let client = LockClient::builder("redis://127.0.0.1:1")
+    ///     .command_timeout(Duration::from_millis(20))
+    ///     .build()?;
+    /// let lock = client.reentrant_lock("order:pay");
+    /// let mut attempts = 0;
+    /// let result = loop {
+    ///     attempts += 1;
+    ///     match lock.try_acquire_now() {
+    ///         Err(error) if error.is_transient() && attempts < 3 => continue,
+    ///         result => break result,
+    ///     }
+    /// };
+    /// assert_eq!(attempts, 3);
+    /// assert!(matches!(result, Err(Error::Unavailable { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        // Without a wildcard, so that a new error has to be decided here.
+        match self {
+            Self::HeldByAnother { .. } | Self::Unavailable { .. } | Self::TooFewReplicas { .. } => {
+                true
+            }
+            Self::NotHeld { .. }
+            | Self::Lost { .. }
+            | Self::Forked { .. }
+            | Self::ShutDown { .. }
+            | Self::Interrupted { .. }
+            | Self::Upgrade { .. }
+            | Self::WrongType { .. }
+            | Self::Config { .. }
+            | Self::Redis { .. } => false,
+        }
+    }
+}
+
 /// How a held lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -214,6 +290,9 @@ pub enum LostReason {
     /// The limit of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) is reached. About a
     /// third of the last lease is left.
     RenewalLimit,
+    /// The client was shut down while a thread held the lock: see
+    /// [`LockClient::shutdown`](crate::LockClient::shutdown).
+    ShutDown,
 }
 
 impl fmt::Display for LostReason {
@@ -223,6 +302,90 @@ impl fmt::Display for LostReason {
             Self::Deleted => "its key was deleted",
             Self::Taken => "another client or thread acquired it",
             Self::RenewalLimit => "its renewal limit is reached",
+            Self::ShutDown => "its client was shut down",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error, and whether a repetition may succeed.
+    fn all() -> Vec<(Error, bool)> {
+        let lock = || String::from("order:pay");
+        let node = || String::from("h:1");
+        vec![
+            (Error::NotHeld { lock: lock() }, false),
+            (
+                Error::Lost {
+                    lock: lock(),
+                    reason: LostReason::Expired,
+                },
+                false,
+            ),
+            (
+                Error::HeldByAnother {
+                    lock: lock(),
+                    waited: Duration::ZERO,
+                },
+                true,
+            ),
+            (
+                Error::Unavailable {
+                    lock: lock(),
+                    node: node(),
+                    waited: Duration::ZERO,
+                    cause: "no reply".into(),
+                },
+                true,
+            ),
+            (
+                Error::TooFewReplicas {
+                    lock: lock(),
+                    node: node(),
+                    wanted: 1,
+                    confirmed: 0,
+                },
+                true,
+            ),
+            (Error::Forked { lock: lock() }, false),
+            (Error::ShutDown { lock: lock() }, false),
+            (Error::Interrupted { lock: lock() }, false),
+            (Error::Upgrade { lock: lock() }, false),
+            (
+                Error::WrongType {
+                    lock: lock(),
+                    node: node(),
+                    found: "a list".into(),
+                },
+                false,
+            ),
+            (
+                Error::Config {
+                    field: "lease",
+                    value: "0".into(),
+                    rule: "must be order:pay".into(),
+                },
+                false,
+            ),
+            (
+                Error::Redis {
+                    lock: lock(),
+                    node: node(),
+                    cause: "OOM".into(),
+                    hint: None,
+                },
+                false,
+            ),
+        ]
+    }
+
+    #[test]
+    fn an_error_is_transient_if_a_repetition_may_succeed() {
+        for (error, expected) in all() {
+            assert_eq!(error.is_transient(), expected, "{error:?}");
+            assert!(error.to_string().contains("order:pay"), "{error}");
+        }
     }
 }

@@ -159,6 +159,11 @@ impl Renew for Place {
         None
     }
 
+    /// Its thread is woken by the shutdown, and ends the place itself.
+    fn shut_down(&self) -> Option<Call> {
+        None
+    }
+
     fn key(&self) -> &LockKey {
         &self.key
     }

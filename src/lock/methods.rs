@@ -160,6 +160,57 @@ macro_rules! lock_by_handle {
                 Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
             }
 
+            /// Acquires the lock with `lease` and waits while another owner holds it, runs `work`
+            /// with the guard, and unlocks.
+            ///
+            /// The outer result says whether `work` has run, the inner one whether the lock was
+            /// held until its end:
+            ///
+            /// | the lock | `work` | result |
+            /// |---|---|---|
+            /// | was not acquired | has not run | the error of the acquire |
+            /// | was held, and is unlocked | has run | `Ok((value, Ok(())))` |
+            /// | was lost meanwhile | has run | `Ok((value, Err(Error::Lost { .. })))` |
+            /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
+            /// | is unlocked, as by dropping the guard | panicked | the panic continues |
+            ///
+            /// 1. [`Error::Unavailable`](crate::Error::Unavailable): the lock is released in the
+            ///    background.
+            ///
+            /// So the call can be repeated after an outer error, without doing the work twice. The
+            /// compiler warns if the inner result is not used. Work that takes long checks its
+            /// guard.
+            ///
+            /// ```
+            /// # fn main() -> leasehold::Result<()> {
+            /// # let server = redis_test::server::RedisServer::new();
+            /// # let url = &format!("redis://{}", server.addr);
+            /// use leasehold::{Lease, LockClient};
+            ///
+            /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+            /// let (sum, unlocked) = lock.with(Lease::RENEWED, |guard| {
+            ///     println!("held for at least {:?} more", guard.remaining());
+            ///     20 + 22
+            /// })?;
+            /// assert_eq!(sum, 42);
+            /// unlocked?; // Error::Lost if another client may have had the lock meanwhile
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock). Then `work` has not run.
+            pub fn with<T>(
+                &self,
+                lease: Lease,
+                work: impl FnOnce(&$guard) -> T,
+            ) -> Result<(T, Result<()>)> {
+                let guard = self.acquire_with(lease)?;
+                let value = work(&guard);
+                Ok((value, guard.unlock()))
+            }
+
             /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
             #[must_use]
             pub fn is_held_by_current_thread(&self) -> bool {

@@ -85,6 +85,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 ///   [`min_replicas`](crate::LockClientBuilder::min_replicas) requires it.
 /// * [`Error::Redis`] if Redis refused the request.
 /// * [`Error::Forked`] in a process that was forked from the client's.
+/// * [`Error::ShutDown`] after a [`shutdown`](crate::LockClient::shutdown) of the client.
 ///
 /// No method panics.
 ///
@@ -94,6 +95,7 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// [`Error::TooFewReplicas`]: crate::Error::TooFewReplicas
 /// [`Error::Redis`]: crate::Error::Redis
 /// [`Error::Forked`]: crate::Error::Forked
+/// [`Error::ShutDown`]: crate::Error::ShutDown
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Returns the name of the lock, without the client's namespace.
     fn name(&self) -> &str;
@@ -330,6 +332,22 @@ pub trait Lock: fmt::Debug + Send + Sync {
             return Ok(None);
         }
         with_guard(self, lease).map(Some)
+    }
+
+    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value of
+    /// `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
+    /// lost meanwhile. [`ReentrantLock::with`] has the details and an example. Not for `dyn Lock`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock). Then `work` has not run.
+    fn with<T>(&self, lease: Lease, work: impl FnOnce(&LockGuard) -> T) -> Result<(T, Result<()>)>
+    where
+        Self: Sized,
+    {
+        let guard = self.acquire_with(lease)?;
+        let value = work(&guard);
+        Ok((value, guard.unlock()))
     }
 
     /// Returns true if this thread holds the lock, as far as this process knows. No I/O.

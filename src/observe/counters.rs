@@ -128,6 +128,7 @@ impl Counters {
             LostReason::Deleted => "deleted",
             LostReason::Taken => "taken",
             LostReason::RenewalLimit => "renewal_limit",
+            LostReason::ShutDown => "shut_down",
         };
         let label = Some(("reason", reason));
         let series = Series {

@@ -10,12 +10,14 @@
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
+//! | `ping` | the health check |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
 mod attempt;
 mod batch;
 mod batch_client;
 mod client;
+mod ping;
 mod prepared;
 mod reply;
 mod route;
@@ -25,6 +27,7 @@ mod state;
 pub(crate) use batch::{broadcast, request_batch};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
+pub(crate) use ping::PING;
 pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 pub(crate) use state::{Enough, Request};

@@ -111,7 +111,7 @@ impl<'q> Attempt<'_, 'q> {
                     Ok(server) => self.add(groups, place, server),
                     Err(error) => {
                         failed = Some(error.to_string());
-                        let failure = Failure::of_route(lock, error);
+                        let failure = Failure::of_route(lock.name(), error);
                         if matches!(failure, Failure::NoServer(_)) {
                             client.health(lock, Health::unanswered);
                         }

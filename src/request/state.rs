@@ -67,11 +67,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn of_route(lock: &LockKey, error: RouteError) -> Self {
+    pub(super) fn of_route(lock: &str, error: RouteError) -> Self {
         match error {
             RouteError::Unavailable(failed) => Self::NoServer(failed.into()),
             RouteError::Refused(error) => Self::Final(Error::Redis {
-                lock: lock.name().into(),
+                lock: lock.into(),
                 node: error.node.as_ref().into(),
                 cause: error.cause.into(),
                 hint: error.hint,

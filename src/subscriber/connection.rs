@@ -10,6 +10,7 @@ use super::shared::{Context, Shared};
 use super::thread::SubscriberThread;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
+use crate::base::wait::wait_until;
 use crate::observe::tell;
 use crate::request::Prepared;
 use crate::transport::server::Server;
@@ -32,6 +33,7 @@ impl SubscriberConnection {
                 server,
                 state: Mutex::default(),
                 stopped: Condvar::new(),
+                ended: Condvar::new(),
             }),
             context,
             thread: Mutex::new(None),
@@ -153,8 +155,8 @@ impl SubscriberConnection {
         }
     }
 
-    /// Makes the thread end.
-    pub(super) fn stop(&self) {
+    /// Makes the thread end, and takes at most `time` for that.
+    pub(super) fn stop(&self, time: Duration) {
         let interrupt = {
             let mut state = self.shared.state.lock();
             state.stop = true;
@@ -162,8 +164,19 @@ impl SubscriberConnection {
         };
         self.shared.stopped.notify_one();
         if interrupt {
-            self.interrupt_read(HINT_TIMEOUT);
+            self.interrupt_read(time.min(HINT_TIMEOUT));
         }
+    }
+
+    /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment. True
+    /// if it has.
+    pub(super) fn join_until(&self, until: Moment) -> bool {
+        let Shared { state, ended, .. } = &*self.shared;
+        let has_ended = wait_until(ended, &mut state.lock(), until, |state| !state.running);
+        if has_ended {
+            self.join();
+        }
+        has_ended
     }
 
     /// Waits for the thread, after [`stop`](Self::stop).

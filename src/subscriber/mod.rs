@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
@@ -35,6 +36,9 @@ pub(crate) struct Subscriber {
     connections: Mutex<Vec<Arc<SubscriberConnection>>>,
     /// True once `connections` has an element. Read without the mutex.
     started: AtomicBool,
+    /// The client is shut down. Set and read under the mutex of `connections`, so that no thread
+    /// starts later.
+    is_stopped: AtomicBool,
     process: Process,
 }
 
@@ -67,6 +71,7 @@ impl Subscriber {
             topology,
             connections: Mutex::default(),
             started: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             process: Process::current(),
         }
     }
@@ -155,11 +160,37 @@ impl Subscriber {
         };
         let unused: Vec<_> = connections.extract_if(.., is_unused).collect();
         let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
+        if self.is_stopped.load(Ordering::Relaxed) {
+            // Its thread never starts, so this sends nothing.
+            connection.stop(Duration::ZERO);
+        }
         connections.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
         drop(connections);
         unused.iter().for_each(|connection| connection.join());
         connection
+    }
+}
+
+impl Subscriber {
+    /// Makes all threads end, and takes at most `time` for that. From now on waiting threads poll.
+    pub(crate) fn stop(&self, time: Duration) {
+        let end = Moment::now().after(time);
+        let connections = {
+            let connections = self.connections.lock();
+            self.is_stopped.store(true, Ordering::Relaxed);
+            connections.clone()
+        };
+        let stop = |connection: &Arc<SubscriberConnection>| connection.stop(end.left());
+        connections.iter().for_each(stop);
+    }
+
+    /// Waits until all threads have ended, at most until this moment. True if they have.
+    pub(crate) fn join(&self, until: Moment) -> bool {
+        let connections = self.connections.lock().clone();
+        connections
+            .iter()
+            .fold(true, |all, connection| all & connection.join_until(until))
     }
 }
 
@@ -172,7 +203,8 @@ impl Drop for Subscriber {
             return;
         }
         // All threads end at the same time.
-        connections.iter().for_each(|connection| connection.stop());
+        let stop = |connection: &Arc<SubscriberConnection>| connection.stop(Duration::MAX);
+        connections.iter().for_each(stop);
         connections.iter().for_each(|connection| connection.join());
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<ThreadState>,
     /// Ends the pause before the next attempt to connect.
     pub(super) stopped: Condvar,
+    /// The thread has ended.
+    pub(super) ended: Condvar,
 }
 
 /// Its mutex protects two invariants:

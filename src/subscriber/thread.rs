@@ -60,7 +60,7 @@ impl SubscriberThread {
             // A panic ends the connection, but not the thread.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
             self.refused = match connection {
-                Ok(Ok(())) => return,
+                Ok(Ok(())) => continue,
                 Ok(Err(error)) => RetryAction::on(&error) == RetryAction::Fail,
                 Err(_) => false,
             };
@@ -84,6 +84,9 @@ impl SubscriberThread {
         let mut state = self.shared.state.lock();
         let is_unused = self.failures > 0 && !self.refused && state.channels.is_empty();
         state.running = !(state.stop || is_unused);
+        if !state.running {
+            self.shared.ended.notify_all();
+        }
         !state.running
     }
 

@@ -16,6 +16,7 @@ use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::Result;
+use crate::transport::health::Health;
 use crate::transport::hint::Role;
 use crate::transport::node::Login;
 use crate::transport::pool::Pools;
@@ -112,11 +113,7 @@ impl Topology {
             return Ok(server);
         }
         let deadline = Moment::now().after(time);
-        let found = match &self.kind {
-            Kind::One(server) => return Ok(Arc::clone(server)),
-            Kind::Sentinel(sentinel) => sentinel.look_up(&self.servers, deadline),
-            Kind::Cluster(cluster) => cluster.look_up(&self.servers, deadline),
-        };
+        let found = self.look_up(deadline);
         // A process that cannot open a connection cannot look up servers either, but its open
         // connections may work.
         let usable = self
@@ -136,17 +133,56 @@ impl Topology {
     /// Every server that has locks, after a new look-up.
     pub(crate) fn servers(&self, time: Duration) -> Result<Vec<Arc<Server>>, RouteError> {
         let deadline = Moment::now().after(time);
-        Ok(match &self.kind {
+        self.look_up(deadline)?;
+        Ok(self.last_known_servers())
+    }
+
+    /// Every server that has locks. Looks them up within `time` if one of them is not known or
+    /// suspect.
+    pub(crate) fn serving(&self, time: Duration) -> Result<Vec<Arc<Server>>, RouteError> {
+        let known = self.last_known_servers();
+        let are_all = |is: fn(&Health) -> bool| {
+            !known.is_empty() && known.iter().all(|server| is(&server.health))
+        };
+        if matches!(self.kind, Kind::One(_)) || are_all(|health| !health.is_suspect()) {
+            return Ok(known);
+        }
+        let deadline = Moment::now().after(time);
+        match self.look_up(deadline) {
+            // As for a lock: the open connections may work.
+            Err(RouteError::Unavailable(_))
+                if are_all(Health::may_be_used) && !deadline.is_past() =>
+            {
+                Ok(known)
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                let found = self.last_known_servers();
+                let unknown = || LookUpFailed::new("no server is known that has locks");
+                match found.is_empty() {
+                    true => Err(RouteError::Unavailable(unknown())),
+                    false => Ok(found),
+                }
+            }
+        }
+    }
+
+    /// Asks the sentinels or the cluster which servers have the locks.
+    fn look_up(&self, deadline: Moment) -> Result<(), RouteError> {
+        match &self.kind {
+            Kind::One(_) => Ok(()),
+            Kind::Sentinel(sentinel) => sentinel.look_up(&self.servers, deadline),
+            Kind::Cluster(cluster) => cluster.look_up(&self.servers, deadline),
+        }
+    }
+
+    /// Every server that has locks, as far as is known, even if it is suspect. No I/O.
+    fn last_known_servers(&self) -> Vec<Arc<Server>> {
+        match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
-            Kind::Sentinel(sentinel) => {
-                sentinel.look_up(&self.servers, deadline)?;
-                sentinel.master().into_iter().collect()
-            }
-            Kind::Cluster(cluster) => {
-                cluster.look_up(&self.servers, deadline)?;
-                cluster.primaries()
-            }
-        })
+            Kind::Sentinel(sentinel) => sentinel.master().into_iter().collect(),
+            Kind::Cluster(cluster) => cluster.primaries(),
+        }
     }
 
     /// The server that a MOVED or ASK reply about the lock names.

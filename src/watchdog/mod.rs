@@ -24,6 +24,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
+use crate::base::wait::wait_until;
 use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::Call;
@@ -37,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     process: Process,
 }
 
@@ -48,15 +49,19 @@ struct Shared {
     /// Set for the client of an in-memory server.
     #[cfg(feature = "testing")]
     clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
+    /// The thread has ended.
+    ended: Condvar,
 }
 
-/// Its mutex protects two invariants:
+/// Its mutex protects three invariants:
 ///
 /// * The thread handles each target when it is due. The thread decides under the mutex how long to
 ///   sleep, and an insertion decides under the mutex whether to end that sleep.
 /// * A stored schedule is never older than the state of its target. Each thread that changes a
 ///   target calls `reschedule` afterwards, which reads the target's schedule under the mutex. So
 ///   this mutex is locked before a target's mutex, never after it.
+/// * A shutdown ends every target: those that are registered when it begins, and no further one is
+///   registered.
 #[derive(Debug)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
@@ -65,7 +70,19 @@ struct WatchdogState {
     noted: Vec<TargetId>,
     /// When the thread wakes up by itself.
     asleep_until: Moment,
-    stop: bool,
+    /// The client is shut down: no target is registered any more.
+    is_closed: bool,
+    stop: Option<Stop>,
+    has_ended: bool,
+}
+
+/// How the thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The client is shut down. The thread first releases all orphans.
+    ShutDown,
+    /// The last handle of the client was dropped. The thread first releases what is idle, once.
+    Dropped,
 }
 
 impl Default for WatchdogState {
@@ -75,7 +92,9 @@ impl Default for WatchdogState {
             orphans: Vec::new(),
             noted: Vec::new(),
             asleep_until: Moment::NEVER,
-            stop: false,
+            is_closed: false,
+            stop: None,
+            has_ended: false,
         }
     }
 }
@@ -109,14 +128,18 @@ impl Watchdog {
         let thread = observer.spawn("leasehold-watchdog", move || body.run())?;
         Ok(Self {
             shared,
-            thread: Some(thread),
+            thread: Mutex::new(Some(thread)),
             process: Process::current(),
         })
     }
 
-    /// Adds a target.
-    pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) {
+    /// Adds a target. False after a shutdown: then nothing renews the target or releases it.
+    #[must_use]
+    pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) -> bool {
         let mut state = self.shared.state.lock();
+        if state.is_closed {
+            return false;
+        }
         // Time that was skipped since the request.
         #[cfg(feature = "testing")]
         self.shared
@@ -126,6 +149,7 @@ impl Watchdog {
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);
+        true
     }
 
     /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
@@ -150,6 +174,9 @@ impl Watchdog {
     /// or `until`, when the lease is over. The owner of the call must never be used again.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) {
         let mut state = self.shared.state.lock();
+        if state.has_ended {
+            return;
+        }
         state.orphans.push(Orphan::new(key, call, until));
         self.shared.wake_by(state, Moment::ZERO);
     }
@@ -188,16 +215,60 @@ impl Shared {
 }
 
 impl Watchdog {
+    /// Ends all targets, also those that threads use, and releases them in the background. From
+    /// now on no target can be added.
+    pub(crate) fn release_all(&self) {
+        let targets = {
+            let mut state = self.shared.state.lock();
+            state.is_closed = true;
+            state.registry.take_all()
+        };
+        for target in targets {
+            if let Some(call) = target.shut_down() {
+                self.release_orphan(target.key().clone(), call, target.lease_ends());
+            }
+        }
+    }
+
+    /// Makes the thread end as soon as all orphans are released, or their leases are over.
+    pub(crate) fn stop(&self) {
+        self.stop_by(Stop::ShutDown);
+    }
+
+    /// Waits until the thread has ended, at most until this moment. True if it has.
+    pub(crate) fn join(&self, until: Moment) -> bool {
+        let Shared { state, ended, .. } = &*self.shared;
+        let has_ended = wait_until(ended, &mut state.lock(), until, |state| state.has_ended);
+        if has_ended {
+            self.join_thread();
+        }
+        has_ended
+    }
+
+    /// The number of orphans that are not released.
+    pub(crate) fn unreleased(&self) -> usize {
+        self.shared.state.lock().orphans.len()
+    }
+
     /// Ends the thread, which releases the idle grants first.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn end(&mut self) {
         if !self.process.is_current() {
             // A forked child has the handle of this thread, but not the thread.
-            std::mem::forget(self.thread.take());
+            std::mem::forget(self.thread.get_mut().take());
             return;
         }
-        self.shared.state.lock().stop = true;
+        self.stop_by(Stop::Dropped);
+        self.join_thread();
+    }
+
+    fn stop_by(&self, stop: Stop) {
+        self.shared.state.lock().stop = Some(stop);
         self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+    }
+
+    fn join_thread(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
             // The result does not matter: the thread catches panics and logs errors.
             let _ = thread.join();
         }
@@ -206,6 +277,6 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.stop();
+        self.end();
     }
 }

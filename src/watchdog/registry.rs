@@ -94,9 +94,11 @@ impl<T: Clone> Registry<T> {
         Some(entry.target)
     }
 
-    /// All targets.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &T> {
-        self.targets.values().map(|entry| &entry.target)
+    /// Removes all targets.
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
+        self.by_due.clear();
+        let targets = self.targets.drain();
+        targets.map(|(_, entry)| entry.target).collect()
     }
 
     pub(crate) fn contains(&self, id: TargetId) -> bool {

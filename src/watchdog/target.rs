@@ -30,6 +30,9 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn lost(&self, reason: LostReason);
     /// Ends the target if no thread uses it, and returns the call that releases it in Redis.
     fn end_idle_grant(&self) -> Option<Call>;
+    /// Ends the target because its client is shut down, also if a thread uses it, and returns the
+    /// call that releases it in Redis.
+    fn shut_down(&self) -> Option<Call>;
     /// The lock in Redis.
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.

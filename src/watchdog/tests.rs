@@ -59,6 +59,9 @@ impl Renew for Nested {
     fn end_idle_grant(&self) -> Option<Call> {
         None
     }
+    fn shut_down(&self) -> Option<Call> {
+        None
+    }
     fn key(&self) -> &LockKey {
         unreachable!("it is never idle")
     }

@@ -74,7 +74,9 @@ impl WatchdogThread {
                 self.pause_after_panic();
             }
         }
-        let _ = catch_unwind(AssertUnwindSafe(|| self.release_idle_grants()));
+        let _ = catch_unwind(AssertUnwindSafe(|| self.release_at_end()));
+        self.shared.state.lock().has_ended = true;
+        self.shared.ended.notify_all();
     }
 
     fn pass(&mut self, work: Work) {
@@ -92,16 +94,17 @@ impl WatchdogThread {
     fn pause_after_panic(&self) {
         let end = Moment::now().after(AFTER_PANIC);
         let mut state = self.shared.state.lock();
-        while !state.stop && !end.is_past() {
+        while state.stop.is_none() && !end.is_past() {
             self.shared.changed.wait_for(&mut state, end.left());
         }
     }
 
-    /// Sleeps until there is something to do. Returns `None` when the client is dropped.
+    /// Sleeps until there is something to do. Returns `None` when the client is dropped or shut
+    /// down.
     fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         loop {
-            if state.stop {
+            if state.stop.is_some() {
                 return None;
             }
             for id in std::mem::take(&mut state.noted) {

@@ -218,3 +218,59 @@ fn every_fenced_guard_has_a_token() {
         last = token;
     }
 }
+
+/// By the method of the trait, as generic code calls it.
+fn with<L: Lock, T>(lock: &L, work: impl FnOnce(&LockGuard) -> T) -> Result<(T, Result<()>)> {
+    Lock::with(lock, long(), work)
+}
+
+#[test]
+fn a_closure_runs_under_the_lock_which_is_unlocked_after_it() {
+    let server = Server::start();
+    let lock = client(&server).reentrant_lock(NAME);
+    let work = |guard: &LockGuard| {
+        guard.confirm().unwrap();
+        let (inner, unlocked) = lock.with(long(), |_| lock.hold_count()).unwrap();
+        unlocked.unwrap();
+        (inner, lock.hold_count())
+    };
+    let (counts, unlocked) = with(&lock, work).unwrap();
+    unlocked.unwrap();
+    assert_eq!((counts, lock.hold_count()), ((2, 1), 0));
+    assert!(!lock.is_locked().unwrap());
+}
+
+#[test]
+fn a_loss_is_returned_beside_the_value_of_the_closure() {
+    let server = Server::start();
+    let client = client(&server);
+    let lock = client.reentrant_lock(NAME);
+    let (value, unlocked) = with(&lock, |_| client.force_unlock(NAME).unwrap()).unwrap();
+    assert!(value, "the work has run");
+    assert!(is_lost(unlocked, LostReason::Deleted));
+    // The thread has unlocked it, so it can acquire it again.
+    let ((), unlocked) = lock.with(long(), |_| ()).unwrap();
+    unlocked.unwrap();
+}
+
+#[test]
+fn a_closure_does_not_run_without_the_lock() {
+    let server = Server::start();
+    let lock = client(&server).fenced_lock("");
+    let result = lock.with(long(), |guard| panic!("{guard:?}"));
+    assert!(matches!(result, Err(Error::Config { .. })));
+}
+
+#[test]
+fn a_closure_that_panics_unlocks() {
+    let server = Server::start();
+    let lock = client(&server).reentrant_lock(NAME);
+    thread::scope(|scope| {
+        let panicking = scope.spawn(|| {
+            let result = lock.with(long(), |_| panic!("expected by this test"));
+            drop(result.map(|((), unlocked)| unlocked));
+        });
+        panicking.join().unwrap_err();
+    });
+    assert!(!lock.is_locked().unwrap());
+}

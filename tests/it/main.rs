@@ -17,6 +17,7 @@ mod hand_over;
 mod latch;
 mod layers;
 mod leased_semaphore;
+mod lifetime;
 mod limits;
 mod multi;
 mod mutual_exclusion;

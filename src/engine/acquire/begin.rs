@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{Missing, Part, Parts};
 use crate::engine::undo::{Unused, release_unused};
+use crate::error::LostReason;
 use crate::lease::Terms;
 use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
 
@@ -62,7 +63,7 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Grant) -> Option<&'a Part> {
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this client that do not suit this call. They may be of another kind.
+/// Releases grants of this client that this call does not use. They may be of another kind.
 fn release_idle(missing: &[Missing<'_>], grants: &[Arc<Grant>], budget: &CallBudget) {
     let idle = grants.iter().filter_map(|grant| {
         let part = part_of(missing, grant)?;
@@ -91,6 +92,9 @@ impl Request<'_> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
         let mut held = List::new();
+        let units = self.units.iter();
+        let missing = units.flat_map(|unit| unit.parts.iter().map(|&part| (part, unit.terms)));
+        let missing: List<Missing<'_>> = missing.collect();
         for unit in self.units {
             let Some(UnitGrant {
                 owner,
@@ -125,11 +129,19 @@ impl Request<'_> {
             &[]
         };
         self.claim.keep(exclusive.iter().map(|part| &part.hold));
-        for part in &held {
+        let is_refused = |part: &&HeldPart| {
             let grant = part.hold.grant();
-            part.core.watchdog.watch(grant.id(), grant as _);
-        }
+            !part.core.watchdog.watch(grant.id(), grant as _)
+        };
+        let refused: Vec<&HeldPart> = held.iter().filter(is_refused).collect();
         join(self.parts, &held);
+        if !refused.is_empty() {
+            // The client was shut down during the request.
+            let lose = |part: &&HeldPart| part.hold.lose(LostReason::ShutDown);
+            refused.iter().for_each(lose);
+            let grants: Vec<_> = refused.iter().map(|part| part.hold.grant()).collect();
+            release_idle(&missing, &grants, self.budget);
+        }
         held
     }
 }

@@ -48,7 +48,7 @@ impl Parts {
     /// Acquires the lock, or a further level of it.
     pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
         let core = self.check()?;
-        let budget = core.budget_to_lock();
+        let budget = self.until_shutdown(core.budget_to_lock());
         loop {
             if let Some(held) = acquire(self, core, lease, &budget)? {
                 return Ok(held);
@@ -59,7 +59,7 @@ impl Parts {
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
     pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
-        let budget = core.budget_with_wait(wait);
+        let budget = self.until_shutdown(core.budget_with_wait(wait));
         acquire(self, core, lease, &budget)
     }
 
@@ -70,7 +70,7 @@ impl Parts {
         interrupt: &Interrupt,
     ) -> Result<List<HeldPart>> {
         let core = self.check()?;
-        let budget = core.budget_until_interrupted(interrupt);
+        let budget = self.until_shutdown(core.budget_until_interrupted(interrupt));
         loop {
             if let Some(held) = acquire(self, core, lease, &budget)? {
                 return Ok(held);
@@ -87,8 +87,8 @@ impl Parts {
         interrupt: &Interrupt,
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
-        let budget = core.budget_with_wait(wait);
-        acquire(self, core, lease, &budget.with_interrupt(interrupt))
+        let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
+        acquire(self, core, lease, &self.until_shutdown(budget))
     }
 }
 
@@ -96,7 +96,7 @@ impl Parts {
     /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
     /// its first part.
     pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
-        let budget = core.budget_to_lock();
+        let budget = self.until_shutdown(core.budget_to_lock());
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
         loop {
             let locks = self.list.iter().map(|part| &part.id);
@@ -176,6 +176,10 @@ fn acquire_missing(
                 None => return Ok(None),
             },
         };
+        // From here on grants may be released that the watchdog does not know. A shutdown waits for
+        // that, unless it has begun before.
+        let _under_way = parts.under_way();
+        budget.check_interrupt(parts.name())?;
         match take_without_request(parts, missing, &mut claim, budget) {
             Ok(None) => {}
             Ok(held) => return Ok(held),

@@ -37,6 +37,7 @@ impl Parts {
             Some(interrupt) => budget.with_interrupt(interrupt),
             None => budget,
         };
+        let budget = self.until_shutdown(budget);
         budget.check_interrupt(self.name())?;
         let mut waiting = Waiting::begin(part, keys, &hold, &budget)?;
         if let Err(error @ Error::Lost { .. }) = suspend(core, &hold) {

@@ -98,7 +98,8 @@ impl<'a> Waiting<'a> {
         let unparker = budget.unparker();
         let place = Place::new(key.clone(), renewal, lasts, asked, unparker.clone());
         let place = Arc::new(place);
-        core.watchdog.watch(place.id(), Arc::clone(&place) as _);
+        // After a shutdown no renewal is needed: this thread does not wait.
+        let _ = core.watchdog.watch(place.id(), Arc::clone(&place) as _);
         let mut waiting = Self {
             core,
             keys,
@@ -147,7 +148,7 @@ impl<'a> Waiting<'a> {
         let place = Place::new(self.key.clone(), renewal, self.lasts, confirmed, unparker);
         self.place = Arc::new(place);
         let watchdog = &self.core.watchdog;
-        watchdog.watch(self.place.id(), Arc::clone(&self.place) as _);
+        let _ = watchdog.watch(self.place.id(), Arc::clone(&self.place) as _);
         woken
     }
 

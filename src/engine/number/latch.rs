@@ -23,7 +23,7 @@ impl Number {
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
-        let budget = self.check()?.budget_to_unlock();
+        let budget = self.check_valid()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
         let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
@@ -43,19 +43,19 @@ impl Number {
     /// Waits until the count is zero.
     pub(crate) fn wait(&self) -> Result<()> {
         let budget = self.check()?.budget_to_lock();
-        self.wait_within(&budget).map(drop)
+        self.wait_within(budget).map(drop)
     }
 
     /// Waits until the count is zero, at most for `time`. Returns whether it is zero.
     pub(crate) fn wait_for(&self, time: Duration) -> Result<bool> {
         let budget = self.check()?.budget_with_wait(time);
-        self.wait_within(&budget)
+        self.wait_within(budget)
     }
 
     /// Waits until the count is zero; fails if it is interrupted.
     pub(crate) fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
         let budget = self.check()?.budget_until_interrupted(interrupt);
-        self.wait_within(&budget).map(drop)
+        self.wait_within(budget).map(drop)
     }
 
     /// Waits until the count is zero, at most for `time`; fails if it is interrupted.
@@ -65,10 +65,11 @@ impl Number {
         interrupt: &Interrupt,
     ) -> Result<bool> {
         let budget = self.check()?.budget_with_wait(time);
-        self.wait_within(&budget.with_interrupt(interrupt))
+        self.wait_within(budget.with_interrupt(interrupt))
     }
 
-    fn wait_within(&self, budget: &CallBudget) -> Result<bool> {
+    fn wait_within(&self, budget: CallBudget) -> Result<bool> {
+        let budget = &budget.until_shutdown(&self.core.shutdown);
         let wait = Wait {
             core: &self.core,
             key: &self.key,

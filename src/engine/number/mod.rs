@@ -83,8 +83,15 @@ impl Number {
         self.core.node(&self.key)
     }
 
-    /// Fails if the name is invalid, or in a forked process.
+    /// Fails if the name is invalid, in a forked process, and after a shutdown.
     fn check(&self) -> Result<&Core> {
+        self.core.check_open(self.name())?;
+        self.check_valid()
+    }
+
+    /// As [`check`](Self::check), but succeeds after a shutdown: for what other processes may wait
+    /// for.
+    fn check_valid(&self) -> Result<&Core> {
         self.core.check_process(self.name())?;
         self.key.check()?;
         Ok(&self.core)

@@ -26,19 +26,19 @@ impl Number {
     /// Takes permits, and waits for them.
     pub(crate) fn acquire(&self, permits: u32) -> Result<()> {
         let budget = self.check()?.budget_to_lock();
-        self.acquire_within(permits, &budget).map(drop)
+        self.acquire_within(permits, budget).map(drop)
     }
 
     /// Takes permits if that many are free within `wait`. Returns whether it took them.
     pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
         let budget = self.check()?.budget_with_wait(wait);
-        self.acquire_within(permits, &budget)
+        self.acquire_within(permits, budget)
     }
 
     /// Takes permits, and waits for them; fails if it is interrupted.
     pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
         let budget = self.check()?.budget_until_interrupted(interrupt);
-        self.acquire_within(permits, &budget).map(drop)
+        self.acquire_within(permits, budget).map(drop)
     }
 
     /// Takes permits if that many are free within `wait`; fails if it is interrupted.
@@ -49,10 +49,11 @@ impl Number {
         interrupt: &Interrupt,
     ) -> Result<bool> {
         let budget = self.check()?.budget_with_wait(wait);
-        self.acquire_within(permits, &budget.with_interrupt(interrupt))
+        self.acquire_within(permits, budget.with_interrupt(interrupt))
     }
 
-    fn acquire_within(&self, permits: u32, budget: &CallBudget) -> Result<bool> {
+    fn acquire_within(&self, permits: u32, budget: CallBudget) -> Result<bool> {
+        let budget = &budget.until_shutdown(&self.core.shutdown);
         check(permits)?;
         if permits == 0 {
             budget.check_interrupt(self.name())?;
@@ -117,7 +118,7 @@ impl Number {
     /// Adds permits.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
         match check(permits)? {
-            0 => self.check().map(drop),
+            0 => self.check_valid().map(drop),
             permits => self.add(permits),
         }
     }
@@ -125,13 +126,13 @@ impl Number {
     /// Adds permits, or removes some.
     pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
         match permits {
-            0 => self.check().map(drop),
+            0 => self.check_valid().map(drop),
             permits => self.add(permits),
         }
     }
 
     fn add(&self, permits: i32) -> Result<()> {
-        let budget = self.check()?.budget_to_unlock();
+        let budget = self.check_valid()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
         let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {

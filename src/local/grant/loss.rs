@@ -10,7 +10,7 @@ use crate::local::lease_state::LeaseState;
 use crate::observe::{LockEvent, Observer, tell};
 
 /// The holds that were lost, and why.
-type Losses = List<(Arc<dyn Holder>, LostReason)>;
+pub(in crate::local) type Losses = List<(Arc<dyn Holder>, LostReason)>;
 
 /// After the end of the lease it is normal that the key is gone or has another owner.
 fn reason_of(lease: &LeaseState, found: LostReason) -> LostReason {
@@ -83,8 +83,13 @@ impl Grant {
     /// process that wait for the lock. Does nothing if the grant has ended. After the end of the
     /// lease the reason is always [`LostReason::Expired`].
     pub(crate) fn lose(&self, found: LostReason) {
-        let lost = self.state.lock().lose_all(found, &self.observer);
+        let lost = self.end_as_lost(found);
         self.notify(lost);
+    }
+
+    /// Ends the grant as lost. The caller [notifies](Self::notify) its holders.
+    pub(in crate::local) fn end_as_lost(&self, found: LostReason) -> Option<Losses> {
+        self.state.lock().lose_all(found, &self.observer)
     }
 
     /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got
@@ -106,7 +111,7 @@ impl Grant {
 
     /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing
     /// was lost.
-    fn notify(&self, lost: Option<Losses>) -> bool {
+    pub(in crate::local) fn notify(&self, lost: Option<Losses>) -> bool {
         let Some(lost) = lost else {
             return false;
         };

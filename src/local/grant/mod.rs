@@ -68,6 +68,8 @@ pub(super) trait Keeper: Send + Sync + std::fmt::Debug {
     fn lost(&self, grant: &Grant);
     /// Ends an idle grant, if no thread has taken it meanwhile.
     fn end_idle(&self, grant: &Grant) -> bool;
+    /// Ends a grant as lost because its client is shut down. False if it has ended.
+    fn shut_down(&self, grant: &Grant) -> bool;
 }
 
 /// The hold of a thread on a grant.

@@ -137,6 +137,15 @@ impl Grant {
     pub(crate) fn release_call(&self) -> Call {
         self.protocol.release(&self.key, &self.owner)
     }
+
+    /// The call that follows the last level: releases the lock, or leaves it in Redis for the time
+    /// that a level asked for.
+    pub(crate) fn end_call(&self) -> Call {
+        match self.kept_in_redis() {
+            Some((millis, name)) => self.protocol.leave(&self.key, &self.owner, millis, &name),
+            None => self.release_call(),
+        }
+    }
 }
 
 impl Renew for Grant {
@@ -190,6 +199,11 @@ impl Renew for Grant {
     fn end_idle_grant(&self) -> Option<Call> {
         let keeper = self.keeper.upgrade()?;
         keeper.end_idle(self).then(|| self.release_call())
+    }
+
+    fn shut_down(&self) -> Option<Call> {
+        let keeper = self.keeper.upgrade()?;
+        keeper.shut_down(self).then(|| self.end_call())
     }
 
     fn key(&self) -> &LockKey {

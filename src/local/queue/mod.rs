@@ -45,6 +45,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
+use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::protocol::Protocol;
 
@@ -345,6 +346,15 @@ impl Keeper for LocalQueue {
         drop(locks);
         drop(idle);
         is_ended
+    }
+
+    fn shut_down(&self, grant: &Grant) -> bool {
+        // Under this mutex no thread is about to hand the grant over, which then would not be
+        // released.
+        let locks = self.0.lock();
+        let lost = grant.end_as_lost(LostReason::ShutDown);
+        drop(locks);
+        grant.notify(lost)
     }
 }
 

@@ -55,6 +55,10 @@ macro_rules! uses_every_method {
             assert!(matches!(interrupted, Err(Error::Interrupted { .. })));
             drop(guards);
             assert!(lock.hold_count() == 0);
+            let work = |guard: &$guard| (guard.remaining() > Duration::from_secs(30), 7);
+            let (value, unlocked) = lock.with(lease, work).unwrap();
+            unlocked.unwrap();
+            assert!(value == (true, 7) && lock.hold_count() == 0);
         }
     };
 }

@@ -13,8 +13,8 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::process;
 use super::timing::{LONGEST_TEST, SOON, eventually, millis};
 use crate::{
-    condition, deployments, fair, faults, fencing, hand_over, leased_semaphore, limits, multi,
-    mutual_exclusion, read_write, redlock, tls, watchdog, wire,
+    condition, deployments, fair, faults, fencing, hand_over, leased_semaphore, lifetime, limits,
+    multi, mutual_exclusion, read_write, redlock, tls, watchdog, wire,
 };
 
 const ROLE: &str = "LEASEHOLD_TEST_ROLE";
@@ -31,6 +31,7 @@ const ROLES: &[(&str, Role)] = &[
     ("increment", mutual_exclusion::increment),
     ("share", limits::fairness::share),
     ("hang", limits::hang::hang),
+    ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
     ("many_clients", limits::growth::many_clients),
     (

@@ -1,0 +1,317 @@
+//! A builder from a configuration file: feature `serde`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use super::LockClientBuilder;
+use crate::deployment::Urls;
+
+/// Reads the settings of a client from a configuration file, with any format that `serde` has.
+/// Needs the feature `serde`, which is off by default.
+///
+/// The keys are the names of the builder's methods, and `url`, or `sentinels` and `master`, or
+/// `nodes` for the deployment. All others are optional.
+///
+/// | key | value |
+/// |---|---|
+/// | `url` | a URL, as for [`LockClient::builder`](crate::LockClient::builder) |
+/// | `sentinels`, `master` | URLs and a name, as for [`builder_sentinel`] |
+/// | `nodes` | URLs, as for [`builder_cluster`] |
+/// | `username`, `password` | as for [`credentials`](Self::credentials) |
+/// | `namespace` | a text |
+/// | `watchdog_lease`, `linger` | a duration |
+/// | `pool_timeout`, `connect_timeout`, `command_timeout` | a duration |
+/// | `pool_size` | a number |
+/// | `min_replicas`, `min_replicas_timeout` | a number and a duration, both or none |
+/// | `ca_certificates` | PEM |
+/// | `client_certificate`, `client_key` | PEM, both or none |
+///
+/// A duration is a text with a unit, such as `"30s"`, `"500ms"` or `"1m 30s"` (the format of the
+/// crate `humantime`). Unknown keys, and a duration without a unit, are errors of the format; the
+/// bounds are checked by [`build`](Self::build), as ever. No error of this crate contains a
+/// password, but the error of a format may show the line that it could not read.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::LockClientBuilder;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Config {
+///     locks: LockClientBuilder,
+/// }
+///
+/// let config: Config = serde_json::from_str(
+///     r#"{ "locks": {
+///         "url": "redis://127.0.0.1:6379",
+///         "password": "secret",
+///         "namespace": "shop",
+///         "watchdog_lease": "10s",
+///         "command_timeout": "500ms"
+///     } }"#,
+/// )?;
+/// assert!(!format!("{:?}", config.locks).contains("secret"));
+/// let client = config.locks.build()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// There is no `Serialize`: it would write passwords.
+///
+/// [`builder_sentinel`]: crate::LockClient::builder_sentinel
+/// [`builder_cluster`]: crate::LockClient::builder_cluster
+impl<'de> Deserialize<'de> for LockClientBuilder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let settings = Settings::deserialize(deserializer)?;
+        settings.into_builder().map_err(D::Error::custom)
+    }
+}
+
+/// The keys and their values.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    url: Option<String>,
+    sentinels: Option<Vec<String>>,
+    master: Option<String>,
+    nodes: Option<Vec<String>>,
+    username: Option<String>,
+    password: Option<Secret>,
+    namespace: Option<String>,
+    watchdog_lease: Option<Time>,
+    linger: Option<Time>,
+    pool_size: Option<u32>,
+    pool_timeout: Option<Time>,
+    connect_timeout: Option<Time>,
+    command_timeout: Option<Time>,
+    min_replicas: Option<u32>,
+    min_replicas_timeout: Option<Time>,
+    ca_certificates: Option<String>,
+    client_certificate: Option<String>,
+    client_key: Option<Secret>,
+}
+
+/// A method of the builder.
+type SetTime = fn(LockClientBuilder, Duration) -> LockClientBuilder;
+
+impl Settings {
+    /// Fails if keys are missing or exclude each other. The text contains no value.
+    fn into_builder(self) -> Result<LockClientBuilder, &'static str> {
+        let urls = match (self.url, self.sentinels, self.master, self.nodes) {
+            (Some(url), None, None, None) => Urls::One(url),
+            (None, Some(sentinels), Some(service), None) => Urls::Sentinel { sentinels, service },
+            (None, None, None, Some(nodes)) => Urls::Cluster(nodes),
+            _ => {
+                return Err(
+                    "exactly one of `url`, `sentinels` with `master`, and `nodes` is required",
+                );
+            }
+        };
+        let mut builder = LockClientBuilder::new(urls);
+        match (self.username, self.password) {
+            (user, Some(Secret(password))) => {
+                builder = builder.credentials(user.as_deref(), &password);
+            }
+            (Some(_), None) => return Err("`username` needs `password`"),
+            (None, None) => {}
+        }
+        match (self.min_replicas, self.min_replicas_timeout) {
+            (Some(replicas), Some(Time(timeout))) => {
+                builder = builder.min_replicas(replicas, timeout);
+            }
+            (None, None) => {}
+            _ => return Err("`min_replicas` and `min_replicas_timeout` need each other"),
+        }
+        match (self.client_certificate, self.client_key) {
+            (Some(chain), Some(Secret(key))) => builder = builder.client_certificate(chain, key),
+            (None, None) => {}
+            _ => return Err("`client_certificate` and `client_key` need each other"),
+        }
+        if let Some(namespace) = self.namespace {
+            builder = builder.namespace(namespace);
+        }
+        if let Some(connections) = self.pool_size {
+            builder = builder.pool_size(connections);
+        }
+        if let Some(pem) = self.ca_certificates {
+            builder = builder.ca_certificates(pem);
+        }
+        let times: [(Option<Time>, SetTime); 5] = [
+            (self.watchdog_lease, LockClientBuilder::watchdog_lease),
+            (self.linger, LockClientBuilder::linger),
+            (self.pool_timeout, LockClientBuilder::pool_timeout),
+            (self.connect_timeout, LockClientBuilder::connect_timeout),
+            (self.command_timeout, LockClientBuilder::command_timeout),
+        ];
+        let set = |builder, (time, set): (Option<Time>, SetTime)| match time {
+            Some(Time(time)) => set(builder, time),
+            None => builder,
+        };
+        Ok(times.into_iter().fold(builder, set))
+    }
+}
+
+/// A duration as `humantime` reads it.
+struct Time(Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TimeVisitor)
+    }
+}
+
+struct TimeVisitor;
+
+impl Visitor<'_> for TimeVisitor {
+    type Value = Time;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with a unit, such as \"30s\" or \"500ms\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+        let invalid = |error| E::custom(format_args!("{text:?} is no duration: {error}"));
+        humantime::parse_duration(text).map(Time).map_err(invalid)
+    }
+}
+
+/// A text that no error contains.
+struct Secret(String);
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(SecretVisitor)?;
+        text.map(Secret)
+            .ok_or_else(|| D::Error::custom("a password or a key must be a text"))
+    }
+}
+
+/// Accepts numbers, which are then refused: the errors of `serde` and of formats would show them.
+struct SecretVisitor;
+
+impl Visitor<'_> for SecretVisitor {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(text.into()))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+    use crate::deployment::Deployment;
+
+    fn read(settings: Value) -> Result<LockClientBuilder, String> {
+        from_value(settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_key_is_a_setting_of_the_builder() {
+        let settings = json!({
+            "url": "redis://h:1/2",
+            "username": "locks",
+            "password": "hunter2",
+            "namespace": "shop",
+            "watchdog_lease": "1m 30s",
+            "linger": "5ms",
+            "pool_size": 3,
+            "pool_timeout": "4s",
+            "connect_timeout": "5s",
+            "command_timeout": "600ms",
+            "min_replicas": 1,
+            "min_replicas_timeout": "70ms",
+        });
+        let builder = read(settings).unwrap();
+        assert!(!format!("{builder:?}").contains("hunter2"));
+        let config = builder.validate().unwrap();
+        let millis = Duration::from_millis;
+        let times = [
+            config.watchdog_lease,
+            config.linger,
+            config.pool_timeout,
+            config.connect_timeout,
+            config.command_timeout,
+        ];
+        assert_eq!(times, [90_000, 5, 4_000, 5_000, 600].map(millis));
+        assert_eq!(config.min_replicas, Some((1, millis(70))));
+        assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
+        let credentials = config.credentials;
+        assert_eq!(credentials.username.as_deref(), Some("locks"));
+        assert_eq!(credentials.password.as_deref(), Some("hunter2"));
+        assert_eq!(credentials.database, 2);
+    }
+
+    #[test]
+    fn each_deployment_has_its_keys() {
+        let urls = ["redis://a:1", "redis://b:2"];
+        let deployment = |settings| read(settings).unwrap().validate().unwrap().deployment;
+        let one = deployment(json!({ "url": urls[0] }));
+        assert!(matches!(one, Deployment::One(_)));
+        let sentinel = deployment(json!({ "sentinels": urls, "master": "m" }));
+        assert!(matches!(sentinel, Deployment::Sentinel { service, .. } if service == "m"));
+        let cluster = deployment(json!({ "nodes": urls }));
+        assert!(matches!(cluster, Deployment::Cluster(nodes) if nodes.len() == 2));
+    }
+
+    #[test]
+    fn what_is_missing_unknown_or_unclear_is_refused_without_secrets() {
+        let url = "redis://:hunter2@h";
+        for (settings, words) in [
+            (json!({}), "exactly one of `url`"),
+            (json!({ "url": url, "nodes": [url] }), "exactly one of"),
+            (json!({ "sentinels": [url] }), "`master`"),
+            (json!({ "url": url, "master": "m" }), "exactly one of"),
+            (json!({ "url": url, "username": "u" }), "`username` needs"),
+            (json!({ "url": url, "min_replicas": 1 }), "need each other"),
+            (
+                json!({ "url": url, "client_key": "hunter2" }),
+                "need each other",
+            ),
+            (
+                json!({ "url": url, "lease": "10s" }),
+                "unknown field `lease`",
+            ),
+            (json!({ "url": url, "linger": 5 }), "a duration with a unit"),
+            (json!({ "url": url, "linger": "5" }), "time unit needed"),
+            (json!({ "url": url, "password": 471147 }), "must be a text"),
+            (
+                json!({ "url": url, "password": -4711.47 }),
+                "must be a text",
+            ),
+        ] {
+            let error = read(settings).unwrap_err();
+            assert!(error.contains(words), "no {words:?}: {error}");
+            assert!(
+                !error.contains("hunter2") && !error.contains("4711"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_builder() {
+        let builder = read(json!({ "url": "redis://h", "linger": "1h" })).unwrap();
+        let error = builder.validate().map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("linger is"), "{error}");
+    }
+}

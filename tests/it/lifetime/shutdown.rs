@@ -1,0 +1,355 @@
+//! The shutdown of a client: what its threads have, threads that wait, calls at the same moment,
+//! servers that hang.
+
+mod waiting;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{
+    Error, Interrupt, Lease, LockClient, LockEvent, LostReason, RedLock, Result, locked,
+};
+
+use crate::support::child::{self, Process};
+use crate::support::deployment::Independent;
+use crate::support::process::Task;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::{builder, client, on_another_thread, unique};
+
+/// A client whose locks do not end by themselves within a test.
+fn lasting(url: &str) -> LockClient {
+    let builder = builder(url).watchdog_lease(SOON.get() * 6);
+    builder.linger(SOON.get()).build().unwrap()
+}
+
+fn is_shut_down<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::ShutDown { .. }))
+}
+
+fn is_lost<T>(result: &Result<T>) -> bool {
+    let reason = LostReason::ShutDown;
+    matches!(result, Err(Error::Lost { reason: found, .. }) if *found == reason)
+}
+
+#[test]
+fn what_the_client_has_is_released_and_its_holders_are_notified() {
+    let server = Server::start();
+    let client = lasting(&server.url());
+    let events = client.events();
+    let semaphore = client.leased_semaphore("permits");
+    semaphore.try_set_permits(1).unwrap();
+    let permit = semaphore.acquire().unwrap();
+    let plain = client.reentrant_lock("plain");
+    let fixed = Lease::fixed(SOON.get() * 6);
+    let guards = [
+        plain.acquire().unwrap(),
+        plain.acquire().unwrap(),
+        client.fair_lock("fair").acquire_with(fixed).unwrap(),
+        client.read_write_lock("shared").read().acquire().unwrap(),
+        client.multi_lock(["b", "a"]).acquire().unwrap(),
+    ];
+    let fenced = client.fenced_lock("fenced").acquire().unwrap();
+    let unguarded = client.reentrant_lock("unguarded");
+    unguarded.lock().unwrap();
+    // It lingers.
+    client
+        .reentrant_lock("idle")
+        .acquire()
+        .unwrap()
+        .unlock()
+        .unwrap();
+    // A level below asked for this.
+    let kept = client.reentrant_lock("kept");
+    let outer = kept.acquire().unwrap();
+    kept.acquire()
+        .unwrap()
+        .unlock_after(SOON.get() * 6)
+        .unwrap();
+    let lost = guards[0].lost().clone();
+
+    client.shutdown(SOON.get()).unwrap();
+
+    let other = crate::support::client(&server.url());
+    for name in ["plain", "fair", "a", "b", "fenced", "unguarded", "idle"] {
+        assert_eq!(other.inspect(name).unwrap().owner, None, "{name}");
+    }
+    let shared = other.read_write_lock("shared").write();
+    assert!(shared.try_acquire_now().unwrap().is_some());
+    assert_eq!(other.leased_semaphore("permits").available().unwrap(), 1);
+    assert!(
+        other.inspect("kept").unwrap().owner.is_some(),
+        "as asked for"
+    );
+
+    assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::ShutDown));
+    let is_loss = |event: &LockEvent| matches!(event, LockEvent::Lost { .. });
+    assert_eq!(events.try_iter().filter(is_loss).count(), 9);
+    for guard in guards {
+        assert!(guard.is_lost() && guard.remaining().is_zero(), "{guard:?}");
+        assert!(is_lost(&guard.confirm()));
+        assert!(is_lost(&guard.unlock()));
+    }
+    assert!(is_lost(&permit.release()));
+    assert!(is_lost(&unguarded.unlock()));
+    assert!(matches!(unguarded.unlock(), Err(Error::NotHeld { .. })));
+    assert!(fenced.is_lost() && outer.is_lost());
+    drop((fenced, outer));
+    // Nothing of this has touched what the other client has meanwhile.
+    let held = other.reentrant_lock("plain").acquire().unwrap();
+    held.confirm().unwrap();
+}
+
+#[test]
+fn later_calls_fail() {
+    let server = Server::start();
+    let client = client(&server.url());
+    client.semaphore("slots").try_set_permits(1).unwrap();
+    client.semaphore("slots").acquire(1).unwrap();
+    client.count_down_latch("start").try_set_count(1).unwrap();
+    let clone = client.clone();
+    client.shutdown(SOON.get()).unwrap();
+    clone.shutdown(Duration::ZERO).unwrap();
+
+    let (interrupt, wait) = (Interrupt::new(), Duration::MAX);
+    let lock = clone.reentrant_lock("lock");
+    let shared = clone.read_write_lock("shared");
+    let leased = clone.leased_semaphore("leased");
+    let semaphore = clone.semaphore("slots");
+    let latch = clone.count_down_latch("start");
+    let results = [
+        lock.lock(),
+        lock.acquire().map(drop),
+        lock.try_lock(wait, Lease::RENEWED).map(drop),
+        lock.try_acquire_now().map(drop),
+        lock.lock_interruptibly(Lease::RENEWED, &interrupt),
+        lock.try_acquire_interruptibly(wait, Lease::RENEWED, &interrupt)
+            .map(drop),
+        lock.is_locked().map(drop),
+        lock.remaining_lease().map(drop),
+        lock.condition("ready").notify_all(),
+        clone.fenced_lock("lock").lock(),
+        clone.fair_lock("lock").lock(),
+        clone.multi_lock(["a", "b"]).lock(),
+        shared.read().lock(),
+        shared.write().lock(),
+        leased.acquire().map(drop),
+        leased.try_set_permits(1).map(drop),
+        leased.available().map(drop),
+        semaphore.acquire(1),
+        semaphore.try_acquire(1, wait).map(drop),
+        semaphore.available().map(drop),
+        latch.wait(),
+        latch.wait_for(wait).map(drop),
+        latch.count().map(drop),
+        clone.inspect("lock").map(drop),
+        clone.force_unlock("lock").map(drop),
+        clone.ping(),
+    ];
+    for (at, result) in results.iter().enumerate() {
+        assert!(is_shut_down(result), "number {at}: {result:?}");
+    }
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(
+        text.contains("\"lock\"") && text.contains("shut down"),
+        "{text}"
+    );
+    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    // Other processes may wait for these.
+    semaphore.release(1).unwrap();
+    assert_eq!(latch.count_down().unwrap(), 0);
+    let other = crate::support::client(&server.url());
+    assert_eq!(other.semaphore("slots").available().unwrap(), 1);
+}
+
+/// Threads acquire and release while the client is shut down. What they get in the last moment is
+/// neither kept in Redis nor taken for held.
+#[test]
+fn no_lock_survives_a_shutdown_under_load() {
+    let server = Server::start();
+    for _ in 0..30 {
+        let client = lasting(&server.url());
+        let held = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for number in 0..6 {
+                let (client, held) = (&client, &held);
+                scope.spawn(move || {
+                    let name = ["one", "two", "three"][number % 3];
+                    let (plain, fair) = (client.reentrant_lock(name), client.fair_lock("fair"));
+                    loop {
+                        let guard = match number {
+                            0..=3 => plain.acquire(),
+                            _ => fair.acquire(),
+                        };
+                        match guard {
+                            Ok(guard) => drop(guard),
+                            Err(Error::ShutDown { .. }) => return,
+                            Err(error) => panic!("{error}"),
+                        }
+                        held.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            eventually("some work", || held.load(Ordering::Relaxed) > 20);
+            client.shutdown(SOON.get()).unwrap();
+            let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+            let is_lock = |key: &&String| ["one", "two", "three", "fair"].contains(&key.as_str());
+            assert_eq!(keys.iter().find(is_lock), None, "after {held:?} holds");
+        });
+    }
+}
+
+/// Every acquire of a server that replies slowly, with the shutdown during the request.
+#[test]
+fn a_lock_that_is_granted_after_the_shutdown_is_released_and_lost() {
+    let server = Server::start();
+    let client = lasting(&server.url());
+    let lock = client.reentrant_lock("lock");
+    client.ping().unwrap();
+    server.pause();
+    thread::scope(|scope| {
+        let (sender, tasks) = crossbeam_channel::bounded(1);
+        let waiting = scope.spawn(|| {
+            let sender = sender;
+            sender.send(Task::current()).unwrap();
+            let result = lock.try_acquire(SOON.get(), Lease::RENEWED);
+            let result = result.map(|guard| guard.map(|guard| guard.check()));
+            (result, lock.hold_count())
+        });
+        let task = tasks.recv().unwrap();
+        eventually("the thread to wait for its reply", || task.is_asleep());
+        let timeout = millis(50);
+        within(timeout + SLIP.get(), "shutdown", || {
+            client.shutdown(timeout)
+        })
+        .unwrap_err();
+        server.resume();
+        let (result, count) = waiting.join().unwrap();
+        match &result {
+            Ok(Some(check)) => assert!(is_lost(check), "{check:?}"),
+            other => assert!(is_shut_down(other), "{other:?}"),
+        }
+        assert_eq!(count, 0);
+    });
+    client.shutdown(SOON.get()).unwrap();
+    let other = crate::support::client(&server.url());
+    assert_eq!(other.inspect("lock").unwrap().owner, None);
+}
+
+#[test]
+fn a_server_that_hangs_delays_no_shutdown() {
+    let server = Server::start();
+    let client = lasting(&server.url());
+    let lock = client.reentrant_lock("lock");
+    let guard = lock.acquire().unwrap();
+    server.pause();
+    let timeout = millis(200);
+    for _ in 0..2 {
+        let result = within(timeout + SLIP.get(), "shutdown", || {
+            client.shutdown(timeout)
+        });
+        match result {
+            Err(Error::Unavailable { node, cause, .. }) => {
+                assert_eq!(node, server.address());
+                println!("{cause}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(guard.is_lost());
+        assert!(is_shut_down(&lock.try_acquire_now()));
+    }
+    server.resume();
+    client.shutdown(SOON.get()).unwrap();
+    let other = crate::support::client(&server.url());
+    assert_eq!(
+        other.inspect("lock").unwrap().owner,
+        None,
+        "long before its lease ends"
+    );
+}
+
+#[test]
+fn a_client_that_was_never_used_is_shut_down_without_a_server() {
+    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
+    within(SLIP.get(), "shutdown", || client.shutdown(Duration::MAX)).unwrap();
+    drop(client);
+}
+
+#[test]
+fn a_redlock_loses_the_share_of_a_client_that_is_shut_down() {
+    let servers = Independent::start(3);
+    let clients: Vec<LockClient> = servers.urls().iter().map(|url| lasting(url)).collect();
+    let lock = RedLock::new(&clients, "lock");
+    let guard = lock.acquire().unwrap();
+    clients[1].shutdown(SOON.get()).unwrap();
+    guard.check().unwrap();
+    assert!(is_shut_down(&on_another_thread(|| lock
+        .try_acquire_now()
+        .map(drop))));
+    clients[0].shutdown(SOON.get()).unwrap();
+    assert!(is_lost(&guard.check()));
+    drop(guard);
+    for server in servers.servers() {
+        let key = redis::cmd("EXISTS").arg("lock").clone();
+        assert!(!server.ask::<bool>(&key), "{}", server.address());
+    }
+}
+
+#[test]
+fn a_locked_function_reports_the_loss_and_is_not_called_again() {
+    #[locked(client = client, key = name)]
+    fn work(client: &LockClient, name: &str, body: impl FnOnce()) -> Result<()> {
+        body();
+        Ok(())
+    }
+    let server = Server::start();
+    let (client, name) = (client(&server.url()), unique("locked"));
+    let lost = work(&client, &name, || client.shutdown(SOON.get()).unwrap());
+    assert!(is_lost(&lost), "{lost:?}");
+    assert!(is_shut_down(&work(&client, &name, || panic!("not called"))));
+}
+
+#[test]
+fn the_threads_that_talk_to_redis_end() {
+    let server = Server::start();
+    let child = Process::start("shut_down", &[&server.url()]);
+    child.finish();
+}
+
+/// The role: in its own process, because threads are counted.
+pub fn shut_down(arguments: &[&str]) {
+    let client = client(arguments[0]);
+    let held = crate::support::client(arguments[0]).reentrant_lock("lock");
+    held.lock().unwrap();
+    let is_waiting = || {
+        client
+            .reentrant_lock("lock")
+            .try_lock(LEASE.get() / 4, Lease::RENEWED)
+    };
+    assert!(!is_waiting().unwrap(), "it has subscribed by now");
+    let of_client = ["leasehold-watch", "leasehold-subsc"];
+    assert!(
+        of_client
+            .iter()
+            .all(|name| threads().iter().any(|found| found == name))
+    );
+    drop(held);
+    client.shutdown(SOON.get()).unwrap();
+    // A thread that was joined may still be ending.
+    eventually("the threads to end", || {
+        !of_client
+            .iter()
+            .any(|name| threads().iter().any(|found| found == name))
+    });
+    assert!(is_shut_down(&client.reentrant_lock("lock").lock()));
+    child::send_line("done");
+}
+
+/// The names of the threads of this process.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux /proc");
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.map(|name| name.trim().to_owned()).collect()
+}
