@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) use run::{Kind, RunArgs};
+pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
@@ -172,6 +172,20 @@ pub(super) enum Command {
     /// If Redis does not reply, leasehold gives up after ten times --timeout. With --wait or
     /// --no-wait it gives up at the end of the wait, or after one --timeout if that is longer.
     Run(RunArgs),
+    /// Hold a lock until standard input ends
+    ///
+    /// When the lock is acquired, leasehold prints one line: held, KEY, and the token if the lock
+    /// is fenced. It releases the lock when standard input ends, or after a signal that would end
+    /// the wait of run, and then ends with status 0, or 128 + n after signal n. What is typed or
+    /// written to standard input does not matter.
+    ///
+    /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
+    /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
+    /// is shorter. Only its end reports the loss: who relies on the lock has to notice that. run is
+    /// safer, because it ends the command.
+    ///
+    /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
+    Hold(HoldArgs),
     /// List the locks that are held
     ///
     /// The kind is what Redis shows: reentrant; fenced if any hold of the lock ever had a fencing

@@ -14,6 +14,7 @@ mod program;
 mod break_lock;
 mod credentials;
 mod doctor;
+mod hold;
 mod kinds;
 mod list;
 mod locks;
