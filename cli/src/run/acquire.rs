@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::held::Held;
 use super::signals::Signals;
+use super::waiting_line::WaitingLine;
 use crate::args::{Kind, LockArgs, RedisArgs};
 use crate::clock::Moment;
 use crate::connect;
@@ -14,7 +15,8 @@ use leasehold::Error;
 /// How the wait ended.
 #[derive(Debug)]
 pub(super) enum Waited {
-    Acquired(Held),
+    /// The thread of the line may still wait for Redis, so the line is dropped last.
+    Acquired(Held, WaitingLine),
     /// This signal arrived first.
     Signal(i32),
 }
@@ -49,7 +51,9 @@ pub(super) fn acquire(
     } else {
         args.wait.unwrap_or(Duration::MAX)
     };
+    let mut line = WaitingLine::start(args, &clients, reporter);
     let acquired = Held::acquire(args, redis, &clients, wait, &signals.interrupt);
+    line.end();
     if let Some(signal) = signals.ended_the_wait() {
         reporter.step(format!("signal {signal} ended the wait"));
         // The lock may have been acquired at the last moment. Its guard releases it.
@@ -64,5 +68,5 @@ pub(super) fn acquire(
         Failure::held_by_another(args.conflict_exit_code, error)
     })?;
     reporter.step(format!("acquired lock {:?}", args.key));
-    Ok(Waited::Acquired(held))
+    Ok(Waited::Acquired(held, line))
 }

@@ -21,8 +21,8 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
     let lock = &args.lock;
     acquire::check(lock, redis)?;
     let signals = Signals::catch()?;
-    let held = match acquire::acquire(lock, redis, &signals, reporter)? {
-        Waited::Acquired(held) => held,
+    let (held, _line) = match acquire::acquire(lock, redis, &signals, reporter)? {
+        Waited::Acquired(held, line) => (held, line),
         Waited::Signal(signal) => return Ok(signalled(signal)),
     };
     output::print(line(&held).as_bytes())?;
