@@ -194,6 +194,10 @@ pub(super) enum Command {
     /// lock for which no client waits cannot be told from a reentrant one. Semaphores and latches
     /// without leases are plain numbers, which only --all lists. In a cluster, the list lacks locks
     /// that move to a server without slots.
+    ///
+    /// On a terminal, OWNER is the host and the process of the owner if they are known: if it is a
+    /// client of leasehold, and if the user may use CLIENT LIST. For that, each server lists all
+    /// its connections, which takes about a millisecond for 1,000 of them.
     List(ListArgs),
     /// Show who holds a lock
     ///
@@ -244,10 +248,10 @@ pub(super) struct ListArgs {
     #[arg(long)]
     pub(super) all: bool,
 
-    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), count
-    /// (of several readers, their sum; of a semaphore, the leased permits), ttl_ms (null if it
-    /// never expires), waiting (fair), readers (read, write), available (permits), number (number),
-    /// and server if there are several
+    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), holder
+    /// (host and process_id of the owner, if they are known), count (of several readers, their sum;
+    /// of a semaphore, the leased permits), ttl_ms (null if it never expires), waiting (fair),
+    /// readers (read, write), available (permits), number (number), and server if there are several
     #[arg(long)]
     pub(super) json: bool,
 }

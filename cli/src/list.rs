@@ -13,6 +13,7 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, reporter: Reporter) -> Re
     let wanted = Wanted {
         pattern: &list.pattern,
         numbers: list.all,
+        holders: list.json || output::is_terminal(),
     };
     let scan = Scan::run(&clients, wanted, &|| false);
     scan.check_deployment(&clients, redis)?;

@@ -6,11 +6,11 @@ use super::row::Row;
 
 const HEADER: [&str; 6] = ["NAME", "KIND", "OWNER", "COUNT", "TTL", "SERVER"];
 
-fn cells(row: &Row, with_server: bool) -> Vec<String> {
+fn cells(row: &Row, owner: String, with_server: bool) -> Vec<String> {
     let mut cells = vec![
         row.shown_name(),
         row.shown_kind().into(),
-        row.shown_owner().into(),
+        owner,
         row.shown_count(),
         row.shown_time(),
     ];
@@ -22,7 +22,10 @@ fn cells(row: &Row, with_server: bool) -> Vec<String> {
 
 /// For a pipe: one line for each lock, without a header.
 pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row, with_server)).collect();
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| cells(row, row.shown_owner().into(), with_server))
+        .collect();
     let mut widths = [0; HEADER.len()];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -41,7 +44,7 @@ pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
     text
 }
 
-/// For a terminal of this width. `flat`: one line for each lock, cut to the width.
+/// For a terminal of this width. A process that is known replaces its owner id. `flat`: one line for each lock, cut to the width.
 pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, flat: bool) -> String {
     let mut table = Table::new();
     let columns = if with_server {
@@ -56,7 +59,7 @@ pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, flat: bool) ->
         .set_truncation_indicator("…")
         .set_header(&HEADER[..columns]);
     for row in rows {
-        let mut line = comfy_table::Row::from(cells(row, with_server));
+        let mut line = comfy_table::Row::from(cells(row, row.shown_holder(), with_server));
         if flat {
             line.max_height(1);
         }

@@ -13,7 +13,6 @@ pub(crate) fn of_this_process(client: &Uuid) -> String {
     format!("{PREFIX}{client}:{host}:{process}")
 }
 
-#[cfg(test)]
 /// The id of the client, the host and the process id; `None` for any other name.
 pub(crate) fn parse(name: &str) -> Option<(&str, &str, u32)> {
     let (client, rest) = name.strip_prefix(PREFIX)?.split_once(':')?;

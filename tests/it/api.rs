@@ -23,6 +23,7 @@ const PUBLIC: &[&str] = &[
     "FencedGuard",
     "FencedLock",
     "Hint",
+    "Holder",
     "Interrupt",
     "Lease",
     "LeasedSemaphore",
@@ -61,6 +62,7 @@ const ADMIN: &[&str] = &[
     "pub struct Server",
     "pub use crate::topology::{LookUpFailed, RouteError}",
     "pub use crate::transport::server_error::ServerError",
+    "pub use holder::ConnectedClients",
     "pub use redis",
 ];
 

@@ -1,12 +1,13 @@
-//! The names of connections in `CLIENT LIST`.
+//! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use leasehold::{LockClient, LockClientBuilder};
+use leasehold::{Error, Hint, LockClient, LockClientBuilder, Permission, admin};
 
+use crate::support::child::Process;
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, eventually};
@@ -145,4 +146,76 @@ fn the_name_costs_no_round_trip() {
         "{error}"
     );
     server.join().unwrap();
+}
+
+#[test]
+fn the_holder_is_the_process_that_has_the_lock() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let mut process = Process::start("hold", &[&server.url(), "k"]);
+    assert_eq!(process.read_line(), "held");
+    let holder = client.holder("k").unwrap().expect("a holder");
+    assert_eq!(holder.process_id, process.id());
+    assert_eq!(Some(holder.owner), client.inspect("k").unwrap().owner);
+    process.send_line("release");
+    process.finish();
+    assert_eq!(client.holder("k").unwrap(), None);
+}
+
+#[test]
+fn an_owner_without_a_named_connection_is_unknown() {
+    let server = Server::start();
+    let client = client(&server.url());
+    // As Redisson writes it, whose connections have no such name.
+    let redisson = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
+    server.ask::<()>(redis::cmd("HSET").arg("java").arg(redisson).arg(1));
+    server.ask::<()>(redis::cmd("CLIENT").arg("SETNAME").arg("redisson"));
+    assert_eq!(client.holder("java").unwrap(), None);
+    let nameless = builder(&server.url()).name_connections(false);
+    let nameless = nameless.build().unwrap();
+    let guard = nameless.reentrant_lock("k").acquire().unwrap();
+    assert_eq!(client.holder("k").unwrap(), None);
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
+    server.ask::<()>(acl.arg("-client|list"));
+    let client = client(&format!("redis://worker:secret@{}", server.address()));
+    let guard = client.reentrant_lock("k").acquire().unwrap();
+    let error = client.holder("k").unwrap_err();
+    let Error::Redis {
+        hint: Some(hint), ..
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    let missing = Permission::Command(Some("client|list".into()));
+    assert_eq!(**hint, Hint::Grant(missing));
+    // Nothing is looked up for a free lock.
+    guard.unlock().unwrap();
+    assert_eq!(client.holder("k").unwrap(), None);
+}
+
+/// A holder has a connection to the server of its lock, whichever other servers it uses.
+#[test]
+fn the_holder_is_found_in_a_cluster() {
+    let cluster = ClusterDeployment::shared();
+    let client = || {
+        let builder = LockClient::builder_cluster(cluster.urls());
+        builder.watchdog_lease(LEASE.get()).build().unwrap()
+    };
+    let (holder, other) = (client(), client());
+    for _ in 0..6 {
+        let lock = unique("named");
+        let guard = holder.reentrant_lock(&lock).acquire().unwrap();
+        let found = other.holder(&lock).unwrap().expect("a holder");
+        assert_eq!(found.process_id, std::process::id());
+        let mut server = admin::server_of(&other, &lock).unwrap().connect().unwrap();
+        assert_eq!(server.clients().unwrap().holder(&found.owner), Some(found));
+        guard.unlock().unwrap();
+    }
 }

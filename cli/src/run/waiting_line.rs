@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::reporter::Reporter;
 use crate::row::shown;
 use crate::{output, stderr};
-use leasehold::LockClient;
+use leasehold::{Holder, LockClient};
 
 /// The time from the beginning of the wait to the first line, and from one line to the next.
 const EVERY: Duration = Duration::from_secs(1);
@@ -53,6 +53,8 @@ impl WaitingLine {
             clients: clients.to_vec(),
             began: Moment::now(),
             state: Arc::clone(&line.state),
+            seen: String::new(),
+            holder: None,
         };
         let thread = Builder::new().name("leasehold-waiting-line".into());
         // Without a thread there is no line.
@@ -89,10 +91,14 @@ struct Updater {
     clients: Vec<LockClient>,
     began: Moment,
     state: Arc<Mutex<State>>,
+    /// The id of the last client that was seen.
+    seen: String,
+    /// Its process, if it is known.
+    holder: Option<Holder>,
 }
 
 impl Updater {
-    fn run(self, stopped: &Receiver<()>) {
+    fn run(mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             // In the background, the line is the shell's.
             if !is_in_foreground() {
@@ -112,16 +118,29 @@ impl Updater {
     }
 
     /// Who has the lock; `None` if no client has it, or if Redis does not tell.
-    fn holder(&self) -> Option<String> {
+    fn holder(&mut self) -> Option<String> {
         if !self.has_owner {
             return None;
         }
-        self.clients.iter().find_map(|client| {
+        let (client, status) = self.clients.iter().find_map(|client| {
             let status = client.inspect(&self.key).ok()?;
-            match status.readers {
-                0 | 1 => status.owner.as_deref().map(shown),
-                readers => Some(format!("{readers} readers")),
-            }
+            status.owner.is_some().then_some((client, status))
+        })?;
+        if status.readers > 1 {
+            return Some(format!("{} readers", status.readers));
+        }
+        let owner = status.owner?;
+        let id = owner.split(':').next().unwrap_or_default();
+        // The list of connections is long, so it is requested once for each client.
+        if self.seen != id {
+            let holder = client.holder(&self.key).ok().flatten();
+            self.holder = holder.filter(|holder| holder.owner.starts_with(id));
+            self.seen = id.into();
+        }
+        let owner = shown(&owner);
+        Some(match &self.holder {
+            Some(holder) => format!("{holder} ({owner})"),
+            None => owner,
         })
     }
 }

@@ -15,6 +15,7 @@ mod break_lock;
 mod credentials;
 mod doctor;
 mod hold;
+mod holders;
 mod kinds;
 mod list;
 mod locks;
