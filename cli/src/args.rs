@@ -11,7 +11,7 @@ pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::outcome::{Failure, Result};
@@ -31,6 +31,11 @@ pub(super) struct Args {
     /// commands
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+
+    /// Colors in the tables of list and the lines of doctor: auto, on a terminal without NO_COLOR;
+    /// always; never
+    #[arg(long, global = true, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub(super) color: ColorChoice,
 
     #[command(flatten)]
     pub(super) redis: RedisArgs,

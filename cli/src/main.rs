@@ -71,14 +71,14 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Hold(what) => run::hold(what, &args.redis, reporter),
         #[cfg(not(unix))]
         Command::Hold(_) => Err(outcome::Failure::usage("hold needs a Unix")),
-        Command::List(list) => list::list(&args.redis, list, reporter),
+        Command::List(list) => list::list(&args.redis, list, args.color, reporter),
         Command::Show(show) => show::show(&args.redis, show, reporter),
         Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, reporter),
         #[cfg(unix)]
         Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),
         #[cfg(not(unix))]
         Command::Watch(_) => Err(outcome::Failure::usage("watch needs a Unix")),
-        Command::Doctor(doctor) => doctor::run(&args.redis, doctor, args.quiet),
+        Command::Doctor(doctor) => doctor::run(args, doctor),
         Command::Completions(wanted) => manual::completions(wanted),
         Command::Man => manual::man(),
     }

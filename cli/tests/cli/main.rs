@@ -12,6 +12,7 @@ mod proxy;
 mod program;
 
 mod break_lock;
+mod colors;
 mod credentials;
 mod doctor;
 mod hold;
