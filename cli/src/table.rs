@@ -94,8 +94,8 @@ fn cell(text: String, column: &str, row: &Row) -> Cell {
     let never_ends = row.time_to_live.is_none() && !matches!(row.kind, Kind::Number(_));
     match column {
         "NAME" => cell.add_attribute(Attribute::Bold),
-        "KIND" => cell.fg(Color::Cyan),
-        "TTL" if never_ends => cell.fg(Color::Yellow),
+        "KIND" => cell.fg(Color::DarkCyan),
+        "TTL" if never_ends => cell.fg(Color::DarkYellow),
         _ => cell,
     }
 }
