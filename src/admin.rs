@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+pub(crate) mod holder;
+
 use std::sync::Arc;
 
 /// The crate of the commands, values and errors in this module.
@@ -31,6 +33,7 @@ use redis::{Cmd, Pipeline, RedisError, Value};
 
 pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
+pub use holder::ConnectedClients;
 
 use crate::base::clock::Moment;
 use crate::base::key::{Family, LockKey};

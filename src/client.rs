@@ -322,7 +322,8 @@ impl LockClientBuilder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStatus {
-    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. A client of this crate
+    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. [`LockClient::holder`]
+    /// tells its process. A client of this crate
     /// uses a new number each time it acquires a lock from Redis. The threads of a client that hand
     /// a lock over to each other have one owner id. In Redisson the number is that of a thread.
     pub owner: Option<String>,

@@ -48,6 +48,7 @@ pub struct LockClientBuilder {
     command_timeout: Duration,
     namespace: String,
     min_replicas: Option<(u32, Duration)>,
+    name_connections: bool,
     tls: tls::Settings,
     clock: ClientClock,
 }
@@ -65,6 +66,7 @@ impl LockClientBuilder {
             command_timeout: Duration::from_secs(1),
             namespace: String::new(),
             min_replicas: None,
+            name_connections: true,
             tls: tls::Settings::default(),
             clock: ClientClock::default(),
         }
@@ -209,6 +211,34 @@ impl LockClientBuilder {
         self
     }
 
+    /// Whether the client names its connections: `leasehold:<client uuid>:<host>:<process id>`, by
+    /// `CLIENT SETNAME`. The name appears in the `CLIENT LIST` of Redis, and tells which process
+    /// has a lock, because the owner id of a lock begins with the same UUID. A character of the
+    /// host that is no ASCII letter or digit, and none of `.-_`, becomes a `_`.
+    ///
+    /// The name is sent together with the first request on a connection, so it costs no round trip.
+    /// It needs the permission `+client|setname`. Without it, the locks work as before: the client
+    /// ignores the refusal, and does not send the name on later connections. Redis keeps the
+    /// refusal in its `ACL LOG`.
+    ///
+    /// Default: true. Connections to sentinels have no name.
+    ///
+    /// ```
+    /// # fn main() -> leasehold::Result<()> {
+    /// use leasehold::LockClient;
+    ///
+    /// let client = LockClient::builder("redis://127.0.0.1:6379")
+    ///     .name_connections(false)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn name_connections(mut self, names: bool) -> Self {
+        self.name_connections = names;
+        self
+    }
+
     /// The certificate authorities to trust instead of those of the system, for URLs that begin
     /// with `rediss://`. `pem` contains their certificates in PEM, one after the other. One of them
     /// must have issued the server's certificate, which must be valid now, and for the URL's host.
@@ -302,6 +332,7 @@ impl LockClientBuilder {
             command_timeout: self.command_timeout,
             namespace: self.namespace,
             min_replicas: self.min_replicas,
+            name_connections: self.name_connections,
             clock: self.clock,
         })
     }
@@ -335,6 +366,7 @@ impl fmt::Debug for LockClientBuilder {
             .field("command_timeout", &self.command_timeout)
             .field("namespace", &self.namespace)
             .field("min_replicas", &self.min_replicas)
+            .field("name_connections", &self.name_connections)
             .finish_non_exhaustive()
     }
 }
@@ -356,5 +388,6 @@ pub(crate) struct Config {
     pub(crate) namespace: String,
     /// How many replicas must confirm a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
+    pub(crate) name_connections: bool,
     pub(crate) clock: ClientClock,
 }

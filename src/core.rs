@@ -8,6 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::base::call_budget::CallBudget;
+use crate::base::client_name;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
@@ -60,7 +61,10 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn open(config: Config) -> Result<Self> {
         let id = Uuid::new_v4();
-        let topology = Arc::new(Topology::new(&config)?);
+        let name = config
+            .name_connections
+            .then(|| client_name::of_this_process(&id));
+        let topology = Arc::new(Topology::new(&config, name.as_deref())?);
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));

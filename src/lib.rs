@@ -215,6 +215,7 @@ mod topology;
 mod transport;
 mod watchdog;
 
+pub use admin::holder::Holder;
 pub use base::interrupt::Interrupt;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;

@@ -6,12 +6,12 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) use run::{Kind, RunArgs};
+pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Parser, Subcommand};
+use clap::{ColorChoice, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::outcome::{Failure, Result};
@@ -31,6 +31,11 @@ pub(super) struct Args {
     /// commands
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+
+    /// Colors in the tables of list and the lines of doctor: auto, on a terminal without NO_COLOR;
+    /// always; never
+    #[arg(long, global = true, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub(super) color: ColorChoice,
 
     #[command(flatten)]
     pub(super) redis: RedisArgs,
@@ -173,6 +178,20 @@ pub(super) enum Command {
     /// If Redis does not reply, leasehold gives up after ten times --timeout. With --wait or
     /// --no-wait it gives up at the end of the wait, or after one --timeout if that is longer.
     Run(RunArgs),
+    /// Hold a lock until standard input ends
+    ///
+    /// When the lock is acquired, leasehold prints one line: held, KEY, and the token if the lock
+    /// is fenced. It releases the lock when standard input ends, or after a signal that would end
+    /// the wait of run, and then ends with status 0, or 128 + n after signal n. What is typed or
+    /// written to standard input does not matter.
+    ///
+    /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
+    /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
+    /// is shorter. Only its end reports the loss: who relies on the lock has to notice that. run is
+    /// safer, because it ends the command.
+    ///
+    /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
+    Hold(HoldArgs),
     /// List the locks that are held
     ///
     /// The kind is what Redis shows: reentrant; fenced if any hold of the lock ever had a fencing
@@ -181,6 +200,10 @@ pub(super) enum Command {
     /// lock for which no client waits cannot be told from a reentrant one. Semaphores and latches
     /// without leases are plain numbers, which only --all lists. In a cluster, the list lacks locks
     /// that move to a server without slots.
+    ///
+    /// On a terminal, OWNER is the host and the process of the owner if they are known: if it is a
+    /// client of leasehold, and if the user may use CLIENT LIST. For that, each server lists all
+    /// its connections, which takes about a millisecond for 1,000 of them.
     List(ListArgs),
     /// Show who holds a lock
     ///
@@ -231,10 +254,10 @@ pub(super) struct ListArgs {
     #[arg(long)]
     pub(super) all: bool,
 
-    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), count
-    /// (of several readers, their sum; of a semaphore, the leased permits), ttl_ms (null if it
-    /// never expires), waiting (fair), readers (read, write), available (permits), number (number),
-    /// and server if there are several
+    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), holder
+    /// (host and process_id of the owner, if they are known), count (of several readers, their sum;
+    /// of a semaphore, the leased permits), ttl_ms (null if it never expires), waiting (fair),
+    /// readers (read, write), available (permits), number (number), and server if there are several
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -118,7 +118,9 @@ fn line(verb: &str, lock: &FoundLock) -> String {
         || format!("{} readers", owners.len()),
         |hold| hold.owner.clone(),
     );
-    format!("{verb} {name} of {owner} (count {count}, time to live {left}) at {server}\n")
+    let holder = row.holder.iter().map(|holder| format!("{holder}; "));
+    let holder: String = holder.collect();
+    format!("{verb} {name} of {owner} ({holder}count {count}, time to live {left}) at {server}\n")
 }
 
 /// Asks the user at the terminal.

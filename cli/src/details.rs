@@ -7,6 +7,7 @@ use redis::{Cmd, Value};
 use super::kinds::{Kind, is_permit};
 use super::probe::{Probe, command, decoded, lease_left};
 use super::row::Row;
+use leasehold::Holder;
 use leasehold::admin::{LockKeys, ServerError};
 
 /// The largest number of places or permits that is read, and of keys for one read lock.
@@ -22,6 +23,8 @@ pub(super) struct Share {
     pub(super) count: Option<u64>,
     /// `None`: it never ends.
     pub(super) time_to_live: Option<Duration>,
+    /// Its process, if it is known.
+    pub(super) holder: Option<Holder>,
 }
 
 impl Probe<'_> {
@@ -41,6 +44,7 @@ impl Probe<'_> {
                         count: Some(reader.count),
                         // Without a key of its own, it has the lease of the lock.
                         time_to_live: time_to_live.unwrap_or(row.time_to_live),
+                        holder: None,
                     });
                 }
                 Ok(shares)
@@ -66,6 +70,7 @@ impl Probe<'_> {
                 who: String::from_utf8_lossy(place).into(),
                 count: None,
                 time_to_live: lease_left(ends, now),
+                holder: None,
             }
         };
         Ok(queue.iter().zip(ends).map(share).collect())
@@ -104,6 +109,7 @@ impl Probe<'_> {
             who: id.iter().map(|byte| format!("{byte:02x}")).collect(),
             count: None,
             time_to_live: lease_left(*ends, now),
+            holder: None,
         };
         Ok(permits.map(share).collect())
     }

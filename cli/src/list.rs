@@ -2,17 +2,26 @@
 
 use std::process::ExitCode;
 
+use clap::ColorChoice;
+
 use super::args::{ListArgs, RedisArgs};
 use super::outcome::{Result, settle};
 use super::reporter::Reporter;
 use super::scan::{Scan, Wanted};
+use super::table::Style;
 use super::{connect, json, output, table};
 
-pub(super) fn list(redis: &RedisArgs, list: &ListArgs, reporter: Reporter) -> Result<ExitCode> {
+pub(super) fn list(
+    redis: &RedisArgs,
+    list: &ListArgs,
+    color: ColorChoice,
+    reporter: Reporter,
+) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
     let wanted = Wanted {
         pattern: &list.pattern,
         numbers: list.all,
+        holders: list.json || output::is_terminal(),
     };
     let scan = Scan::run(&clients, wanted, &|| false);
     scan.check_deployment(&clients, redis)?;
@@ -26,7 +35,11 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, reporter: Reporter) -> Re
         String::new()
     } else {
         let (width, _) = output::size();
-        table::pretty(&scan.rows, with_server, width, false)
+        let style = Style {
+            flat: false,
+            colors: output::has_colors(color),
+        };
+        table::pretty(&scan.rows, with_server, width, style)
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {

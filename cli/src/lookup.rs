@@ -132,8 +132,16 @@ fn look_at(
     for _ in 0..LOOKS {
         match probe.find(name.as_bytes(), asking)? {
             Found::Gone => {}
-            Found::Held(row) => {
-                let shares = probe.shares(&row, asking)?;
+            Found::Held(mut row) => {
+                let mut shares = probe.shares(&row, asking)?;
+                let has_owner = matches!(row.kind, Kind::Lock { .. } | Kind::ReadWrite { .. });
+                if has_owner {
+                    let clients = probe.clients();
+                    row.find_holder(&clients);
+                    for share in &mut shares {
+                        share.holder = clients.holder(&share.who);
+                    }
+                }
                 return Ok((Found::Held(row), shares));
             }
             found => return Ok((found, Vec::new())),

@@ -26,12 +26,14 @@ mod show;
 mod stderr;
 mod table;
 #[cfg(unix)]
+mod wait;
+#[cfg(unix)]
 mod watch;
 
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use outcome::{HELD, Result};
+use outcome::Result;
 use reporter::Reporter;
 
 fn main() -> ExitCode {
@@ -49,10 +51,12 @@ fn work() -> ExitCode {
         Ok(args) => args,
         Err(failure) => return failure.report(),
     };
-    run(&args).unwrap_or_else(|failure| match failure.status {
-        // An expected result: on many machines all but one get it.
-        HELD if args.quiet => ExitCode::from(HELD),
-        _ => failure.report(),
+    run(&args).unwrap_or_else(|failure| {
+        // On many machines all but one get it.
+        if args.quiet && failure.is_expected {
+            return ExitCode::from(failure.status);
+        }
+        failure.report()
     })
 }
 
@@ -63,14 +67,18 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Run(what) => run::run(what, &args.redis, reporter),
         #[cfg(not(unix))]
         Command::Run(_) => Err(outcome::Failure::usage("run needs a Unix")),
-        Command::List(list) => list::list(&args.redis, list, reporter),
+        #[cfg(unix)]
+        Command::Hold(what) => run::hold(what, &args.redis, reporter),
+        #[cfg(not(unix))]
+        Command::Hold(_) => Err(outcome::Failure::usage("hold needs a Unix")),
+        Command::List(list) => list::list(&args.redis, list, args.color, reporter),
         Command::Show(show) => show::show(&args.redis, show, reporter),
         Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, reporter),
         #[cfg(unix)]
         Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),
         #[cfg(not(unix))]
         Command::Watch(_) => Err(outcome::Failure::usage("watch needs a Unix")),
-        Command::Doctor(doctor) => doctor::run(&args.redis, doctor, args.quiet),
+        Command::Doctor(doctor) => doctor::run(args, doctor),
         Command::Completions(wanted) => manual::completions(wanted),
         Command::Man => manual::man(),
     }

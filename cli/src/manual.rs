@@ -31,7 +31,7 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     (
         "At most one nightly report on many machines; the others give up at once",
         "leasehold run --no-wait report:nightly -- /usr/local/bin/report",
@@ -39,6 +39,10 @@ const EXAMPLES: [(&str, &str); 6] = [
     (
         "One deployment after the other, each for ten minutes at most",
         "leasehold run --wait 1h --max-hold 10m deploy -- ./deploy.sh production",
+    ),
+    (
+        "Keep the nightly report from running until Ctrl-D is typed",
+        "leasehold hold report:nightly",
     ),
     (
         "The locks of orders, as JSON",

@@ -31,7 +31,8 @@ pub(super) const NOT_FOUND: u8 = 127;
 pub(super) const MEANINGS: [(u8, &str); 9] = [
     (
         0,
-        "Success. run: the status of the command; 128 + n if signal n ended it.",
+        "Success. run: the status of the command; 128 + n if signal n ended it. hold: 128 + n if \
+         signal n ended it.",
     ),
     (
         NOT_HELD,
@@ -43,10 +44,14 @@ pub(super) const MEANINGS: [(u8, &str); 9] = [
     ),
     (UNAVAILABLE, "Redis gave no clear reply, or refused."),
     (OUTPUT, "Standard output could not be written."),
-    (HELD, "run: another client holds the lock."),
+    (
+        HELD,
+        "run, hold: another client holds the lock; -E selects another status.",
+    ),
     (
         LOST,
-        "run: the lock was lost, or --max-hold was over, before the command ended.",
+        "run, hold: the lock was lost, or --max-hold was over, before the command or the input \
+         ended.",
     ),
     (CANNOT_RUN, "run: the command exists, but it cannot be run."),
     (NOT_FOUND, "run: the command does not exist."),
@@ -56,6 +61,8 @@ pub(super) const MEANINGS: [(u8, &str); 9] = [
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) status: u8,
+    /// The status reports it, so `--quiet` suppresses the message.
+    pub(super) is_expected: bool,
     message: String,
 }
 
@@ -63,7 +70,17 @@ impl Failure {
     pub(super) fn new(status: u8, message: impl fmt::Display) -> Self {
         Self {
             status,
+            is_expected: false,
             message: message.to_string(),
+        }
+    }
+
+    /// Another client holds the lock. The status is that of `--conflict-exit-code`.
+    pub(super) fn held_by_another(status: u8, error: Error) -> Self {
+        Self {
+            status,
+            is_expected: true,
+            ..Self::from(error)
         }
     }
 
@@ -106,7 +123,6 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error {
             Error::Config { .. } | Error::WrongType { .. } => USAGE,
-            Error::HeldByAnother { .. } => HELD,
             Error::Lost { .. } | Error::NotHeld { .. } => LOST,
             _ => UNAVAILABLE,
         };

@@ -2,6 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anstream::AutoStream;
+use clap::ColorChoice;
+
 use super::outcome::{Failure, OUTPUT, Result};
 
 /// Writes the whole text; false if the reader of a pipe has ended.
@@ -19,6 +22,16 @@ pub(super) fn size() -> (u16, u16) {
     let size = crossterm::terminal::size().ok();
     size.filter(|&(width, height)| width > 0 && height > 0)
         .unwrap_or((80, 24))
+}
+
+/// True if text on standard output may have colors. `auto` follows the terminal, NO_COLOR,
+/// CLICOLOR, CLICOLOR_FORCE and TERM.
+pub(super) fn has_colors(choice: ColorChoice) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
+    }
 }
 
 /// True if standard output is a terminal.

@@ -23,7 +23,9 @@ pub(super) fn replies(lines: &[&str]) -> Vec<Result<Value, ServerError>> {
                 stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
             }
         });
-        let client = LockClient::connect(&url).unwrap();
+        // Otherwise the first command comes together with the name.
+        let client = LockClient::builder(&url).name_connections(false).build();
+        let client = client.unwrap();
         let mut connection = admin::servers(&client).unwrap()[0].connect().unwrap();
         let ping = redis::cmd("PING");
         lines.iter().map(|_| connection.run(&ping)).collect()
@@ -54,8 +56,12 @@ pub(super) fn refusing(line: &'static str) -> String {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            while stream.read(&mut [0; 512]).is_ok_and(|length| length > 0) {
-                let _ = stream.write_all(format!("-{line}\r\n").as_bytes());
+            let mut bytes = [0; 512];
+            while let Ok(length @ 1..) = stream.read(&mut bytes) {
+                // Each command begins with an asterisk, and these have no other.
+                let commands = bytes[..length].iter().filter(|byte| **byte == b'*');
+                let replies = format!("-{line}\r\n").repeat(commands.count());
+                let _ = stream.write_all(replies.as_bytes());
             }
         }
     });

@@ -29,6 +29,10 @@ impl Reporter {
         }
     }
 
+    pub(super) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// A step of the work, with `--verbose`.
     pub(super) fn step(self, what: impl fmt::Display) {
         if self.verbose {

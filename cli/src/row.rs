@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use super::kinds::{Fencing, Kind};
+use leasehold::Holder;
+use leasehold::admin::ConnectedClients;
 
 /// A lock that is held, or a semaphore.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,11 +17,19 @@ pub(super) struct Row {
     /// Of a semaphore, until the last lease ends. `None`: it never ends.
     pub(super) time_to_live: Option<Duration>,
     pub(super) server: Arc<str>,
+    /// The process of the only owner, if it is known.
+    pub(super) holder: Option<Holder>,
 }
 
 impl Row {
     pub(super) fn shown_name(&self) -> String {
         shown(&String::from_utf8_lossy(&self.name))
+    }
+
+    /// Looks up the process of the owner.
+    pub(super) fn find_holder(&mut self, clients: &ConnectedClients) {
+        let hold = self.kind.hold();
+        self.holder = hold.and_then(|hold| clients.holder(&hold.owner));
     }
 
     pub(super) fn token(&self) -> Option<u64> {
@@ -41,6 +51,12 @@ impl Row {
         self.kind.hold().map_or("-", |hold| &hold.owner)
     }
 
+    /// The process of the owner, or else the owner.
+    pub(super) fn shown_holder(&self) -> String {
+        let owner = || self.shown_owner().to_owned();
+        self.holder.as_ref().map_or_else(owner, Holder::to_string)
+    }
+
     /// Of a number, the number.
     pub(super) fn shown_count(&self) -> String {
         match &self.kind {
@@ -60,6 +76,9 @@ impl Row {
         object.insert("kind".into(), json!(self.kind.name()));
         let owner = self.kind.hold().map(|hold| &hold.owner);
         object.insert("owner".into(), json!(owner));
+        if let Some(holder) = &self.holder {
+            object.insert("holder".into(), holder_json(holder));
+        }
         object.insert("count".into(), json!(self.kind.count()));
         object.insert("ttl_ms".into(), json!(millis(self.time_to_live)));
         match &self.kind {
@@ -76,6 +95,11 @@ impl Row {
         }
         object
     }
+}
+
+/// For scripts.
+pub(super) fn holder_json(holder: &Holder) -> serde_json::Value {
+    json!({"host": holder.host, "process_id": holder.process_id})
 }
 
 pub(super) fn shown_time(left: Option<Duration>) -> String {
@@ -115,6 +139,7 @@ pub(super) mod tests {
             },
             time_to_live: Some(Duration::from_secs(30)),
             server: "h:1".into(),
+            holder: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Wanted<'a> {
     pub(super) pattern: &'a str,
     /// Also numbers, which may be semaphores or latches.
     pub(super) numbers: bool,
+    /// Also the processes of the owners. To find them, each server lists all its connections.
+    pub(super) holders: bool,
 }
 
 /// The keys that one pass over a server looks for.
@@ -144,14 +146,23 @@ fn scan_server(
             cursor = next;
         }
     }
+    let own = |row: &&mut Row| &*row.server == server.name() && row.kind.hold().is_some();
+    let mut owned = found.values_mut().filter(own).peekable();
+    if wanted.holders && !stopped() && owned.peek().is_some() {
+        let clients = probe.clients();
+        owned.for_each(|row| row.find_holder(&clients));
+    }
     Ok(())
 }
 
 impl<'a> Wanted<'a> {
     /// What is held.
     pub(super) fn locks(pattern: &'a str) -> Self {
-        let numbers = false;
-        Self { pattern, numbers }
+        Self {
+            pattern,
+            numbers: false,
+            holders: false,
+        }
     }
 
     fn passes(self) -> impl Iterator<Item = Pass> {

@@ -10,7 +10,7 @@ use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::outcome::Result;
 use super::reporter::Reporter;
-use super::row::{millis, shown, shown_time};
+use super::row::{holder_json, millis, shown, shown_time};
 use super::{connect, json, output};
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
@@ -43,6 +43,11 @@ fn lines(lock: &FoundLock, with_server: bool) -> String {
     if let Some(hold) = row.kind.hold() {
         lines.push(("owner", hold.owner.clone()));
     }
+    lines.extend(
+        row.holder
+            .iter()
+            .map(|holder| ("holder", holder.to_string())),
+    );
     match &row.kind {
         Kind::Permits { leased, available } => lines.extend([
             ("leased", leased.to_string()),
@@ -85,9 +90,11 @@ fn share_label(kind: &Kind) -> &'static str {
 
 fn shown_share(share: &Share) -> String {
     let (who, left) = (shown(&share.who), shown_time(share.time_to_live));
+    let holder = share.holder.iter().map(|holder| format!("{holder}; "));
+    let holder: String = holder.collect();
     match share.count {
-        Some(count) => format!("{who} (count {count}, time to live {left})"),
-        None => format!("{who} (time to live {left})"),
+        Some(count) => format!("{who} ({holder}count {count}, time to live {left})"),
+        None => format!("{who} ({holder}time to live {left})"),
     }
 }
 
@@ -100,6 +107,9 @@ fn object(lock: &FoundLock, with_server: bool) -> String {
         let share = |share: &Share| {
             let mut object = Map::new();
             object.insert(who.into(), share.who.as_str().into());
+            if let Some(holder) = &share.holder {
+                object.insert("holder".into(), holder_json(holder));
+            }
             if let Some(count) = share.count {
                 object.insert("count".into(), count.into());
             }

@@ -1,5 +1,7 @@
 //! Standard error, written by a thread of its own.
 //!
+//! On a terminal, the last line can be one that is replaced later ([`show`]).
+//!
 //! A write can block: if the reader of a pipe does not read, or if Ctrl-S halts the terminal. The
 //! threads that hold a lock must not wait for it.
 
@@ -16,12 +18,28 @@ const WAITING: usize = 4_096;
 /// How long the end of the program waits for the pieces that are left.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long [`erase`] waits for the terminal.
+const ERASE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// To the beginning of the line, and erases it.
+const ERASE_LINE: &[u8] = b"\r\x1b[K";
+
+/// What the thread writes.
+#[derive(Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    /// A line that is replaced or erased later.
+    Line(Vec<u8>),
+    /// Erases such a line. The sender is dropped when that is done.
+    Erase(Sender<()>),
+}
+
 /// From the first piece to [`finish`].
 static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
 
 #[derive(Debug)]
 struct Writer {
-    pieces: Sender<Vec<u8>>,
+    pieces: Sender<Piece>,
     /// Disconnected when all is written.
     written: Receiver<()>,
     thread: JoinHandle<()>,
@@ -30,18 +48,39 @@ struct Writer {
 /// Writes the piece at once, so that output of other processes cannot split it. Never blocks; a
 /// failure is ignored.
 pub(super) fn write(piece: Vec<u8>) {
-    let pieces = {
-        let mut writer = WRITER.lock();
-        if writer.is_none() {
-            *writer = start();
-        }
-        writer.as_ref().map(|writer| writer.pieces.clone())
-    };
-    if let Some(pieces) = pieces {
-        let _ = pieces.try_send(piece);
+    if let Some(pieces) = pieces() {
+        let _ = pieces.try_send(Piece::Text(piece));
     } else {
         let _ = stderr().lock().write_all(&piece);
     }
+}
+
+/// Shows a line on a terminal until the next call of [`show`] or [`erase`], or the next text. The
+/// line must fit into a line of the terminal. Never blocks; a failure is ignored.
+#[cfg(unix)]
+pub(super) fn show(line: String) {
+    if let Some(pieces) = pieces() {
+        let _ = pieces.try_send(Piece::Line(line.into_bytes()));
+    }
+}
+
+/// Erases the line of [`show`], and waits until that is done, for at most [`ERASE_TIMEOUT`].
+#[cfg(unix)]
+pub(super) fn erase() {
+    let (erasing, erased) = bounded(0);
+    if let Some(pieces) = pieces() {
+        let _ = pieces.try_send(Piece::Erase(erasing));
+        let _ = erased.recv_timeout(ERASE_TIMEOUT);
+    }
+}
+
+/// To the thread, which is started if there is none.
+fn pieces() -> Option<Sender<Piece>> {
+    let mut writer = WRITER.lock();
+    if writer.is_none() {
+        *writer = start();
+    }
+    writer.as_ref().map(|writer| writer.pieces.clone())
 }
 
 /// Waits until all is written, for at most [`FINISH_TIMEOUT`].
@@ -58,14 +97,32 @@ pub(super) fn finish() {
 }
 
 fn start() -> Option<Writer> {
-    let (pieces, waiting) = bounded::<Vec<u8>>(WAITING);
+    let (pieces, waiting) = bounded::<Piece>(WAITING);
     let (writing, written) = bounded(0);
     let thread = Builder::new().name("leasehold-stderr".into());
     let thread = thread.spawn(move || {
         let _writing: Sender<()> = writing;
         write_from_the_background();
+        let mut line_is_shown = false;
         for piece in waiting {
-            let _ = stderr().lock().write_all(&piece);
+            let mut bytes = Vec::new();
+            if std::mem::take(&mut line_is_shown) {
+                bytes.extend(ERASE_LINE);
+            }
+            let erasing = match piece {
+                Piece::Text(text) => {
+                    bytes.extend(text);
+                    None
+                }
+                Piece::Line(line) => {
+                    bytes.extend(line);
+                    line_is_shown = true;
+                    None
+                }
+                Piece::Erase(erasing) => Some(erasing),
+            };
+            let _ = stderr().lock().write_all(&bytes);
+            drop(erasing);
         }
     });
     thread.ok().map(|thread| Writer {

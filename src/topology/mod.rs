@@ -50,8 +50,12 @@ pub(crate) struct Redirect {
 }
 
 impl Topology {
-    pub(crate) fn new(config: &Config) -> Result<Self> {
-        let login = Login::new(&config.credentials, config.tls.clone());
+    /// `name`: of the connections to the servers that have locks.
+    pub(crate) fn new(config: &Config, name: Option<&str>) -> Result<Self> {
+        let mut login = Login::new(&config.credentials, config.tls.clone());
+        if let Some(name) = name {
+            login = login.with_name(name);
+        }
         let servers = |login| -> Result<Servers> {
             Ok(Servers {
                 login: Arc::new(login),

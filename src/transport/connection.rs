@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -9,6 +10,7 @@ use redis::{RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
+use crate::transport::introduction::Introduction;
 use crate::transport::resp;
 use crate::transport::socket::{self, Socket};
 
@@ -27,6 +29,10 @@ pub(crate) struct Connection {
     received: Received,
     /// The requests that are sent next. Empty between calls.
     packed: Vec<u8>,
+    /// Is sent before the next request.
+    introduction: Option<Arc<Introduction>>,
+    /// Was sent; the next reply is the reply to it.
+    introduced: Option<Arc<Introduction>>,
     /// When the last reply arrived.
     used: Moment,
     /// A reply has arrived on it.
@@ -93,10 +99,17 @@ impl Connection {
             socket,
             received: Received::default(),
             packed: Vec::new(),
+            introduction: None,
+            introduced: None,
             used: Moment::now(),
             established: false,
             publish,
         }
+    }
+
+    /// Names this connection on the server, by a command before the next request.
+    pub(crate) fn introduce(&mut self, introduction: Arc<Introduction>) {
+        self.introduction = Some(introduction);
     }
 
     /// Sets when every send and receive from here on ends. After that moment, `receive` returns
@@ -106,7 +119,7 @@ impl Connection {
     }
 
     pub(crate) fn send(&mut self, packed: &[u8]) -> RedisResult<()> {
-        Ok(self.socket.write_all(packed)?)
+        self.send_packed(|_, buffer| buffer.extend_from_slice(packed))
     }
 
     /// Sends what `pack` appends to the buffer of this connection.
@@ -114,6 +127,10 @@ impl Connection {
         &mut self,
         pack: impl FnOnce(Publish, &mut Vec<u8>),
     ) -> RedisResult<()> {
+        if let Some(introduction) = self.introduction.take() {
+            self.packed.extend_from_slice(introduction.packed());
+            self.introduced = Some(introduction);
+        }
         pack(self.publish, &mut self.packed);
         let sent = self.socket.write_all(&self.packed);
         self.packed.clear();
@@ -127,12 +144,17 @@ impl Connection {
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
         let reply = loop {
             match self.received.next()? {
-                Some(reply) => break reply,
+                Some(reply) => {
+                    self.used = Moment::now();
+                    self.established = true;
+                    match self.introduced.take() {
+                        Some(introduction) => introduction.received(reply)?,
+                        None => break reply,
+                    }
+                }
                 None => self.received.read(&mut self.socket)?,
             }
         };
-        self.used = Moment::now();
-        self.established = true;
         reply.extract_error()
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod exchange;
 pub(crate) mod health;
 pub(crate) mod hint;
+mod introduction;
 pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod pool;

@@ -10,6 +10,7 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, 
 use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::connection::Connection;
+use crate::transport::introduction::Introduction;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
@@ -50,6 +51,8 @@ pub(crate) struct Login {
     master_only: bool,
     /// The servers support shard channels.
     sharded: AtomicBool,
+    /// The name of the connections.
+    introduction: Option<Arc<Introduction>>,
 }
 
 impl Login {
@@ -71,7 +74,14 @@ impl Login {
             log_in: log_in.get_packed_pipeline(),
             master_only: false,
             sharded: AtomicBool::new(false),
+            introduction: None,
         }
+    }
+
+    /// Also names the connections on the server.
+    pub(crate) fn with_name(mut self, name: &str) -> Self {
+        self.introduction = Some(Arc::new(Introduction::new(name)));
+        self
     }
 
     /// Also requires that the server is a master, by its own reply.
@@ -144,6 +154,11 @@ impl Node {
         }
         if self.login.master_only {
             check_role(connection.receive())?;
+        }
+        if let Some(introduction) = &self.login.introduction
+            && !introduction.is_refused()
+        {
+            connection.introduce(Arc::clone(introduction));
         }
         Ok(connection)
     }

@@ -74,7 +74,7 @@ impl Renew for Nested {
 fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
     let config = config.validate().unwrap();
-    let topology = Topology::new(&config).unwrap();
+    let topology = Topology::new(&config, None).unwrap();
     let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));

@@ -24,6 +24,7 @@ const PUBLIC: &[&str] = &[
     "FencedGuard",
     "FencedLock",
     "Hint",
+    "Holder",
     "Interrupt",
     "Lease",
     "LeasedSemaphore",
@@ -62,6 +63,7 @@ const ADMIN: &[&str] = &[
     "pub struct Server",
     "pub use crate::topology::{LookUpFailed, RouteError}",
     "pub use crate::transport::server_error::ServerError",
+    "pub use holder::ConnectedClients",
     "pub use redis",
 ];
 

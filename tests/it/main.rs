@@ -5,6 +5,7 @@
 
 mod api;
 mod bad_input;
+mod client_names;
 mod condition;
 mod contract;
 mod deployments;

@@ -1,11 +1,12 @@
-//! The arguments of `run`.
+//! The arguments of `run` and `hold`.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use super::duration;
+use crate::outcome::HELD;
 
-/// The kind of lock that `run` acquires.
+/// The kind of lock that is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Reentrant,
@@ -29,8 +30,9 @@ fn kind(text: &str) -> Result<Kind, String> {
     }
 }
 
+/// Which lock, and how it is acquired.
 #[derive(Debug, clap::Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct LockArgs {
     /// How long to wait for the lock; default: without limit
     #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
@@ -39,9 +41,32 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) no_wait: bool,
 
-    /// How long Redis keeps the lock if this machine dies; renewed while the command runs
+    /// The exit status if another client holds the lock until the end of the wait, 0 to 255
+    #[arg(short = 'E', long, default_value_t = HELD, value_name = "STATUS")]
+    pub(crate) conflict_exit_code: u8,
+
+    /// How long Redis keeps the lock if this machine dies; renewed while it is held
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub(crate) lease: Duration,
+
+    /// Use a fenced lock, each hold of which has a greater token: LEASEHOLD_TOKEN in the
+    /// environment of run's command, in the line of hold
+    #[arg(long, conflicts_with = "kind")]
+    pub(crate) fenced: bool,
+
+    /// reentrant; fair: in the order in which clients began to wait; read or write: one of the two
+    /// locks of a read-write lock; permits=N: at most N holders at a time
+    #[arg(long, default_value = "reentrant", value_parser = kind, value_name = "KIND")]
+    pub(crate) kind: Kind,
+
+    /// The lock
+    pub(crate) key: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
 
     /// End the command after this time
     #[arg(long, value_parser = duration, value_name = "DURATION")]
@@ -56,19 +81,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) at_least: Option<Duration>,
 
-    /// Use a fenced lock: LEASEHOLD_TOKEN in the command's environment rises with each hold
-    #[arg(long, conflicts_with = "kind")]
-    pub(crate) fenced: bool,
-
-    /// reentrant; fair: in the order in which clients began to wait; read or write: one of the two
-    /// locks of a read-write lock; permits=N: at most N commands at a time
-    #[arg(long, default_value = "reentrant", value_parser = kind, value_name = "KIND")]
-    pub(crate) kind: Kind,
-
-    /// The lock
-    pub(crate) key: String,
-
     /// The command and its arguments; no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HoldArgs {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
 }

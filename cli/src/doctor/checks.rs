@@ -145,6 +145,7 @@ impl<'a> Checks<'a> {
         self.findings.extend(rights::fencing(&answers, names));
         self.findings.extend(rights::kinds(&answers, names));
         self.findings.extend(rights::looking(&answers));
+        self.findings.extend(rights::holders(&answers));
         Ok(())
     }
 
@@ -181,7 +182,7 @@ fn ask(
 
 fn is_needed(when: When, redis: &RedisArgs) -> bool {
     match when {
-        When::Always | When::Kinds(_) => true,
+        When::Always | When::Kinds(_) | When::Holders => true,
         When::Database => false,
         When::Sentinel => redis.sentinel.is_some(),
         When::Cluster | When::Shards => redis.cluster,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::args::{DoctorArgs, RedisArgs};
+use super::args::{Args, DoctorArgs, RedisArgs};
 use super::outcome::{Result, UNAVAILABLE};
 use super::{connect, output};
 use checks::Checks;
@@ -31,7 +31,8 @@ const FAILED: u8 = 1;
 /// The lease of the lock that is acquired as a test, in case this program dies meanwhile.
 const LEASE: Duration = Duration::from_secs(10);
 
-pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<ExitCode> {
+pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<ExitCode> {
+    let redis = &general.redis;
     let clients = connect::clients(redis, Some(LEASE))?;
     for client in &clients {
         admin::check_name(client, &args.key)?;
@@ -44,7 +45,8 @@ pub(super) fn run(redis: &RedisArgs, args: &DoctorArgs, quiet: bool) -> Result<E
     let lines: Vec<Line> = all.into_iter().flat_map(ClientChecks::end).collect();
     let style = Style {
         json: args.json,
-        quiet,
+        quiet: general.quiet,
+        colors: !args.json && output::has_colors(general.color),
     };
     output::print(report::text(&lines, style).as_bytes())?;
     Ok(status(&lines))

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use clap::builder::styling::{self as anstyle, AnsiColor};
+
 use super::finding::{Finding, Verdict};
 use crate::json;
 use crate::reporter::one_line;
@@ -18,6 +20,7 @@ pub(super) struct Style {
     pub(super) json: bool,
     /// Without the findings that are ok or notes.
     pub(super) quiet: bool,
+    pub(super) colors: bool,
 }
 
 pub(super) fn text(lines: &[Line], style: Style) -> String {
@@ -36,7 +39,7 @@ pub(super) fn text(lines: &[Line], style: Style) -> String {
     let mut text = String::new();
     for line in shown {
         // Writing to a string cannot fail.
-        let _ = write_line(&mut text, line, server, check);
+        let _ = write_line(&mut text, line, server, check, style.colors);
     }
     if !style.quiet {
         text.push_str(&sum(lines));
@@ -44,14 +47,25 @@ pub(super) fn text(lines: &[Line], style: Style) -> String {
     text
 }
 
-fn write_line(out: &mut String, line: &Line, server: Option<usize>, check: usize) -> fmt::Result {
+fn write_line(
+    out: &mut String,
+    line: &Line,
+    server: Option<usize>,
+    check: usize,
+    colors: bool,
+) -> fmt::Result {
     let Finding {
         check: name,
         verdict,
         found,
         advice,
     } = &line.finding;
-    write!(out, "{:<7}  ", verdict.word())?;
+    let style = if colors {
+        color(*verdict)
+    } else {
+        anstyle::Style::new()
+    };
+    write!(out, "{style}{:<7}{style:#}  ", verdict.word())?;
     if let Some(width) = server {
         write!(out, "{:<width$}  ", line.server)?;
     }
@@ -60,6 +74,16 @@ fn write_line(out: &mut String, line: &Line, server: Option<usize>, check: usize
         writeln!(out, "{:9}-> {}", "", one_line(advice))?;
     }
     Ok(())
+}
+
+fn color(verdict: Verdict) -> anstyle::Style {
+    match verdict {
+        Verdict::Ok => AnsiColor::Green.on_default(),
+        Verdict::Note => AnsiColor::Cyan.on_default(),
+        Verdict::Warning => AnsiColor::Yellow.on_default(),
+        Verdict::Failure => AnsiColor::Red.on_default().bold(),
+        Verdict::Unknown => AnsiColor::Magenta.on_default(),
+    }
 }
 
 fn object(line: &Line) -> String {
@@ -119,7 +143,12 @@ mod tests {
     }
 
     fn printed(lines: &[Line], json: bool, quiet: bool) -> String {
-        text(lines, Style { json, quiet })
+        let style = Style {
+            json,
+            quiet,
+            colors: false,
+        };
+        text(lines, style)
     }
 
     #[test]
@@ -136,6 +165,22 @@ mod tests {
             printed(one, false, false),
             "ok       version  Redis 7.0.15\n1 check, all good\n"
         );
+    }
+
+    #[test]
+    fn colors_change_no_character() {
+        let style = Style {
+            json: false,
+            quiet: false,
+            colors: true,
+        };
+        let colored = text(&lines(), style);
+        assert!(
+            colored.contains("\x1b[1m\x1b[31mFAILURE\x1b[0m"),
+            "{colored:?}"
+        );
+        let plain = anstream::adapter::strip_str(&colored).to_string();
+        assert_eq!(plain, printed(&lines(), false, false));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) enum When {
     Looking {
         in_clusters: bool,
     },
+    /// Only to tell the process of a holder, see [`holders`].
+    Holders,
 }
 
 /// A permission, and the command that tests it.
@@ -49,7 +51,7 @@ impl Right {
 
 /// All of them. docs/operations.md names the same, in the same order.
 pub(super) const RIGHTS: &[Right] = {
-    use When::{Always, Cluster, Database, Kinds, Looking, Replicas, Sentinel, Shards};
+    use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
         CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, NUMBERS,
         READ_WRITE, SEMAPHORES,
@@ -143,6 +145,9 @@ pub(super) const RIGHTS: &[Right] = {
             "getrange",
             "GETRANGE {key} 0 0",
         ),
+        Right::of(Holders, "client|setname", "CLIENT SETNAME leasehold-doctor"),
+        // A list of no connection.
+        Right::of(Holders, "client|list", "CLIENT LIST ID 0"),
         // A cluster counts listeners by shard.
         Right::of(
             Looking { in_clusters: false },
@@ -208,7 +213,7 @@ impl Right {
 
     /// True if all locks need it.
     fn is_for_locks(&self) -> bool {
-        !self.is_to_look() && !matches!(self.when, When::Kinds(_))
+        !self.is_to_look() && !matches!(self.when, When::Kinds(_) | When::Holders)
     }
 
     fn is_to_look(&self) -> bool {
@@ -361,6 +366,27 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
                 what_for.join(", nor ")
             ),
             format!("ACL SETUSER <user> +{}", rules.join(" +")),
+        )
+    })
+}
+
+/// The permissions to tell in which process a holder is; `None` if they are there.
+pub(super) fn holders(answers: &[(&Right, Answer)]) -> Option<Finding> {
+    let is_refused =
+        |right: &Right, answer| right.when == When::Holders && answer == Answer::NotTheCommand;
+    let refused = answers
+        .iter()
+        .filter(|(right, answer)| is_refused(right, *answer));
+    let rules: Vec<&str> = refused.map(|(right, _)| right.rule).collect();
+    (!rules.is_empty()).then(|| {
+        Finding::note(
+            "holders",
+            format!(
+                "the user may not use {}, so list and show do not tell the process of a holder; \
+                 locks do not need it (ACL SETUSER <user> +{})",
+                rules.join(", "),
+                rules.join(" +")
+            ),
         )
     })
 }

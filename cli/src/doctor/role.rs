@@ -8,7 +8,13 @@ const LONG_LAG: u64 = 10;
 
 /// A sentinel has no locks.
 pub(super) fn is_sentinel(info: &Facts) -> bool {
-    info.get("redis_mode") == Some("sentinel")
+    mode(info) == Some("sentinel")
+}
+
+/// How the server runs: standalone, sentinel or cluster. Valkey 8 and later have another name for
+/// it.
+fn mode(info: &Facts) -> Option<&str> {
+    info.get("redis_mode").or_else(|| info.get("server_mode"))
 }
 
 /// `in_cluster`: `--cluster` is given.
@@ -18,7 +24,7 @@ pub(super) fn role(info: &Facts, in_cluster: bool) -> Finding {
         let advice = "use --sentinel MASTER with the name under which it monitors the master";
         return Finding::failure(CHECK, "a sentinel: it has no locks", advice);
     }
-    if !in_cluster && info.get("redis_mode") == Some("cluster") {
+    if !in_cluster && mode(info) == Some("cluster") {
         let found = "a server of a cluster: it has only the locks of its slots";
         return Finding::failure(CHECK, found, "use --cluster");
     }
@@ -132,11 +138,14 @@ mod tests {
 
     #[test]
     fn a_server_of_another_kind_is_a_failure() {
-        let of_a_cluster = facts("redis_mode:cluster\r\nrole:master\r\n");
-        assert_eq!(role(&of_a_cluster, true).verdict, Ok);
-        assert_eq!(role(&of_a_cluster, false).advice.unwrap(), "use --cluster");
-        let sentinel = role(&facts("redis_mode:sentinel\r\n"), false);
-        assert!(sentinel.advice.unwrap().contains("--sentinel MASTER"));
+        // Of Redis, and of Valkey.
+        for name in ["redis_mode", "server_mode"] {
+            let of_a_cluster = facts(&format!("{name}:cluster\r\nrole:master\r\n"));
+            assert_eq!(role(&of_a_cluster, true).verdict, Ok);
+            assert_eq!(role(&of_a_cluster, false).advice.unwrap(), "use --cluster");
+            let sentinel = role(&facts(&format!("{name}:sentinel\r\n")), false);
+            assert!(sentinel.advice.unwrap().contains("--sentinel MASTER"));
+        }
     }
 
     #[test]

@@ -15,7 +15,11 @@ pub(super) fn version(info: &Facts) -> Finding {
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
         return Finding::unknown(CHECK, format!("{version} is not a version of Redis"));
     };
-    let found = format!("Redis {version}");
+    // Valkey reports the version of Redis with which it is compatible, and beside it its own.
+    let found = match info.get("valkey_version") {
+        Some(own) => format!("Valkey {own}"),
+        None => format!("Redis {version}"),
+    };
     if (major, minor) < (5, 0) {
         let advice = "update it: leasehold needs Redis 5 or later, better 6.2";
         return Finding::failure(CHECK, found, advice);
@@ -153,6 +157,20 @@ mod tests {
             let found = version(&facts(&format!("redis_version:{number}\r\n")));
             assert_eq!(found.verdict, verdict, "{number}");
         }
+    }
+
+    /// The values of Valkey 7.2.5 and 9.1, and of Redis 8.2.
+    #[test]
+    fn valkey_has_its_own_name_and_version() {
+        let told = |info: &str| version(&facts(info));
+        for (own, expected) in [("7.2.5", "Valkey 7.2.5"), ("9.1.0", "Valkey 9.1.0")] {
+            let found = told(&format!(
+                "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{own}\r\n"
+            ));
+            assert_eq!((found.verdict, &*found.found), (Ok, expected));
+        }
+        let found = told("redis_version:8.2.1\r\nredis_mode:standalone\r\n");
+        assert_eq!((found.verdict, &*found.found), (Ok, "Redis 8.2.1"));
     }
 
     #[test]

@@ -134,6 +134,7 @@ impl Probe<'_> {
                 kind,
                 time_to_live,
                 server: self.server.clone(),
+                holder: None,
             })
         }))
     }

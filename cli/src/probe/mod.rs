@@ -14,7 +14,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, Value};
 use super::outcome::{self, Failure, UNAVAILABLE};
 use super::row::Row;
 use leasehold::LockClient;
-use leasehold::admin::{Connection, LockKeys, Server, ServerError};
+use leasehold::admin::{ConnectedClients, Connection, LockKeys, Server, ServerError};
 use leasehold::{Hint, Permission};
 
 /// The reply to one command, or its error reply.
@@ -48,6 +48,12 @@ impl<'a> Probe<'a> {
 
     pub(super) fn run(&mut self, command: &Cmd) -> Reply {
         self.connection.run(command)
+    }
+
+    /// The clients that are connected to the server; none if the user may not list them, or if
+    /// there is no reply.
+    pub(super) fn clients(&mut self) -> ConnectedClients {
+        self.connection.clients().unwrap_or_default()
     }
 
     pub(super) fn decode<T: FromRedisValue>(&self, reply: Value) -> outcome::Result<T> {

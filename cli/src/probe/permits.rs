@@ -103,6 +103,7 @@ impl Probe<'_> {
             kind: Kind::Number(number(&value)?),
             time_to_live: time_to_live(left)?,
             server: self.server.clone(),
+            holder: None,
         })
     }
 
@@ -164,6 +165,7 @@ impl Probe<'_> {
             },
             time_to_live: lease_left(*ends, now),
             server: self.server.clone(),
+            holder: None,
         })
     }
 }

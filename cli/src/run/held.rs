@@ -1,15 +1,14 @@
-//! What a job holds: a lock, or a permit of a leased semaphore.
+//! What is held: a lock, or a permit of a leased semaphore.
 
 use std::time::Duration;
 
-use super::{RedisArgs, RunArgs};
-use crate::args::Kind;
+use crate::args::{Kind, LockArgs, RedisArgs};
 use leasehold::crossbeam_channel::Receiver;
 use leasehold::{
     Interrupt, Lease, Lock, LockClient, LockGuard, LostReason, PermitGuard, RedLock, Result,
 };
 
-/// The guard of a job. Dropping it releases the lock or the permit.
+/// The guard. Dropping it releases the lock or the permit.
 #[derive(Debug)]
 pub(super) enum Held {
     /// With the token of the hold, if the lock is fenced.
@@ -20,16 +19,12 @@ pub(super) enum Held {
 impl Held {
     /// Acquires what the arguments name; `None` if the wait ends first.
     pub(super) fn acquire(
-        args: &RunArgs,
+        args: &LockArgs,
         redis: &RedisArgs,
         clients: &[LockClient],
+        wait: Duration,
         interrupt: &Interrupt,
     ) -> Result<Option<Self>> {
-        let wait = if args.no_wait {
-            Duration::ZERO
-        } else {
-            args.wait.unwrap_or(Duration::MAX)
-        };
         let lease = Lease::RENEWED;
         let lock: Box<dyn Lock> = match clients {
             [client] if args.fenced => {

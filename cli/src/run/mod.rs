@@ -1,11 +1,14 @@
-//! `leasehold run`: runs a command while a lock is held.
+//! `leasehold run`: runs a command while a lock is held. `leasehold hold`: only holds it.
 //!
 //! The job ends before its lease can end on the server, whatever happens to Redis: [`schedule`]
 //! decides when. The main thread acquires the lock, starts the job and watches it ([`supervisor`]).
 //! Signals and the requests to Redis have their own threads.
 
+mod acquire;
 mod heartbeat;
 mod held;
+mod hold;
+mod input;
 mod job;
 #[cfg_attr(not(target_os = "linux"), path = "parent_elsewhere.rs")]
 mod parent;
@@ -14,17 +17,19 @@ mod schedule;
 mod signals;
 mod supervisor;
 mod terminal;
+mod waiting_line;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub(super) use hold::hold;
 pub(super) use parent::become_job;
 
 use super::args::{Kind, RedisArgs, RunArgs};
-use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
 use crate::clock::Moment;
+use acquire::Waited;
 use held::Held;
 use job::{Job, SIGNALLED};
 use leasehold::Error;
@@ -37,55 +42,32 @@ use terminal::Terminal;
 /// Acquires the lock, runs the command and releases the lock. The status is that of the command,
 /// unless the lock was not acquired or was lost.
 pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
-    check(args, redis)?;
-    let program = Program::find(&args.command)?;
-    // First of all, so that no signal is missed from here on.
-    let signals = Signals::catch()?;
-    let clients = connect::clients(redis, Some(args.lease))?;
-    reporter.step(format!("waiting for lock {:?}", args.key));
-    let asked = Moment::now();
-    let acquired = Held::acquire(args, redis, &clients, &signals.interrupt);
-    if let Some(signal) = signals.ended_the_wait() {
-        reporter.step(format!("signal {signal} ended the wait"));
-        // The lock may have been acquired at the last moment. Its guard releases it.
-        drop(acquired);
-        return Ok(ExitCode::from(
-            u8::try_from(SIGNALLED + signal).unwrap_or(LOST),
-        ));
-    }
-    let held = acquired?.ok_or_else(|| Error::HeldByAnother {
-        lock: args.key.clone(),
-        waited: Moment::now().since(asked),
-    })?;
-    reporter.step(format!("acquired lock {:?}", args.key));
-    let acquired_at = Moment::now();
-    let end = hold(args, &held, acquired_at, &program, &signals, reporter)?;
-    finish(args, held, acquired_at, &end, reporter)?;
-    Ok(ExitCode::from(end.status))
-}
-
-/// Checks what clap does not.
-fn check(args: &RunArgs, redis: &RedisArgs) -> Result<()> {
-    if args.fenced && redis.redlock {
-        return Err(Failure::usage(
-            "--fenced does not work with --redlock: independent servers count separately",
-        ));
-    }
-    if args.kind != Kind::Reentrant && redis.redlock {
-        return Err(Failure::usage(
-            "--kind does not work with --redlock: only a reentrant lock exists on several servers",
-        ));
-    }
-    if matches!(args.kind, Kind::Permits(_)) && args.at_least.is_some() {
+    acquire::check(&args.lock, redis)?;
+    if matches!(args.lock.kind, Kind::Permits(_)) && args.at_least.is_some() {
         return Err(Failure::usage(
             "--at-least does not work with --kind permits=N: a permit cannot be kept",
         ));
     }
-    Ok(())
+    let program = Program::find(&args.command)?;
+    // First of all, so that no signal is missed from here on.
+    let signals = Signals::catch()?;
+    let (held, _line) = match acquire::acquire(&args.lock, redis, &signals, reporter)? {
+        Waited::Acquired(held, line) => (held, line),
+        Waited::Signal(signal) => return Ok(signalled(signal)),
+    };
+    let acquired_at = Moment::now();
+    let end = supervise(args, &held, acquired_at, &program, &signals, reporter)?;
+    finish(args, held, acquired_at, &end, reporter)?;
+    Ok(ExitCode::from(end.status))
+}
+
+/// The status of a program that this signal ended.
+fn signalled(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(LOST))
 }
 
 /// Runs the command while the lock is held.
-fn hold(
+fn supervise(
     args: &RunArgs,
     held: &Held,
     acquired_at: Moment,
@@ -94,7 +76,7 @@ fn hold(
     reporter: Reporter,
 ) -> Result<End> {
     signals.catch_stops()?;
-    let beat = heartbeat::beat(args.lease);
+    let beat = heartbeat::beat(args.lock.lease);
     std::thread::scope(|scope| {
         let _heartbeat = heartbeat::start(scope, held, beat)?;
         let time_is_up = args
@@ -104,8 +86,8 @@ fn hold(
         held.check()?;
         let supervisor = Supervisor {
             held,
-            job: Job::start(program, &args.key, held.token())?,
-            schedule: Schedule::new(args.lease, args.kill_after, time_is_up),
+            job: Job::start(program, &args.lock.key, held.token())?,
+            schedule: Schedule::new(args.lock.lease, args.kill_after, time_is_up),
             terminal: Terminal::open(),
             reporter,
             continue_by: None,
@@ -138,7 +120,7 @@ fn finish(
         return Ok(());
     }
     match held.release(keeps_lock.then_some(left)) {
-        Ok(()) => reporter.step(format!("released lock {:?}", args.key)),
+        Ok(()) => reporter.step(format!("released lock {:?}", args.lock.key)),
         // The reason was reported when the job was ended.
         Err(error) if is_unconfirmed => reporter.step(Failure::from(error)),
         // Another client may have run at the same time.

@@ -64,7 +64,7 @@ impl Signals {
                 while !caught.is_closed() {
                     for signal in in_force(caught.wait().collect()) {
                         let _ = sender.send(signal);
-                        if ENDING.contains(&signal) {
+                        if ends_the_wait(signal) {
                             raised.interrupt();
                         }
                     }
@@ -83,7 +83,7 @@ impl Signals {
     pub(super) fn ended_the_wait(&self) -> Option<i32> {
         self.received
             .try_iter()
-            .find(|signal| ENDING.contains(signal))
+            .find(|&signal| ends_the_wait(signal))
     }
 
     /// From here on Ctrl-Z stops the job first, and this process continues to renew its lock until
@@ -103,6 +103,11 @@ impl Drop for Signals {
             let _ = thread.join();
         }
     }
+}
+
+/// True for a signal that ends the wait for the lock, and the hold of a lock without a command.
+pub(super) fn ends_the_wait(signal: i32) -> bool {
+    ENDING.contains(&signal)
 }
 
 /// Removes a stop that arrives together with a continue, because their order is unknown. The system

@@ -4,7 +4,13 @@ use std::time::Duration;
 
 use crate::outcome::Failure;
 use crate::row::Row;
-use crate::table;
+use crate::table::{self, Style};
+
+/// Each line must have the width of the terminal, so it contains no color codes.
+const STYLE: Style = Style {
+    flat: true,
+    colors: false,
+};
 
 /// The lines of a table that are not locks: the header between two lines, and the last line.
 const AROUND: usize = 4;
@@ -48,7 +54,7 @@ impl Picture<'_> {
             rows.len()
         };
         if shown > 0 {
-            let table = table::pretty(&rows[..shown], self.with_server, width, true);
+            let table = table::pretty(&rows[..shown], self.with_server, width, STYLE);
             lines.extend(table.lines().map(str::to_owned));
         }
         if shown < rows.len() {

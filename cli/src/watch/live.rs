@@ -12,12 +12,13 @@ use super::frame::Picture;
 use super::scanner::Scanner;
 use super::screen::Screen;
 use super::signals::{Signals, end_by};
-use super::wait::{self, view_failed};
+use super::view_failed;
 use crate::args::WatchArgs;
 use crate::clock::Moment;
 use crate::outcome::Result;
 use crate::output;
 use crate::scan::{Scan, Wanted};
+use crate::wait;
 use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.

@@ -5,17 +5,16 @@ mod live;
 mod scanner;
 mod screen;
 mod signals;
-mod wait;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::{RedisArgs, WatchArgs};
-use super::outcome::{Failure, Result};
+use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::reporter::Reporter;
 use super::scan::{Scan, Wanted};
-use super::{connect, output, table};
+use super::{connect, output, table, wait};
 use crate::clock::Moment;
 use leasehold::LockClient;
 
@@ -54,12 +53,15 @@ fn print(
             .iter()
             .for_each(|failure| reporter.warning(failure));
         let next = Moment::now().after(watch.every);
-        if !output::print(text.as_bytes())?
-            || wait::reader_is_gone(next).map_err(wait::view_failed)?
-        {
+        if !output::print(text.as_bytes())? || wait::reader_is_gone(next).map_err(view_failed)? {
             return Ok(ExitCode::SUCCESS);
         }
         scan = Scan::run(clients, Wanted::locks(&watch.pattern), &|| false);
         text = String::from("\n");
     }
+}
+
+/// A failure of the terminal or of the system.
+fn view_failed(error: io::Error) -> Failure {
+    Failure::new(UNAVAILABLE, format!("cannot watch: {error}"))
 }

@@ -111,7 +111,7 @@ impl Drop for Scanner {
 mod tests {
     use super::*;
     use crate::clock::Moment;
-    use crate::watch::wait;
+    use crate::wait;
 
     fn await_readable(scanner: &Scanner) {
         let ready = wait::readable(&[scanner.as_fd()], Moment::NEVER).unwrap();

@@ -541,7 +541,7 @@ fn on_a_terminal_it_is_a_table() {
         "{said}"
     );
     plant(&server, b"order:pay");
-    let terminal = Terminal::start(&server.url(), "list");
+    let terminal = Terminal::start(&server.url(), "list --color never");
     let said = terminal.ends_with(0);
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with('│')).collect();
     let cells = |line: &str| -> Vec<String> {

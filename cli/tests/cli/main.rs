@@ -12,8 +12,11 @@ mod proxy;
 mod program;
 
 mod break_lock;
+mod colors;
 mod credentials;
 mod doctor;
+mod hold;
+mod holders;
 mod kinds;
 mod list;
 mod locks;

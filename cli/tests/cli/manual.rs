@@ -106,6 +106,7 @@ fn the_page_tells_all_that_there_is() {
     // Whatever the help of a command names.
     for command in [
         "run",
+        "hold",
         "list",
         "show",
         "break",

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Once};
 use std::thread;
 
@@ -21,6 +21,7 @@ pub const PATH: &str = env!("CARGO_BIN_EXE_leasehold");
 pub struct Program {
     command: Command,
     input: Vec<u8>,
+    keeps_input: bool,
 }
 
 /// The program with a Redis to ask.
@@ -57,6 +58,7 @@ pub fn leasehold_nowhere() -> Program {
     Program {
         command,
         input: Vec::new(),
+        keeps_input: false,
     }
 }
 
@@ -82,6 +84,12 @@ impl Program {
         self
     }
 
+    /// Its standard input stays open until [`Running::end_input`].
+    pub fn keep_input(mut self) -> Self {
+        self.keeps_input = true;
+        self
+    }
+
     /// For what is not foreseen here.
     pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
         change(&mut self.command);
@@ -98,7 +106,9 @@ impl Program {
         self.command.stdin(Stdio::piped());
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().expect("the program is built");
-        if let Some(mut stdin) = child.stdin.take() {
+        let mut stdin = child.stdin.take();
+        let kept = if self.keeps_input { stdin.take() } else { None };
+        if let Some(mut stdin) = stdin {
             let input = self.input;
             // A program that does not read all of it is no failure of the test.
             thread::spawn(move || drop(stdin.write_all(&input)));
@@ -106,6 +116,7 @@ impl Program {
         Running {
             out: read(child.stdout.take().expect("a pipe")),
             err: read(child.stderr.take().expect("a pipe")),
+            input: kept,
             child,
         }
     }
@@ -128,6 +139,7 @@ fn read(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 /// The program at work. Killed if the test ends first.
 pub struct Running {
     child: Child,
+    input: Option<ChildStdin>,
     out: Receiver<Vec<u8>>,
     err: Receiver<Vec<u8>>,
 }
@@ -144,6 +156,17 @@ impl Running {
 
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("our own child").is_none()
+    }
+
+    /// Writes to its standard input.
+    #[track_caller]
+    pub fn write(&mut self, text: &str) {
+        let input = self.input.as_mut().expect("it is kept");
+        input.write_all(text.as_bytes()).expect("it is open");
+    }
+
+    pub fn end_input(&mut self) {
+        self.input.take().expect("it is kept");
     }
 
     /// What it writes next to standard output; empty if that is closed.

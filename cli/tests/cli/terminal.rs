@@ -20,6 +20,11 @@ impl Terminal {
     /// Starts the program there, by a shell that tells at its end how it ended, and whether the
     /// terminal is set as it was.
     pub fn start(url: &str, args: &str) -> Self {
+        Self::start_with(url, args, &[])
+    }
+
+    /// Also with these variables in its environment.
+    pub fn start_with(url: &str, args: &str, variables: &[(&str, &str)]) -> Self {
         crate::program::restore_signals();
         let mut shell = Command::new("sh");
         let run = format!("echo pid-$$. ; exec {PATH} {args}");
@@ -35,6 +40,10 @@ impl Terminal {
         }
         shell.env("LEASEHOLD_URL", url).env("TERM", "xterm");
         shell.env("LEASEHOLD_TIMEOUT", LONG_TIMEOUT);
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            shell.env_remove(name);
+        }
+        shell.envs(variables.iter().copied());
         let options = Options::new().timeout_ms(u64::try_from(SOON.get().as_millis()).ok());
         let session = spawn_with_options(shell, options).expect("a terminal");
         let mut terminal = Self {

@@ -40,6 +40,18 @@ pub(super) struct Order {
     came: Moment,
 }
 
+impl Order {
+    /// No rule is about it.
+    fn passing(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            replies: 1,
+            fault: Fault::Pass,
+            came: Moment::now(),
+        }
+    }
+}
+
 impl Link {
     pub(super) fn new(number: u64, client: ClientEnd, server: ServerEnd) -> Self {
         Self {
@@ -71,8 +83,15 @@ impl Link {
                 if words.is_empty() {
                     continue;
                 }
-                shared.requests.fetch_add(1, Ordering::SeqCst);
                 let request = ProxiedRequest::new(self.number, words, &shared.scripts);
+                if request.names_connection() {
+                    let order = Order::passing(bytes);
+                    if orders.send(order).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                shared.requests.fetch_add(1, Ordering::SeqCst);
                 if request.subscribes() {
                     self.listens.store(true, Ordering::SeqCst);
                 }

@@ -61,6 +61,12 @@ impl ProxiedRequest {
         )
     }
 
+    /// Whether it names the connection. A client sends this together with its first request, so
+    /// that a rule about any request is not about the name.
+    pub(super) fn names_connection(&self) -> bool {
+        self.command() == "CLIENT"
+    }
+
     /// The number of replies to it.
     pub(super) fn replies(&self) -> usize {
         match self.command().as_str() {

@@ -176,6 +176,10 @@ impl Process {
         }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line from the child.
     #[track_caller]
     pub fn read_line(&self) -> String {

@@ -28,6 +28,15 @@ pub fn client(url: &str) -> LockClient {
     builder(url).build().expect("the settings are valid")
 }
 
+/// The server's log of refused commands, except for the name of the connections, which the locks do
+/// not need.
+pub fn refused(server: &server::Server) -> Vec<String> {
+    let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+    let entries = log.iter().map(|entry| format!("{entry:?}"));
+    let is_of_locks = |entry: &String| !entry.contains("client|setname");
+    entries.filter(is_of_locks).collect()
+}
+
 /// Runs `work` on another thread, which is another owner of a lock.
 pub fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
-use crate::support::{builder, on_another_thread};
+use crate::support::{builder, on_another_thread, refused};
 
 /// The line of docs/operations.md. Redis also checks the commands that a script calls.
 const ACL: &[&str] = &[
@@ -150,12 +150,6 @@ fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
         taken.join().expect("no panic")?;
         opened.join().expect("no panic")
     })
-}
-
-/// The server's log of refused commands.
-fn refused(server: &Server) -> Vec<String> {
-    let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
-    log.iter().map(|entry| format!("{entry:?}")).collect()
 }
 
 #[test]

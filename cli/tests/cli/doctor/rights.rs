@@ -30,7 +30,7 @@ fn the_line_of_the_readme_is_enough() {
     ];
     report.says("looking", "warning", &words);
     for (verdict, checks) in [
-        ("note", &[][..]),
+        ("note", &["holders"][..]),
         ("warning", &["looking"]),
         ("failure", &[]),
     ] {
@@ -40,9 +40,17 @@ fn the_line_of_the_readme_is_enough() {
     let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
     for entry in log.iter().map(|entry| format!("{entry:?}")) {
         assert!(
-            ["info", "config|get", "scan", "getrange", "pubsub|numsub"]
-                .iter()
-                .any(|may| entry.contains(&format!("{may:?}"))),
+            [
+                "info",
+                "config|get",
+                "scan",
+                "getrange",
+                "client|setname",
+                "client|list",
+                "pubsub|numsub"
+            ]
+            .iter()
+            .any(|may| entry.contains(&format!("{may:?}"))),
             "{entry}"
         );
     }
@@ -57,6 +65,16 @@ fn who_may_also_look_can() {
     let url = with_user(&server, "locks", &and(&rules, &looking));
     let well = report(with_long_timeout(&url), &[]).expect(0);
     well.says("rights", "ok", &[]).has_only("warning", &[]);
+    let words = ["process of a holder", "+client|setname +client|list"];
+    well.says("holders", "note", &words);
+    let holders = ["+client|setname", "+client|list"];
+    let of_all = with_user(
+        &server,
+        "all",
+        &and(&rules, &[&looking[..], &holders].concat()),
+    );
+    let all = report(with_long_timeout(&of_all), &[]).expect(0);
+    assert!(all.lines.iter().all(|line| line["check"] != "holders"));
     plant(&server, b"order:pay");
     let ask = |args: &[&str]| objects(&with_long_timeout(&url).args(args).output().expect(0));
     assert_eq!(ask(&["list", "--json"])[0]["kind"], "reentrant");

@@ -12,6 +12,7 @@ mod signals;
 mod status;
 mod streams;
 mod terminal;
+mod waiting_line;
 
 use std::path::Path;
 use std::process::Command;

@@ -65,6 +65,29 @@ fn no_wait_reports_that_another_client_holds_the_lock() {
 }
 
 #[test]
+fn the_status_of_a_conflict_can_be_selected() {
+    let server = Server::start();
+    let guard = crate::locks::hold(&crate::locks::client(&server), "taken");
+    for option in ["-E", "--conflict-exit-code"] {
+        for status in [0, 1, 255] {
+            let status_option = [option, &status.to_string()];
+            let job = || run(&server).arg("--no-wait").args(status_option);
+            let refused = job().locked("taken", "echo ran").output();
+            refused.expect_failure(status, &["taken", "another client"]);
+            let quiet = job().arg("--quiet").locked("taken", "echo ran").output();
+            let quiet = quiet.expect(status);
+            assert_eq!((quiet.text(), quiet.err), (String::new(), String::new()));
+        }
+    }
+    for wrong in ["256", "-1", "held"] {
+        let job = run(&server).arg(format!("--conflict-exit-code={wrong}"));
+        let refused = job.locked("taken", "echo ran").output();
+        refused.expect_failure(64, &["--conflict-exit-code"]);
+    }
+    guard.unlock().unwrap();
+}
+
+#[test]
 fn the_lock_is_held_while_the_command_runs() {
     let server = Server::start();
     let port = server.port();

@@ -1,6 +1,7 @@
 //! `leasehold run` at a terminal, as a job of an interactive shell.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rexpect::session::PtyReplSession;
 
@@ -514,4 +515,24 @@ fn a_command_that_no_shell_gives_the_terminal_is_asked_to_end() {
     );
     eventually("the lock", || time_to_live(&server, "k") > 0);
     eventually("its end", || keys(&server).is_empty());
+}
+
+/// The terminal shows the shell's line then.
+#[test]
+fn a_wait_in_the_background_shows_no_line() {
+    let server = Server::start();
+    crate::locks::plant(&server, b"k");
+    let mut shell = shell(&server);
+    say(&mut shell, "export TERM=xterm; run 'echo ran' &");
+    super::await_waiters(&server, "k", 1);
+    // Longer than it takes a wait in the foreground to show its line.
+    throughout(Duration::from_millis(1_500), "it waits", || {
+        time_to_live(&server, "k") > 0
+    });
+    say(&mut shell, "echo over; fg");
+    let before = hear(&mut shell, "over");
+    assert!(!before.contains("waiting"), "{before}");
+    hear(&mut shell, "waiting for lock");
+    shell.send_control('c').unwrap();
+    assert_eq!(status(&mut shell), 130);
 }

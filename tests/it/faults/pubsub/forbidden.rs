@@ -8,7 +8,7 @@ use leasehold::{Lease, LockClient};
 use super::commands_in;
 use crate::faults::deployment::Deployment;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{logs, traffic, unique};
+use crate::support::{logs, refused, traffic, unique};
 
 everywhere! {
     without_permission_to_publish_an_unlock_succeeds
@@ -141,8 +141,7 @@ fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
         take_by_polling(&holder, &waiter, &names[..3]);
     }
     for (server, _) in deployment.by_server(&names) {
-        let refused: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
-        assert!(!refused.is_empty(), "it has tried");
+        assert!(!refused(server).is_empty(), "it has tried");
         let warnings = logs::warnings_about(&server.address());
         assert_eq!(warnings.len(), 1, "{warnings:#?}");
         assert!(warnings[0].contains("waiting threads poll"), "{warnings:?}");

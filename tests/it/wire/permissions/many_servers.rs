@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
-use super::{ACL, refused, uses_everything, with_user};
+use super::{ACL, uses_everything, with_user};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::on_another_thread;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, millis, within};
+use crate::support::{on_another_thread, refused};
 
 const IN_A_CLUSTER: [&str; 6] = [
     "+cluster|slots",

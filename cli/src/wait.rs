@@ -8,13 +8,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::Moment;
-use crate::outcome::{Failure, UNAVAILABLE};
 
 /// A longer wait is split.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Which of the sources can be read or have ended; none at `until` or after a signal.
-pub(super) fn readable(sources: &[BorrowedFd<'_>], until: Moment) -> io::Result<Vec<bool>> {
+pub(crate) fn readable(sources: &[BorrowedFd<'_>], until: Moment) -> io::Result<Vec<bool>> {
     let wanted = sources.iter();
     let mut sources: Vec<PollFd<'_>> = wanted
         .map(|source| PollFd::new(*source, PollFlags::POLLIN))
@@ -27,7 +26,7 @@ pub(super) fn readable(sources: &[BorrowedFd<'_>], until: Moment) -> io::Result<
 }
 
 /// Waits until the reader of standard output has ended, or until `until`; true if it has ended.
-pub(super) fn reader_is_gone(until: Moment) -> io::Result<bool> {
+pub(crate) fn reader_is_gone(until: Moment) -> io::Result<bool> {
     let out = io::stdout();
     while !until.is_past() {
         // `poll` always reports an error, without being asked.
@@ -48,9 +47,4 @@ fn wait(sources: &mut [PollFd<'_>], until: Moment) -> io::Result<()> {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// A failure of the terminal or of the system.
-pub(super) fn view_failed(error: io::Error) -> Failure {
-    Failure::new(UNAVAILABLE, format!("cannot watch: {error}"))
 }

@@ -1,0 +1,199 @@
+//! The line on a terminal that tells who has the lock, while this process waits for it.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use nix::unistd::{getpgrp, tcgetpgrp};
+use parking_lot::Mutex;
+
+use crate::args::{Kind, LockArgs};
+use crate::clock::Moment;
+use crate::reporter::Reporter;
+use crate::row::shown;
+use crate::{output, stderr};
+use leasehold::{Holder, LockClient};
+
+/// The time from the beginning of the wait to the first line, and from one line to the next.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Dropping it joins its thread, which may wait for a reply of Redis.
+#[derive(Debug)]
+pub(super) struct WaitingLine {
+    state: Arc<Mutex<State>>,
+    /// The thread ends when this is dropped.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_shown: bool,
+    is_over: bool,
+}
+
+impl WaitingLine {
+    /// Shows nothing with `--quiet`, or if standard error is not a terminal that can erase a line.
+    pub(super) fn start(args: &LockArgs, clients: &[LockClient], reporter: Reporter) -> Self {
+        let (stop, stopped) = bounded(0);
+        let mut line = Self {
+            state: Arc::default(),
+            stop: Some(stop),
+            thread: None,
+        };
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if args.no_wait || reporter.is_quiet() || is_dumb || !io::stderr().is_terminal() {
+            return line;
+        }
+        let updater = Updater {
+            key: args.key.clone(),
+            has_owner: !matches!(args.kind, Kind::Permits(_)),
+            clients: clients.to_vec(),
+            began: Moment::now(),
+            state: Arc::clone(&line.state),
+            seen: String::new(),
+            holder: None,
+        };
+        let thread = Builder::new().name("leasehold-waiting-line".into());
+        // Without a thread there is no line.
+        line.thread = thread.spawn(move || updater.run(&stopped)).ok();
+        line
+    }
+
+    /// Erases the line. No other follows.
+    pub(super) fn end(&mut self) {
+        self.stop = None;
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let is_shown = state.is_shown;
+        drop(state);
+        if is_shown && is_in_foreground() {
+            stderr::erase();
+        }
+    }
+}
+
+impl Drop for WaitingLine {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Updater {
+    key: String,
+    /// False for a semaphore.
+    has_owner: bool,
+    clients: Vec<LockClient>,
+    began: Moment,
+    state: Arc<Mutex<State>>,
+    /// The id of the last client that was seen.
+    seen: String,
+    /// Its process, if it is known.
+    holder: Option<Holder>,
+}
+
+impl Updater {
+    fn run(mut self, stopped: &Receiver<()>) {
+        while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            // In the background, the line is the shell's.
+            if !is_in_foreground() {
+                continue;
+            }
+            let (width, _) = output::size();
+            let holder = self.holder();
+            let text = text(&self.key, self.has_owner, self.began, holder.as_deref());
+            let line = cut(&text, usize::from(width).saturating_sub(1));
+            let mut state = self.state.lock();
+            if !state.is_over {
+                state.is_shown = true;
+                // It never blocks.
+                stderr::show(line);
+            }
+        }
+    }
+
+    /// Who has the lock; `None` if no client has it, or if Redis does not tell.
+    fn holder(&mut self) -> Option<String> {
+        if !self.has_owner {
+            return None;
+        }
+        let (client, status) = self.clients.iter().find_map(|client| {
+            let status = client.inspect(&self.key).ok()?;
+            status.owner.is_some().then_some((client, status))
+        })?;
+        if status.readers > 1 {
+            return Some(format!("{} readers", status.readers));
+        }
+        let owner = status.owner?;
+        let id = owner.split(':').next().unwrap_or_default();
+        // The list of connections is long, so it is requested once for each client.
+        if self.seen != id {
+            let holder = client.holder(&self.key).ok().flatten();
+            self.holder = holder.filter(|holder| holder.owner.starts_with(id));
+            self.seen = id.into();
+        }
+        let owner = shown(&owner);
+        Some(match &self.holder {
+            Some(holder) => format!("{holder} ({owner})"),
+            None => owner,
+        })
+    }
+}
+
+fn text(key: &str, has_owner: bool, began: Moment, holder: Option<&str>) -> String {
+    let what = if has_owner {
+        "lock"
+    } else {
+        "a permit of semaphore"
+    };
+    let waited = Duration::from_secs(Moment::now().since(began).as_secs());
+    let waited = humantime::format_duration(waited);
+    let by = holder.map_or(String::new(), |holder| format!(", held by {holder}"));
+    format!("leasehold: waiting for {what} {key:?} for {waited}{by}")
+}
+
+/// True if a line of this process may be on the terminal. A terminal without job control has no
+/// background.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stderr()).map_or(true, |group| group == getpgrp())
+}
+
+/// The beginning of the text that fits into this number of columns. A character that is not ASCII
+/// may take two.
+fn cut(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let fits = |c: &char| {
+        let width = if c.is_ascii() { 1 } else { 2 };
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    text.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_into_the_terminal() {
+        assert_eq!(cut("leasehold", 20), "leasehold");
+        assert_eq!(cut("leasehold", 5), "lease");
+        assert_eq!(cut("größe", 5), "grö");
+        assert_eq!(cut("größe", 0), "");
+    }
+
+    #[test]
+    fn the_text_has_no_control_characters() {
+        let text = text("a\x1b[2J", true, Moment::now(), Some("b"));
+        assert_eq!(
+            text,
+            "leasehold: waiting for lock \"a\\u{1b}[2J\" for 0s, held by b"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What is told at a terminal while the command waits for the lock.
+
+use super::run;
+use crate::locks::{OTHER_OWNER, client, plant};
+use crate::support::process::signal;
+use crate::support::server::Server;
+use crate::terminal::Terminal;
+
+const ERASE: &str = "\r\x1b[K";
+
+#[test]
+fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
+    let server = Server::start();
+    for command in ["run k -- echo ran", "hold k"] {
+        plant(&server, b"k");
+        let mut terminal = Terminal::start(&server.url(), command);
+        let before = terminal.shows("leasehold: waiting for lock \"k\" for 1s");
+        assert_eq!(before.trim(), "");
+        let owner = format!(", held by {OTHER_OWNER}{ERASE}");
+        // The next one replaces it.
+        assert_eq!(terminal.shows(&owner), "");
+        terminal.shows("for 2s");
+        terminal.shows(OTHER_OWNER);
+        client(&server).force_unlock("k").expect("a reply");
+        if command == "hold k" {
+            let line = terminal.shows("held k");
+            assert!(line.ends_with(ERASE), "{line:?}");
+            terminal.types("\x04");
+            terminal.ends_with(0);
+        } else {
+            let line = terminal.shows("ran");
+            assert!(line.ends_with(ERASE), "{line:?}");
+            terminal.ends_with(0);
+        }
+    }
+}
+
+#[test]
+fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
+    let server = Server::start();
+    plant(&server, b"k");
+    let mut terminal = Terminal::start(&server.url(), "run k -- echo ran");
+    terminal.shows("waiting for lock");
+    signal(terminal.pid, "INT");
+    let rest = terminal.ends_with(130);
+    assert!(rest.ends_with(ERASE), "{rest:?}");
+    let mut terminal = Terminal::start(&server.url(), "run --wait 2500ms k -- echo ran");
+    terminal.shows("waiting for lock");
+    terminal.shows(ERASE);
+    terminal.shows("held by another client");
+    terminal.ends_with(75);
+}
+
+#[test]
+fn nothing_is_told_without_a_terminal_or_with_quiet() {
+    let server = Server::start();
+    plant(&server, b"k");
+    let piped = run(&server).args(["--wait", "1500ms"]).locked("k", "true");
+    let piped = piped.start();
+    let mut quiet = Terminal::start(&server.url(), "--quiet run --wait 1500ms k -- true");
+    assert!(!quiet.shows("restored-75.").contains("waiting"));
+    assert!(!piped.end().expect(75).err.contains("waiting for"));
+}

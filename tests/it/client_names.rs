@@ -1,0 +1,221 @@
+//! The names of connections in `CLIENT LIST`, and which process holds a lock.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use leasehold::{Error, Hint, LockClient, LockClientBuilder, Permission, admin};
+
+use crate::support::child::Process;
+use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, eventually};
+use crate::support::{builder, client, unique};
+
+/// The names of all connections to the server except the test's own, which has none.
+fn names(server: &Server) -> Vec<String> {
+    let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
+    let name = |line: &str| {
+        let field = |name| line.split(' ').find_map(|field| field.strip_prefix(name));
+        let is_own = field("cmd=") == Some("client|list") || field("cmd=") == Some("client");
+        field("name=").filter(|_| !is_own).map(str::to_owned)
+    };
+    list.lines().filter_map(name).collect()
+}
+
+/// The UUID of the client that holds this lock.
+fn id_of_holder(client: &LockClient, lock: &str) -> String {
+    let owner = client.inspect(lock).unwrap().owner.unwrap();
+    owner.split(':').next().unwrap().to_owned()
+}
+
+/// Uses all kinds of connections: of a caller, of the watchdog, and of a thread that waits.
+fn use_all_connections(builder: &LockClientBuilder, server: &Server) {
+    let [holder, waiter] = [(); 2].map(|()| builder.clone().build().unwrap());
+    let lock = unique("named");
+    let guard = holder.reentrant_lock(&lock).acquire().unwrap();
+    let prefix = format!("leasehold:{}:", id_of_holder(&holder, &lock));
+    let process = format!(":{}", std::process::id());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.reentrant_lock(&lock).acquire()?.unlock());
+        eventually("a renewal and a subscription", || {
+            let (names, renewals) = (names(server), holder.stats().renewals);
+            let own = names.iter().filter(|name| name.starts_with(&prefix));
+            renewals > 0 && own.count() >= 2 && names.len() >= 4
+        });
+        for name in names(server) {
+            let parts: Vec<&str> = name.split(':').collect();
+            assert_eq!((parts.len(), parts[0]), (4, "leasehold"), "{name:?}");
+            assert!(!parts[2].is_empty() && name.ends_with(&process), "{name:?}");
+        }
+        guard.unlock().unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn each_connection_of_a_client_tells_its_host_and_process() {
+    let server = Server::start();
+    use_all_connections(&builder(&server.url()), &server);
+}
+
+#[test]
+fn the_name_follows_the_log_in_and_the_choice_of_the_database() {
+    let server = Server::options().password("secret").start();
+    use_all_connections(&builder(&format!("{}/3", server.url())), &server);
+}
+
+#[test]
+fn connections_to_a_master_and_to_primaries_have_names() {
+    let sentinel = SentinelDeployment::shared();
+    let cluster = ClusterDeployment::shared();
+    for (builder, server) in [
+        (
+            LockClient::builder_sentinel(sentinel.sentinel_urls(), sentinel.master_name()),
+            sentinel.master(),
+        ),
+        (
+            LockClient::builder_cluster(cluster.urls()),
+            cluster.primary_of(cluster.slot_of("{x}")),
+        ),
+    ] {
+        let client = builder.watchdog_lease(LEASE.get()).build().unwrap();
+        let lock = format!("{{x}}{}", unique("named"));
+        let guard = client.reentrant_lock(&lock).acquire().unwrap();
+        let prefix = format!("leasehold:{}:", id_of_holder(&client, &lock));
+        assert!(names(server).iter().any(|name| name.starts_with(&prefix)));
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn the_names_can_be_turned_off() {
+    let server = Server::start();
+    let client = builder(&server.url()).name_connections(false);
+    let client = client.build().unwrap();
+    let guard = client.reentrant_lock("k").acquire().unwrap();
+    assert_eq!(names(&server), [""]);
+    guard.unlock().unwrap();
+}
+
+/// The refusal is logged by Redis, so it is not caused again by each connection.
+#[test]
+fn a_user_who_may_name_nothing_has_the_same_locks() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
+    server.ask::<()>(acl.arg("-client|setname"));
+    let url = format!("redis://worker:secret@{}", server.address());
+    let client = client(&url);
+    let guard = client.reentrant_lock("k").acquire().unwrap();
+    // On the connection of the watchdog.
+    eventually("a renewal", || client.stats().renewals > 0);
+    guard.unlock().unwrap();
+    assert!(names(&server).iter().all(String::is_empty));
+    let refusals: Vec<HashMap<String, redis::Value>> = server.ask(redis::cmd("ACL").arg("LOG"));
+    let counts: Vec<_> = refusals.iter().map(|refusal| &refusal["count"]).collect();
+    assert_eq!(counts, [&redis::Value::Int(1)], "{refusals:?}");
+    assert_eq!(client.stats().reconnects, 0);
+}
+
+/// The server replies only when it has received the name and the first request.
+#[test]
+fn the_name_costs_no_round_trip() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut received = Vec::new();
+        let mut piece = [0; 4096];
+        let has = |received: &[u8], word: &str| {
+            let text = String::from_utf8_lossy(received).to_uppercase();
+            text.contains(word)
+        };
+        while !has(&received, "SETNAME") || !has(&received, "EVAL") {
+            let length = stream.read(&mut piece).unwrap();
+            assert!(length > 0, "the client sent only {received:?}");
+            received.extend(&piece[..length]);
+        }
+        let _ = stream.write_all(b"+OK\r\n-ERR this is the reply to the request\r\n");
+    });
+    let client = builder(&url).build().unwrap();
+    let error = client.inspect("k").unwrap_err().to_string();
+    assert!(
+        error.contains("this is the reply to the request"),
+        "{error}"
+    );
+    server.join().unwrap();
+}
+
+#[test]
+fn the_holder_is_the_process_that_has_the_lock() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let mut process = Process::start("hold", &[&server.url(), "k"]);
+    assert_eq!(process.read_line(), "held");
+    let holder = client.holder("k").unwrap().expect("a holder");
+    assert_eq!(holder.process_id, process.id());
+    assert_eq!(Some(holder.owner), client.inspect("k").unwrap().owner);
+    process.send_line("release");
+    process.finish();
+    assert_eq!(client.holder("k").unwrap(), None);
+}
+
+#[test]
+fn an_owner_without_a_named_connection_is_unknown() {
+    let server = Server::start();
+    let client = client(&server.url());
+    // As Redisson writes it, whose connections have no such name.
+    let redisson = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
+    server.ask::<()>(redis::cmd("HSET").arg("java").arg(redisson).arg(1));
+    server.ask::<()>(redis::cmd("CLIENT").arg("SETNAME").arg("redisson"));
+    assert_eq!(client.holder("java").unwrap(), None);
+    let nameless = builder(&server.url()).name_connections(false);
+    let nameless = nameless.build().unwrap();
+    let guard = nameless.reentrant_lock("k").acquire().unwrap();
+    assert_eq!(client.holder("k").unwrap(), None);
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
+    server.ask::<()>(acl.arg("-client|list"));
+    let client = client(&format!("redis://worker:secret@{}", server.address()));
+    let guard = client.reentrant_lock("k").acquire().unwrap();
+    let error = client.holder("k").unwrap_err();
+    let Error::Redis {
+        hint: Some(hint), ..
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    let missing = Permission::Command(Some("client|list".into()));
+    assert_eq!(**hint, Hint::Grant(missing));
+    // Nothing is looked up for a free lock.
+    guard.unlock().unwrap();
+    assert_eq!(client.holder("k").unwrap(), None);
+}
+
+/// A holder has a connection to the server of its lock, whichever other servers it uses.
+#[test]
+fn the_holder_is_found_in_a_cluster() {
+    let cluster = ClusterDeployment::shared();
+    let client = || {
+        let builder = LockClient::builder_cluster(cluster.urls());
+        builder.watchdog_lease(LEASE.get()).build().unwrap()
+    };
+    let (holder, other) = (client(), client());
+    for _ in 0..6 {
+        let lock = unique("named");
+        let guard = holder.reentrant_lock(&lock).acquire().unwrap();
+        let found = other.holder(&lock).unwrap().expect("a holder");
+        assert_eq!(found.process_id, std::process::id());
+        let mut server = admin::server_of(&other, &lock).unwrap().connect().unwrap();
+        assert_eq!(server.clients().unwrap().holder(&found.owner), Some(found));
+        guard.unlock().unwrap();
+    }
+}
