@@ -10,6 +10,7 @@ pub(crate) mod permission;
 pub(crate) mod pool;
 mod resp;
 pub(crate) mod retry_action;
+mod script_error;
 pub(crate) mod server;
 pub(crate) mod server_error;
 mod socket;
@@ -21,7 +22,8 @@ pub(crate) mod tests {
 
     /// The error of a refusal, from its line without the minus.
     pub(crate) fn refusal(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        let decoded = super::resp::decode(format!("-{line}\r\n").as_bytes());
+        let (value, _) = decoded.unwrap().unwrap();
         value.extract_error().unwrap_err()
     }
 }

@@ -5,6 +5,8 @@
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
+use super::script_error;
+
 /// The deepest nesting of arrays.
 const MAX_DEPTH: u32 = 16;
 
@@ -42,8 +44,7 @@ impl<'b> Decoder<'b> {
                 let text = std::str::from_utf8(text).map_err(|_| malformed("text"))?;
                 Ok(Some(Value::SimpleString(text.into())))
             }
-            // The parser of the `redis` crate knows the kinds of errors.
-            b'-' => redis::parse_redis_value(&self.bytes[start..self.at]).map(Some),
+            b'-' => error(&self.bytes[start..self.at], text).map(Some),
             b'$' => match length(text)? {
                 None => Ok(Some(Value::Nil)),
                 Some(length) => self.bulk(length),
@@ -91,6 +92,16 @@ impl<'b> Decoder<'b> {
             }
         }
         Ok(Some(Value::Array(values)))
+    }
+}
+
+/// An error reply, from its line with and without the minus and the end.
+fn error(line: &[u8], text: &[u8]) -> RedisResult<Value> {
+    let text = std::str::from_utf8(text).ok();
+    // The parser of the `redis` crate knows the kinds of errors.
+    match text.and_then(script_error::of_version_7) {
+        Some(text) => redis::parse_redis_value(format!("-{text}\r\n").as_bytes()),
+        None => redis::parse_redis_value(line),
     }
 }
 

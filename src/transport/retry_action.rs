@@ -52,8 +52,7 @@ impl RetryAction {
         }
     }
 
-    /// For replies without a code. Redis 6 puts the error of a command in a script into the text of
-    /// another error.
+    /// For replies without a code.
     fn on_text(text: &str) -> Self {
         if text.contains("max number of clients") {
             return Self::TooManyClients;
@@ -65,14 +64,7 @@ impl RetryAction {
         if text.contains("a non local key in a cluster node") {
             return Self::Retry;
         }
-        let wrapped = text.starts_with("Error running script");
-        let code = ["WRONGTYPE", "READONLY", "NOREPLICAS"]
-            .into_iter()
-            .find(|code| wrapped && text.contains(code));
-        match code {
-            Some("READONLY") => Self::Reconnect,
-            code => Self::on_code(code),
-        }
+        Self::Fail
     }
 
     /// For codes that `redis` has no kind for.
@@ -199,16 +191,22 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_seen_through_the_wrapping_of_older_servers() {
+    fn errors_in_scripts_of_older_servers_have_the_same_actions() {
+        let raised = "ERR Error running script (call to f_1): @user_script:1: ";
         for (error, action) in [
             ("WRONGTYPE Operation", RetryAction::WrongType),
             ("-READONLY You can't write", RetryAction::Reconnect),
             ("-NOREPLICAS Not enough", RetryAction::Retry),
+            (
+                "Script attempted to access a non local key in a cluster node",
+                RetryAction::Retry,
+            ),
             ("attempt to call nil", RetryAction::Fail),
         ] {
-            let wrapped =
-                format!("ERR Error running script (call to f_1): @user_script:1: {error}");
-            assert_eq!(on(&wrapped), action, "{error}");
+            for before in [raised, "@user_script: 18: "] {
+                let line = format!("{before}{error}");
+                assert_eq!(on(&line), action, "{line}");
+            }
         }
     }
 

@@ -345,7 +345,8 @@ fn keys_of_another_type_are_refused_and_stay_as_they_are() {
             );
         }
         guard.check().unwrap();
-        assert_eq!(server.ask::<String>(redis::cmd("GETDEL").arg(key)), "text");
+        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
+        server.ask::<()>(redis::cmd("DEL").arg(key));
     }
     assert!(!place.condition.wait_for(Duration::ZERO).unwrap());
     guard.unlock().unwrap();

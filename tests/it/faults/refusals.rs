@@ -132,9 +132,7 @@ fn hold(client: &LockClient, what: &str, lease: Duration) -> LockGuard {
 fn connections(admin: &mut Connection) -> HashSet<u64> {
     let mut list = redis::cmd("CLIENT");
     let list: String = list.arg("LIST").query(admin).expect("the server replies");
-    let others = list
-        .lines()
-        .filter(|line| !line.contains("cmd=client|list"));
+    let others = list.lines().filter(|line| !line.contains("cmd=client"));
     let ids = others.filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
     ids.map(|id| id.parse().expect("a number")).collect()
 }

@@ -97,7 +97,8 @@ fn a_permit_needs_the_replicas_that_the_client_requires() {
 fn a_user_with_these_permissions_can_use_semaphores() {
     let server = Server::start();
     let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("worker").arg(&["on", ">secret"]);
+    acl.arg("SETUSER").arg("worker").arg("resetchannels");
+    acl.arg(&["on", ">secret"]);
     acl.arg(&["~shop:*", "~{shop:*}:timeout", "&redisson_sc:{shop:*}"]);
     acl.arg("&redisson_lock__channel:{shop:*}");
     acl.arg(&[

@@ -7,6 +7,7 @@ use leasehold::{Lease, LockClient};
 
 use super::commands_in;
 use crate::faults::deployment::Deployment;
+use crate::support::server::is_redis_7;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, refused, traffic, unique};
 
@@ -25,18 +26,22 @@ fn without_permission_to_subscribe_there_is_one_warning_in_a_long_time() {
     polls_with_one_warning(&Deployment::one_server(), millis(35_000));
 }
 
-const MAY: [&str; 2] = ["+subscribe", "+ssubscribe"];
-const MAY_NOT: [&str; 2] = ["-subscribe", "-ssubscribe"];
+const MAY: &str = "+";
+const MAY_NOT: &str = "-";
 
 /// The longest pause between two polls of a waiter, on any machine.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A client of a user with all permissions for locks, but only for these channels.
-fn client_of_user(deployment: &Deployment, subscribe: &[&str], channels: &[&str]) -> LockClient {
+/// A client of a user with all permissions for locks, but only for these channels. `subscribe` is
+/// [`MAY`] or [`MAY_NOT`].
+fn client_of_user(deployment: &Deployment, subscribe: &str, channels: &[&str]) -> LockClient {
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("reset");
     acl.arg("on").arg(">secret").arg("~*").arg("+@all");
-    acl.arg(subscribe).arg(channels);
+    acl.arg(format!("{subscribe}subscribe")).arg(channels);
+    if is_redis_7() {
+        acl.arg(format!("{subscribe}ssubscribe"));
+    }
     for server in deployment.all_servers() {
         server.ask::<()>(&acl);
     }
@@ -84,7 +89,7 @@ fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
 
 /// Such a user can acquire and unlock: the message of a release is not essential.
 fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
-    let client = client_of_user(deployment, &MAY, &["resetchannels"]);
+    let client = client_of_user(deployment, MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("forbidden"));
     lock.acquire()
         .expect("it is free")
@@ -131,7 +136,7 @@ fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
 /// One warning for each server.
 fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     logs::keep();
-    let waiter = client_of_user(deployment, &MAY_NOT, &["allchannels"]);
+    let waiter = client_of_user(deployment, MAY_NOT, &["allchannels"]);
     let holder = deployment.client();
     let names: Vec<String> = (0..20).map(|_| unique("forbidden")).collect();
     let start = Instant::now();
@@ -152,7 +157,7 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     logs::keep();
     let prefix = unique("forbidden");
     let channels = ["resetchannels", "&redisson_lock__channel:{leasehold:*"];
-    let waiter = client_of_user(deployment, &MAY, &channels);
+    let waiter = client_of_user(deployment, MAY, &channels);
     let holder = deployment.client();
     let names: Vec<String> = (0..30).map(|at| format!("{prefix}:{at}")).collect();
     // Names on one server, which has at least ten of them.
@@ -179,7 +184,7 @@ fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
         "&redisson_lock__channel:{leasehold:*",
         &allowed,
     ];
-    let waiter = client_of_user(deployment, &MAY, &channels);
+    let waiter = client_of_user(deployment, MAY, &channels);
     let holder = deployment.client();
     let held = Lease::fixed(SOON.get() * 6);
     for name in [&forbidden, &permitted] {
@@ -217,7 +222,7 @@ fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
 }
 
 fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment) {
-    let waiter = client_of_user(deployment, &MAY, &["allchannels"]);
+    let waiter = client_of_user(deployment, MAY, &["allchannels"]);
     let holder = deployment.client();
     let name = unique("revoked");
     let lock = holder.reentrant_lock(&name);
@@ -233,7 +238,7 @@ fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment
             waiter.stats().wakeups_by_message > 0
         });
         let polls = waiter.stats().wakeups_by_timeout;
-        client_of_user(deployment, &MAY_NOT, &["allchannels"]);
+        client_of_user(deployment, MAY_NOT, &["allchannels"]);
         kill_subscribers(deployment);
         eventually("the waiter polls", || {
             waiter.stats().wakeups_by_timeout > polls + 2

@@ -141,7 +141,7 @@ fn a_server_that_is_busy_with_a_script() {
             &mut Condition {
                 url: &server.url(),
                 begin: &mut |admin| {
-                    run(admin, "CONFIG SET busy-reply-threshold 20");
+                    run(admin, "CONFIG SET lua-time-limit 20");
                     let mut other = server.connection();
                     scope.spawn(move || {
                         let busy_script = redis::cmd("EVAL")

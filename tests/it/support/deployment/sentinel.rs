@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use redis::Cmd;
 
 use super::replication::{Replication, is_complete};
-use super::{Options, Port, REPLICATION, Server, Shared, eventually, eventually_some, millis};
+use super::{Options, Port, REPLICATION, Server, Shared};
+use super::{eventually, eventually_some, is_redis_7, millis};
 
 const HOST: &str = "127.0.0.1";
 const MASTER_NAME: &str = "mymaster";
@@ -27,7 +28,8 @@ const FAILOVER_TIMEOUT: u64 = 3_000;
 /// after one ping period. With the default of a second the new master would already count as down,
 /// and would itself be replaced, in particular because the sentinel remembers for five ask periods
 /// that the others could not reach the old one. While the master is down it queries replicas only
-/// once a second, and ignores replicas that have not replied for five ping periods.
+/// once a second, and ignores replicas that have not replied for five ping periods. Before Redis 7
+/// the defaults cannot be changed.
 const PERIODS: [(&str, u64); 5] = [
     ("ask-period", 200),
     ("publish-period", 200),
@@ -78,7 +80,7 @@ impl SentinelDeployment {
         let sentinels = sentinels.zip(ports).map(at).collect();
         let sentinels = Server::start_all(sentinels);
         let deployment = Self { servers, sentinels };
-        for sentinel in &deployment.sentinels {
+        for sentinel in deployment.sentinels.iter().filter(|_| is_redis_7()) {
             for (name, period) in PERIODS {
                 let set = sentinel_command(&["DEBUG", name, &period.to_string()]);
                 sentinel.ask::<()>(&set);

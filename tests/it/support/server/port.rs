@@ -15,6 +15,9 @@ use super::HOST;
 
 const LOWEST: u16 = 12_000;
 
+/// What Redis adds to the port of a node in a cluster, for the messages between nodes.
+const TO_THE_BUS: u16 = 10_000;
+
 /// The ports that this process has used. A port is not used again, so that a message which names it
 /// belongs to one test.
 static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
@@ -32,16 +35,29 @@ impl Port {
     pub fn reserve() -> Self {
         let highest = first_of_the_system() - 1;
         loop {
-            let number = fastrand::u16(LOWEST..=highest);
-            if USED.lock().insert(number)
-                && let Some(port) = Self::try_reserve(number)
-            {
+            if let Some(port) = Self::try_reserve(fastrand::u16(LOWEST..=highest)) {
                 return port;
             }
         }
     }
 
+    /// The two ports of a node in a cluster. Before Redis 7 the second one cannot be chosen.
+    pub fn reserve_with_bus() -> (Self, Self) {
+        let highest = first_of_the_system() - 1 - TO_THE_BUS;
+        loop {
+            let number = fastrand::u16(LOWEST..=highest);
+            if let Some(port) = Self::try_reserve(number)
+                && let Some(bus) = Self::try_reserve(number + TO_THE_BUS)
+            {
+                return (port, bus);
+            }
+        }
+    }
+
     fn try_reserve(number: u16) -> Option<Self> {
+        if !USED.lock().insert(number) {
+            return None;
+        }
         let path = std::env::temp_dir().join(format!("leasehold-test-port-{number}"));
         let reservation = File::create(path).ok()?;
         reservation.try_lock().ok()?;
@@ -67,6 +83,6 @@ fn first_of_the_system() -> u16 {
     });
     // The default of most systems. A machine with a lower one has no port below.
     first
-        .filter(|first| *first > LOWEST + 1000)
+        .filter(|first| *first > LOWEST + TO_THE_BUS + 1000)
         .unwrap_or(32_768)
 }

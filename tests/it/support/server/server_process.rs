@@ -1,6 +1,7 @@
 //! One process of a server. A restarted server has another one.
 
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -60,6 +61,8 @@ impl ServerProcess {
                 return (pid == process.pid()).then_some(process);
             }
             if let Ok(Some(_)) = process.redis.process.try_wait() {
+                let log = process.log() + &process.errors();
+                assert!(log.contains("Address already in use"), "{log}");
                 return None;
             }
             assert!(start.elapsed() < SOON.get(), "{}", process.log());
@@ -73,6 +76,15 @@ impl ServerProcess {
 
     pub fn log(&self) -> String {
         self.redis.log_file_contents().unwrap_or_default()
+    }
+
+    /// What the ended process wrote to its standard error: why its arguments are wrong.
+    fn errors(&mut self) -> String {
+        let mut errors = String::new();
+        let stderr = self.redis.process.stderr.take();
+        // Without this text the log is left.
+        let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut errors));
+        errors
     }
 
     /// Kills the process and waits for its end.

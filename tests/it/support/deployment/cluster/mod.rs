@@ -11,7 +11,7 @@ use redis::Cmd;
 
 use super::replication::Replication;
 use super::{Options, Port, REPLICATION, SOON, Server, Shared};
-use super::{eventually, eventually_some, millis};
+use super::{eventually, eventually_some, is_redis_7, millis};
 pub use migration::Migration;
 use table::{Entry, Planned};
 
@@ -58,8 +58,8 @@ impl ClusterDeployment {
     /// is promoted. So the future primaries start as replicas and take over, and then their
     /// replicas start.
     fn start_with(options: fn() -> Options, full_coverage: bool) -> Self {
-        let ports = || (0..2 * SLOTS.len()).map(|_| Port::reserve());
-        let (ports, buses): (Vec<_>, Vec<_>) = (ports().collect(), ports().collect());
+        let ports = (0..2 * SLOTS.len()).map(|_| Port::reserve_with_bus());
+        let (ports, buses): (Vec<_>, Vec<_>) = ports.unzip();
         let planned: Vec<Planned> = ports.iter().zip(&buses).map(plan).collect();
         let (primaries, replicas) = planned.split_at(SLOTS.len());
         let before: Vec<_> = replicas.iter().zip(primaries).collect();
@@ -71,7 +71,7 @@ impl ClusterDeployment {
             .map(|(index, (port, me))| {
                 let shards = if index < SLOTS.len() { &before } else { &after };
                 let file = table::file(me, shards, &SLOTS);
-                node(options(), me.bus).file("nodes.conf", file).port(port)
+                node(options()).file("nodes.conf", file).port(port)
             })
             .collect();
         let later = starts.split_off(SLOTS.len());
@@ -318,13 +318,11 @@ fn plan((port, bus): (&Port, &Port)) -> Planned {
     }
 }
 
-fn node(options: Options, bus: u16) -> Options {
+fn node(options: Options) -> Options {
     let timeout = millis(NODE_TIMEOUT).as_millis().to_string();
-    options.arguments(&REPLICATION).arguments(&[
+    let options = options.arguments(&REPLICATION).arguments(&[
         "--cluster-enabled",
         "yes",
-        "--cluster-port",
-        &bus.to_string(),
         "--cluster-node-timeout",
         &timeout,
         "--cluster-require-full-coverage",
@@ -332,9 +330,13 @@ fn node(options: Options, bus: u16) -> Options {
         // A replica takes over however long it had no contact, and stays with its primary.
         "--cluster-replica-validity-factor",
         "0",
-        "--cluster-allow-replica-migration",
-        "no",
-    ])
+    ]);
+    // Before Redis 7, a replica stays because its primary has not so many.
+    options.arguments(if is_redis_7() {
+        &["--cluster-allow-replica-migration", "no"]
+    } else {
+        &["--cluster-migration-barrier", "9"]
+    })
 }
 
 /// An epoch of the cluster, or of the node itself, as the node reports it.
