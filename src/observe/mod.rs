@@ -70,6 +70,12 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
+    /// Describes and registers the metrics of clients. Called on a thread of the application,
+    /// without a locked mutex.
+    pub(crate) fn register_metrics() {
+        counters::register();
+    }
+
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
         // A bounded channel would allocate its whole buffer now. The client notices that a receiver
         // was dropped only when it sends the next event, so it would keep that buffer until then.
