@@ -57,6 +57,8 @@ macro_rules! counters {
 }
 
 #[cfg(feature = "metrics")]
+const FAILED_ACQUIRES: &str = "Calls that did not acquire a lock or permits.";
+#[cfg(feature = "metrics")]
 const RENEWALS: &str = "Renewals of held locks.";
 #[cfg(feature = "metrics")]
 const WAKEUPS: &str = "Ends of waits for the lock of another client.";
@@ -82,6 +84,15 @@ counters! {
     /// that the watchdog releases in the background, do not count.
     releases = "leasehold_releases_total"
         => "Locks released in Redis by the unlock of a thread.",
+    /// Calls that did not acquire a lock or permits because others had them until the wait ended,
+    /// also if the wait was zero.
+    acquires_timed_out = "leasehold_failed_acquires_total" "reason" ["timeout"] => FAILED_ACQUIRES,
+    /// Calls that did not acquire a lock or permits because Redis did not reply in time.
+    acquires_unavailable = "leasehold_failed_acquires_total" "reason" ["unavailable"]
+        => FAILED_ACQUIRES,
+    /// Calls that did not acquire a lock or permits because Redis replied with an error, or too few
+    /// replicas confirmed the request.
+    acquires_refused = "leasehold_failed_acquires_total" "reason" ["refused"] => FAILED_ACQUIRES,
     /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
     /// leases and of locks that other threads of this client wait for, and hold counts that were
     /// written.
@@ -111,6 +122,16 @@ counters! {
     /// Events that receivers missed because they were too slow.
     events_dropped = "leasehold_events_dropped_total"
         => "Events that receivers missed because they were too slow.",
+}
+
+/// The label of a loss in metrics and in spans.
+pub(super) fn label_of(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Expired => "expired",
+        LostReason::Deleted => "deleted",
+        LostReason::Taken => "taken",
+        LostReason::RenewalLimit => "renewal_limit",
+    }
 }
 
 /// What the facade has of one counter.
@@ -162,13 +183,7 @@ impl Counters {
 
     /// Counts a loss in the facade.
     pub(crate) fn tell_loss(&self, reason: LostReason) {
-        let reason = match reason {
-            LostReason::Expired => "expired",
-            LostReason::Deleted => "deleted",
-            LostReason::Taken => "taken",
-            LostReason::RenewalLimit => "renewal_limit",
-        };
-        let label = Some(("reason", reason));
+        let label = Some(("reason", label_of(reason)));
         let series = Series {
             label,
             ..self.lost.series
