@@ -157,7 +157,9 @@
 //!
 //! * [Which lock do I want?](guide::which_lock): the kinds, side by side.
 //! * [Deployments](guide::deployments): what each can lose, and how to choose time limits.
-//! * [Operations](guide::operations): settings, permissions, errors of Redis, threads, metrics.
+//! * [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
+//! * [Operations](guide::operations): settings, permissions, errors of Redis, threads.
+//! * [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
 //! * [Redisson](guide::redisson): sharing locks with Java.
 //! * [The command](guide::command) `leasehold`, for shells, cron and systemd.
 //! * [Design decisions](guide::decisions).
@@ -236,6 +238,9 @@ pub mod guide {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[monitoring.md]: crate::guide::monitoring"]
+            #[doc = "[operations.md]: crate::guide::operations"]
+            #[doc = "[redisson.md]: crate::guide::redisson"]
             #[doc = "[which_lock.md]: crate::guide::which_lock"]
             #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
             #[doc = "[promises]: crate#promises"]
@@ -248,8 +253,10 @@ pub mod guide {
     page!(command, "../docs/command.md");
     page!(decisions, "../docs/decisions.md");
     page!(deployments, "../docs/deployments.md");
+    page!(monitoring, "../docs/monitoring.md");
     page!(operations, "../docs/operations.md");
     page!(redisson, "../docs/redisson.md");
+    page!(tokio, "../docs/tokio.md");
     page!(which_lock, "../docs/which_lock.md");
 }
 

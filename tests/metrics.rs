@@ -55,7 +55,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// The metrics of the documentation, with all values of their labels.
 fn documented() -> BTreeSet<String> {
-    let page = include_str!("../docs/operations.md");
+    let page = include_str!("../docs/monitoring.md");
     let mut names = BTreeSet::new();
     for row in page
         .lines()

@@ -4,19 +4,36 @@ use std::path::{Path, PathBuf};
 
 use crate::support::proxy::repository;
 
-const DOCUMENTS: [&str; 11] = [
+/// Beside all pages in `docs`.
+const DOCUMENTS: [&str; 5] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
     "benches/README.md",
-    "docs/command.md",
-    "docs/decisions.md",
-    "docs/deployments.md",
-    "docs/operations.md",
-    "docs/promises.md",
-    "docs/redisson.md",
     "tests/README.md",
 ];
+
+/// Pages whose code is that of examples, with the folder of these.
+const WITH_EXAMPLES: [(&str, &str); 2] = [
+    ("docs/monitoring.md", "examples/monitoring"),
+    ("docs/tokio.md", "examples/tokio"),
+];
+
+/// All pages in `docs`.
+fn pages() -> Vec<PathBuf> {
+    files_in(&repository().join("docs"), "md")
+}
+
+fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|found| found == ending))
+        .collect();
+    assert!(!files.is_empty(), "{}", folder.display());
+    files.sort();
+    files
+}
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -63,8 +80,8 @@ fn the_tests_that_the_architecture_names_exist() {
 
 #[test]
 fn the_files_that_documents_link_to_exist() {
-    for document in DOCUMENTS {
-        let document = repository().join(document);
+    let documents = DOCUMENTS.iter().map(|document| repository().join(document));
+    for document in documents.chain(pages()) {
         let text = read(&document);
         let inline = text.split("](").skip(1).map(|rest| rest.split(')').next());
         let defined = text.split("\n[").skip(1).map(|line| {
@@ -79,4 +96,30 @@ fn the_files_that_documents_link_to_exist() {
             }
         }
     }
+}
+
+/// What a page shows is compiled and run with its examples.
+#[test]
+fn the_code_of_pages_is_that_of_their_examples() {
+    for (page, folder) in WITH_EXAMPLES {
+        let sources = files_in(&repository().join(folder), "rs");
+        let sources: Vec<String> = sources.iter().map(|file| read(file)).collect();
+        let text = read(&repository().join(page));
+        let blocks = text.split("```rust,ignore\n").skip(1);
+        let blocks: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+        assert!(!blocks.is_empty(), "{page}");
+        for block in blocks {
+            assert!(
+                sources.iter().any(|source| source.contains(block)),
+                "{page} has code that is not in {folder}:\n{block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_alerts_of_the_documentation_are_those_that_promtool_checks() {
+    let text = read(&repository().join("docs/monitoring.md"));
+    let alerts = read(&repository().join("docs/alerts.yml"));
+    assert!(text.contains(&format!("```yaml\n{alerts}```\n")));
 }
