@@ -88,6 +88,7 @@ impl Core {
             config.connect_timeout,
             config.command_timeout,
         );
+        Observer::register_metrics();
         Ok(Self {
             id,
             owner_prefix: id.to_string().into(),

@@ -157,18 +157,26 @@
 //!
 //! # Further pages
 //!
-//! * [Which lock do I want?](guide::which_lock): the kinds, side by side.
-//! * [Deployments](guide::deployments): what each can lose, and how to choose time limits.
-//! * [Operations](guide::operations): settings, permissions, errors of Redis, threads, metrics.
-//! * [Testing](guide::testing) code that uses locks, with or without Redis (feature `testing`).
-//! * [Redisson](guide::redisson): sharing locks with Java.
-//! * [The command](guide::command) `leasehold`, for shells, cron and systemd.
-//! * [Design decisions](guide::decisions).
+//! Each leads to the next:
+//!
+//! 1. [Promises and limits](#promises), below.
+//! 2. [Which lock do I want?](guide::which_lock): the kinds, side by side.
+//! 3. [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
+//! 4. [Deployments](guide::deployments): what each can lose, and how to choose time limits.
+//! 5. [Operations](guide::operations): settings, permissions, errors of Redis, threads.
+//! 6. [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
+//! 7. [Testing](guide::testing) code that uses locks, with or without Redis (feature `testing`).
+//! 8. [Redisson](guide::redisson): sharing locks with Java.
+//! 9. [Migration](guide::migration) from hand-written locks and from other libraries.
+//! 10. [The command](guide::command) `leasehold`, for shells, cron and systemd.
+//!
+//! [Design decisions](guide::decisions) has the reasons.
 //!
 //! [`admin`] is a module for operations tools.
 //!
 //! [deployments.md]: guide::deployments
 //! [fencing-token]: FencedGuard::fencing_token
+//! [which_lock.md]: guide::which_lock
 //!
 #![doc = include_str!("../docs/promises.md")]
 #![warn(unreachable_pub)]
@@ -247,7 +255,12 @@ pub mod guide {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[migration.md]: crate::guide::migration"]
+            #[doc = "[monitoring.md]: crate::guide::monitoring"]
             #[doc = "[operations.md]: crate::guide::operations"]
+            #[doc = "[redisson.md]: crate::guide::redisson"]
+            #[doc = "[tokio.md]: crate::guide::tokio"]
+            #[doc = "[testing.md]: crate::guide::testing"]
             #[doc = "[which_lock.md]: crate::guide::which_lock"]
             #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
             #[doc = "[promises]: crate#promises"]
@@ -260,10 +273,13 @@ pub mod guide {
     page!(command, "../docs/command.md");
     page!(decisions, "../docs/decisions.md");
     page!(deployments, "../docs/deployments.md");
+    page!(migration, "../docs/migration.md");
+    page!(monitoring, "../docs/monitoring.md");
     page!(operations, "../docs/operations.md");
     page!(redisson, "../docs/redisson.md");
     #[cfg(feature = "testing")]
     page!(testing, "../docs/testing.md");
+    page!(tokio, "../docs/tokio.md");
     page!(which_lock, "../docs/which_lock.md");
 }
 

@@ -1,7 +1,7 @@
-//! What the recorder of the `metrics` facade gets. The only test of its process, because a recorder
-//! serves a whole process.
+//! What the recorder of the `metrics` facade gets. The only tests of their process, because a
+//! recorder serves a whole process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockClient};
@@ -51,6 +51,55 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The metrics of the documentation, with all values of their labels.
+fn documented() -> BTreeSet<String> {
+    let page = include_str!("../docs/monitoring.md");
+    let mut names = BTreeSet::new();
+    for row in page
+        .lines()
+        .filter(|line| line.starts_with("| `leasehold_"))
+    {
+        let quoted: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        match quoted[..] {
+            [name] => drop(names.insert(format!("{name}{{}}"))),
+            [name, label, ref values @ ..] => {
+                names.extend(
+                    values
+                        .iter()
+                        .map(|value| format!("{name}{{{label}={value}}}")),
+                );
+            }
+            [] => unreachable!("the row begins with a name"),
+        }
+    }
+    names
+}
+
+#[test]
+fn a_new_client_registers_all_metrics_at_zero() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let client = metrics::with_local_recorder(&recorder, || {
+        LockClient::connect("redis://127.0.0.1:1").unwrap()
+    });
+    for (key, unit, help, value) in snapshotter.snapshot().into_vec() {
+        let name = key.key().name();
+        let wanted = match value {
+            DebugValue::Counter(0) => metrics::Unit::Count,
+            DebugValue::Histogram(values) if values.is_empty() => metrics::Unit::Seconds,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(unit, Some(wanted), "{name}");
+        assert!(help.is_some_and(|help| help.ends_with('.')), "{name}");
+    }
+    let mut recorded = Recorded::default();
+    recorded.update(&snapshotter);
+    let names = recorded.counters.into_keys();
+    let names = names.chain(recorded.histograms.into_keys()).collect();
+    assert_eq!(documented(), names);
+    drop(client);
 }
 
 #[test]

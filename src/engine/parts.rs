@@ -132,6 +132,15 @@ impl Parts {
         self.list.first().map_or("", |part| part.protocol.kind())
     }
 
+    /// The public type of the lock, for spans.
+    pub(super) fn type_name(&self) -> &'static str {
+        match (self.needed, &*self.list) {
+            (Needed::Majority(_), _) => "redlock",
+            (Needed::All, [part]) => part.protocol.kind(),
+            (Needed::All, _) => "multi",
+        }
+    }
+
     /// True if the holds of several threads do not exclude each other. It is the same for all
     /// parts.
     pub(super) fn is_shared(&self) -> bool {

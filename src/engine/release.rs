@@ -109,11 +109,16 @@ fn release_levels(
             Unlocked::HandedOver | Unlocked::Idle => {
                 core.observer.counters.held(|| hold.held_for());
                 reschedule_if_earlier(core, &grant);
+                hold.end_span(match unlocked {
+                    Unlocked::HandedOver => "handed_over",
+                    _ => "kept",
+                });
             }
             Unlocked::Shared => {
                 core.observer.counters.held(|| hold.held_for());
                 note_count(core, hold);
                 reschedule_if_earlier(core, &grant);
+                hold.end_span("released");
             }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),
@@ -171,6 +176,10 @@ fn finish(
             core.queue
                 .close(hold, result.as_ref().ok().copied().flatten());
             core.observer.counters.held(|| hold.held_for());
+            hold.end_span(match result {
+                Ok(_) => "released",
+                Err(_) => "unconfirmed",
+            });
             result?;
             core.observer.counters.releases.add(1);
             Ok(())

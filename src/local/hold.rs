@@ -3,9 +3,11 @@
 //! | file | duty |
 //! |---|---|
 //! | `loss` | ends the hold as lost, and notifies |
+//! | `span` | its span for the log subscriber |
 //! | `suspension` | a wait on a condition: the hold continues on another grant |
 
 mod loss;
+mod span;
 mod suspension;
 
 mod begin;
@@ -25,6 +27,7 @@ use crate::base::key::LockKey;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
+use crate::observe::HoldSpan;
 use suspension::Suspended;
 
 /// A thread's hold on a lock, from its first acquire to the release of its last level.
@@ -55,6 +58,8 @@ struct HoldState {
     majority: Option<Arc<dyn ObserveLoss>>,
     /// It ended because too few parts of its majority were left. Redis may still have the lock.
     ended_with_majority: bool,
+    /// It is taken out before it is dropped, because that calls code of the application.
+    span: Option<Box<HoldSpan>>,
 }
 
 /// Which grant a hold uses, and since when. It changes only while the hold is suspended.
@@ -136,6 +141,7 @@ impl Hold {
                 observers: Vec::new(),
                 majority: None,
                 ended_with_majority: false,
+                span: None,
             }),
             loss_notifier: LossNotifier::default(),
         }

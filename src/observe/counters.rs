@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::series::Series;
 use crate::error::LostReason;
 
-/// For each counter: its field in [`Stats`] and in `Counters`, and its name in the facade.
+/// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its label with
+/// all values of the label that it has, and its description.
 macro_rules! counters {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident = $series:literal $($label:literal $value:literal)?
+        $name:ident = $series:literal $($label:literal [$($value:literal),+])? => $help:expr
     ),+ $(,)?) => {
         /// The counters of one client since it was created. They never decrease.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +30,21 @@ macro_rules! counters {
                 Self {
                     $($name: Counter::new(Series {
                         name: $series,
-                        label: [$(($label, $value))?].first().copied(),
+                        label: [$($(($label, $value)),+)?].first().copied(),
                     }),)+
                 }
             }
         }
+
+        /// What the facade has of each counter.
+        #[cfg(feature = "metrics")]
+        const IN_FACADE: &[InFacade] = &[
+            $(InFacade {
+                name: $series,
+                labels: &[$($(($label, $value)),+)?],
+                help: $help,
+            },)+
+        ];
 
         impl Counters {
             pub(crate) fn stats(&self) -> Stats {
@@ -45,48 +56,98 @@ macro_rules! counters {
     };
 }
 
+#[cfg(feature = "metrics")]
+const FAILED_ACQUIRES: &str = "Calls that did not acquire a lock or permits.";
+#[cfg(feature = "metrics")]
+const RENEWALS: &str = "Renewals of held locks.";
+#[cfg(feature = "metrics")]
+const WAKEUPS: &str = "Ends of waits for the lock of another client.";
+
 counters! {
     /// Locks and permits of leased semaphores acquired from Redis, each name or server of a lock of
     /// several counted separately. Not counted are nested acquires, locks that another thread of
     /// this client has handed over, and locks that [lingered](crate::LockClientBuilder::linger).
-    acquisitions = "leasehold_acquisitions_total",
+    acquisitions = "leasehold_acquisitions_total"
+        => "Locks and permits acquired from Redis.",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
-    unreplicated = "leasehold_unreplicated_total",
+    unreplicated = "leasehold_unreplicated_total"
+        => "Locks released again because too few replicas confirmed them.",
     /// Locks that a thread got from another thread of this client, or read locks that it shares
     /// with one, without a request to Redis; each name or server of a lock of several counted
     /// separately.
-    hand_overs = "leasehold_hand_overs_total",
+    hand_overs = "leasehold_hand_overs_total"
+        => "Locks that a thread got from another thread of its client, without a request.",
     /// Nested acquires: the thread already held the lock.
-    reentries = "leasehold_reentries_total",
+    reentries = "leasehold_reentries_total"
+        => "Nested acquires.",
     /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
     /// that the watchdog releases in the background, do not count.
-    releases = "leasehold_releases_total",
+    releases = "leasehold_releases_total"
+        => "Locks released in Redis by the unlock of a thread.",
+    /// Calls that did not acquire a lock or permits because others had them until the wait ended,
+    /// also if the wait was zero.
+    acquires_timed_out = "leasehold_failed_acquires_total" "reason" ["timeout"] => FAILED_ACQUIRES,
+    /// Calls that did not acquire a lock or permits because Redis did not reply in time.
+    acquires_unavailable = "leasehold_failed_acquires_total" "reason" ["unavailable"]
+        => FAILED_ACQUIRES,
+    /// Calls that did not acquire a lock or permits because Redis replied with an error, or too few
+    /// replicas confirmed the request.
+    acquires_refused = "leasehold_failed_acquires_total" "reason" ["refused"] => FAILED_ACQUIRES,
     /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
     /// leases and of locks that other threads of this client wait for, and hold counts that were
     /// written.
-    renewals = "leasehold_renewals_total" "outcome" "done",
+    renewals = "leasehold_renewals_total" "outcome" ["done"] => RENEWALS,
     /// Renewals to which Redis replied with an error, each lock counted separately. The locks are
     /// still held, and the client repeats the renewals.
-    renewals_failed = "leasehold_renewals_total" "outcome" "failed",
+    renewals_failed = "leasehold_renewals_total" "outcome" ["failed"] => RENEWALS,
     /// Renewals without a reply, each lock counted separately. Redis may have executed them, and
     /// the client repeats them.
-    renewals_unknown = "leasehold_renewals_total" "outcome" "unknown",
+    renewals_unknown = "leasehold_renewals_total" "outcome" ["unknown"] => RENEWALS,
     /// Script calls that the watchdog sent, or tried to send, for renewals. One call renews many
     /// locks.
-    renewal_calls = "leasehold_renewal_calls_total",
+    renewal_calls = "leasehold_renewal_calls_total"
+        => "Script calls for renewals. One call renews many locks.",
     /// Held locks that were lost, for any reason.
-    lost = "leasehold_lost_total",
+    lost = "leasehold_lost_total" "reason" ["expired", "deleted", "taken", "renewal_limit"]
+        => "Held locks that were lost.",
     /// Waits for another client's lock that a release message, a new subscription or an interrupt
     /// ended.
-    wakeups_by_message = "leasehold_wakeups_total" "by" "message",
+    wakeups_by_message = "leasehold_wakeups_total" "by" ["message"] => WAKEUPS,
     /// Waits for another client's lock that ended at the end of the reported lease or of a polling
     /// interval.
-    wakeups_by_timeout = "leasehold_wakeups_total" "by" "timeout",
+    wakeups_by_timeout = "leasehold_wakeups_total" "by" ["timeout"] => WAKEUPS,
     /// Connections of the client's own threads that were opened again after a failure.
-    reconnects = "leasehold_reconnects_total",
+    reconnects = "leasehold_reconnects_total"
+        => "Connections of the own threads of clients that were opened again.",
     /// Events that receivers missed because they were too slow.
-    events_dropped = "leasehold_events_dropped_total",
+    events_dropped = "leasehold_events_dropped_total"
+        => "Events that receivers missed because they were too slow.",
 }
+
+/// The label of a loss in metrics and in spans.
+pub(super) fn label_of(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Expired => "expired",
+        LostReason::Deleted => "deleted",
+        LostReason::Taken => "taken",
+        LostReason::RenewalLimit => "renewal_limit",
+        LostReason::ShutDown => "shut_down",
+    }
+}
+
+/// What the facade has of one counter.
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(dead_code, reason = "there is no facade")
+)]
+struct InFacade {
+    name: &'static str,
+    labels: &'static [(&'static str, &'static str)],
+    help: &'static str,
+}
+
+const WAIT: &str = "leasehold_wait_seconds";
+const HOLD: &str = "leasehold_hold_seconds";
 
 /// One counter of [`Stats`].
 #[derive(Debug)]
@@ -123,14 +184,7 @@ impl Counters {
 
     /// Counts a loss in the facade.
     pub(crate) fn tell_loss(&self, reason: LostReason) {
-        let reason = match reason {
-            LostReason::Expired => "expired",
-            LostReason::Deleted => "deleted",
-            LostReason::Taken => "taken",
-            LostReason::RenewalLimit => "renewal_limit",
-            LostReason::ShutDown => "shut_down",
-        };
-        let label = Some(("reason", reason));
+        let label = Some(("reason", label_of(reason)));
         let series = Series {
             label,
             ..self.lost.series
@@ -140,14 +194,47 @@ impl Counters {
 
     /// Records the time from the call until the lock was acquired.
     pub(crate) fn waited(&self, time: impl FnOnce() -> Duration) {
-        record("leasehold_wait_seconds", time);
+        record(WAIT, time);
     }
 
     /// Records the time from the acquire until the lock was released or lost.
     pub(crate) fn held(&self, time: impl FnOnce() -> Duration) {
-        record("leasehold_hold_seconds", time);
+        record(HOLD, time);
     }
 }
+
+/// Describes all metrics in the facade, and registers each counter with zero: an alert on its
+/// increase would not see the first one otherwise. May call the application's metrics recorder.
+#[cfg(feature = "metrics")]
+pub(super) fn register() {
+    use metrics::Unit;
+
+    for counter in IN_FACADE {
+        let &InFacade { name, labels, help } = counter;
+        super::tell(move || metrics::describe_counter!(name, Unit::Count, help));
+        let labels = labels.iter().copied().map(Some);
+        let unlabelled = labels.len() == 0;
+        for label in labels.chain(unlabelled.then_some(None)) {
+            tell(Series { name, label }, 0);
+        }
+    }
+    for (name, help) in [
+        (WAIT, "Time from the call until the lock was acquired."),
+        (
+            HOLD,
+            "Time from the acquire until the lock was released or lost.",
+        ),
+    ] {
+        super::tell(move || {
+            metrics::describe_histogram!(name, Unit::Seconds, help);
+            // Registers it.
+            drop(metrics::histogram!(name));
+        });
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+pub(super) fn register() {}
 
 /// Adds `n` in the facade, if that is built in.
 fn tell(series: Series, n: u64) {

@@ -1,8 +1,18 @@
-//! Counters and events of a client.
+//! Counters and events of a client, and what its log subscriber and metrics recorder get.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `counters` | the counters, and their names in the `metrics` facade |
+//! | `series` | one counter of the facade |
+//! | `span` | the spans of `tracing`: a thread waits for a lock, and holds it |
+//! | `wait` | a call that waits for a lock: its span, its outcome |
+//! | `reporter` | calls the log subscriber and the metrics recorder |
 
 mod counters;
 mod reporter;
 mod series;
+mod span;
+mod wait;
 
 use std::io;
 use std::sync::Arc;
@@ -15,6 +25,8 @@ use parking_lot::Mutex;
 pub(crate) use counters::Counters;
 pub use counters::Stats;
 pub(crate) use reporter::{Reporter, tell};
+pub(crate) use span::{HoldSpan, are_spans_enabled};
+pub(crate) use wait::{Acquired, wait};
 
 use crate::error::LostReason;
 
@@ -70,6 +82,12 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
+    /// Describes and registers the metrics of clients. Called on a thread of the application,
+    /// without a locked mutex.
+    pub(crate) fn register_metrics() {
+        counters::register();
+    }
+
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
         // A bounded channel would allocate its whole buffer now. The client notices that a receiver
         // was dropped only when it sends the next event, so it would keep that buffer until then.

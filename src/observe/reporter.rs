@@ -49,13 +49,20 @@ pub(super) fn count(series: Series, n: u64) {
     }
 }
 
+/// True on the threads of clients.
+pub(super) fn is_own_thread() -> bool {
+    QUEUE
+        .try_with(|queue| queue.get().is_some())
+        .unwrap_or(false)
+}
+
 fn queue() -> Option<Arc<Queue>> {
     // A thread without thread-local variables is ending, and is not a thread of a client.
     QUEUE.try_with(|queue| queue.get().cloned()).ok().flatten()
 }
 
 /// Calls code of the application, and catches its panics.
-fn run(call: impl FnOnce()) {
+pub(super) fn run(call: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(call));
 }
 

@@ -70,7 +70,7 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         LockKey::new(namespace, name)
     }
 
-    /// The name of the kind. Grants of one kind do not suit another.
+    /// The name of the kind, also in spans. Grants of one kind do not suit another.
     fn kind(&self) -> &'static str;
 
     /// True if several threads of a client hold the lock at the same time, and may share a grant.

@@ -86,7 +86,7 @@ impl Permits {
 
 impl Protocol for Permits {
     fn kind(&self) -> &'static str {
-        "permits"
+        "leased_semaphore"
     }
 
     fn names(&self, namespace: &str, name: &str, _client: &str) -> LockKey {

@@ -26,7 +26,7 @@ pub(super) fn acquire(
 
 impl Protocol for Plain {
     fn kind(&self) -> &'static str {
-        "plain"
+        "reentrant"
     }
 
     fn grants(&self) -> fn(&Value) -> bool {

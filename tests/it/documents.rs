@@ -5,20 +5,36 @@ use std::process::Command;
 
 use crate::support::proxy::repository;
 
-const DOCUMENTS: [&str; 12] = [
+/// Beside all pages in `docs`.
+const DOCUMENTS: [&str; 5] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
     "benches/README.md",
-    "docs/command.md",
-    "docs/decisions.md",
-    "docs/deployments.md",
-    "docs/operations.md",
-    "docs/promises.md",
-    "docs/redisson.md",
-    "docs/testing.md",
     "tests/README.md",
 ];
+
+/// Pages whose code is that of examples, with the folder of these.
+const WITH_EXAMPLES: [(&str, &str); 2] = [
+    ("docs/monitoring.md", "examples/monitoring"),
+    ("docs/tokio.md", "examples/tokio"),
+];
+
+/// All pages in `docs`.
+fn pages() -> Vec<PathBuf> {
+    files_in(&repository().join("docs"), "md")
+}
+
+fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let files = entries.map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|found| found == ending))
+        .collect();
+    assert!(!files.is_empty(), "{}", folder.display());
+    files.sort();
+    files
+}
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -65,8 +81,8 @@ fn the_tests_that_the_architecture_names_exist() {
 
 #[test]
 fn the_files_that_documents_link_to_exist() {
-    for document in DOCUMENTS {
-        let document = repository().join(document);
+    let documents = DOCUMENTS.iter().map(|document| repository().join(document));
+    for document in documents.chain(pages()) {
         for target in linked_files(&read(&document)) {
             let file = document.with_file_name(&target);
             assert!(file.exists(), "{}: {target}", document.display());
@@ -133,5 +149,63 @@ fn each_package_has_its_licences_and_the_files_that_its_documents_link_to() {
                 );
             }
         }
+    }
+}
+
+/// What a page shows is compiled and run with its examples.
+#[test]
+fn the_code_of_pages_is_that_of_their_examples() {
+    for (page, folder) in WITH_EXAMPLES {
+        let sources = files_in(&repository().join(folder), "rs");
+        let sources: Vec<String> = sources.iter().map(|file| read(file)).collect();
+        let text = read(&repository().join(page));
+        let blocks = text.split("```rust,ignore\n").skip(1);
+        let blocks: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
+        assert!(!blocks.is_empty(), "{page}");
+        for block in blocks {
+            assert!(
+                sources.iter().any(|source| source.contains(block)),
+                "{page} has code that is not in {folder}:\n{block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_alerts_of_the_documentation_are_those_that_promtool_checks() {
+    let text = read(&repository().join("docs/monitoring.md"));
+    let alerts = read(&repository().join("docs/alerts.yml"));
+    assert!(text.contains(&format!("```yaml\n{alerts}```\n")));
+}
+
+/// The numbered list of the README is a path through all pages but the decisions.
+#[test]
+fn each_page_leads_to_the_next() {
+    let readme = read(&repository().join("README.md"));
+    let numbered = readme
+        .lines()
+        .filter(|line| line.starts_with(|first: char| first.is_numeric()));
+    let path: Vec<&str> = numbered
+        .filter_map(|line| line.split_once("](docs/")?.1.split_once(')'))
+        .map(|(page, _)| page)
+        .collect();
+    let mut sorted = path.clone();
+    sorted.sort_unstable();
+    let pages = pages();
+    let all: Vec<&str> = pages
+        .iter()
+        .map(|page| page.file_name().unwrap().to_str().unwrap())
+        .filter(|page| *page != "decisions.md")
+        .collect();
+    assert_eq!(sorted, all);
+    for next in path.windows(2) {
+        let text = read(&repository().join("docs").join(next[0]));
+        let last = text.lines().find(|line| line.starts_with("Next: "));
+        let last = last.unwrap_or_else(|| panic!("{} leads nowhere", next[0]));
+        assert!(
+            last.contains(&format!("][{}]", next[1])),
+            "{}: {last}",
+            next[0]
+        );
     }
 }

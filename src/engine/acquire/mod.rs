@@ -11,6 +11,7 @@
 //! | `rival` | recognizes a client that never leaves the lock to others |
 //! | `turn` | the steps of every round; leaves the lock to other clients after a release |
 //! | `all`, `majority` | the waits between rounds, if all parts or a majority are needed |
+//! | `observed` | the spans of waits and holds; counts failures |
 //! | `listeners` | where a waiting thread listens for releases |
 
 mod all;
@@ -18,6 +19,7 @@ mod begin;
 mod give_up;
 mod listeners;
 mod majority;
+mod observed;
 mod own;
 mod permit;
 mod request;
@@ -49,8 +51,21 @@ impl Parts {
     pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
         let core = self.check()?;
         let budget = self.until_shutdown(core.budget_to_lock());
+        self.observed(
+            core,
+            |held| Some(held),
+            || self.until_acquired(core, lease, &budget),
+        )
+    }
+
+    fn until_acquired(
+        &self,
+        core: &Core,
+        lease: Lease,
+        budget: &CallBudget,
+    ) -> Result<List<HeldPart>> {
         loop {
-            if let Some(held) = acquire(self, core, lease, &budget)? {
+            if let Some(held) = acquire(self, core, lease, budget)? {
                 return Ok(held);
             }
         }
@@ -60,7 +75,9 @@ impl Parts {
     pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
         let budget = self.until_shutdown(core.budget_with_wait(wait));
-        acquire(self, core, lease, &budget)
+        self.observed(core, Option::as_deref, || {
+            acquire(self, core, lease, &budget)
+        })
     }
 
     /// Acquires the lock, or a further level of it; fails if it is interrupted.
@@ -71,11 +88,11 @@ impl Parts {
     ) -> Result<List<HeldPart>> {
         let core = self.check()?;
         let budget = self.until_shutdown(core.budget_until_interrupted(interrupt));
-        loop {
-            if let Some(held) = acquire(self, core, lease, &budget)? {
-                return Ok(held);
-            }
-        }
+        self.observed(
+            core,
+            |held| Some(held),
+            || self.until_acquired(core, lease, &budget),
+        )
     }
 
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if it is
@@ -88,7 +105,10 @@ impl Parts {
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check()?;
         let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
-        acquire(self, core, lease, &self.until_shutdown(budget))
+        let budget = self.until_shutdown(budget);
+        self.observed(core, Option::as_deref, || {
+            acquire(self, core, lease, &budget)
+        })
     }
 }
 
@@ -98,15 +118,21 @@ impl Parts {
     pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
         let budget = self.until_shutdown(core.budget_to_lock());
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
-        loop {
-            let locks = self.list.iter().map(|part| &part.id);
-            let who = (ThreadId::current(), self.is_shared());
-            let claim = core.queue.enter(locks, who, budget.started()).claim;
-            let claim = (claim, None);
-            if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
-                return Ok(held);
-            }
-        }
+        self.observed(
+            core,
+            |held| Some(held),
+            || {
+                loop {
+                    let locks = self.list.iter().map(|part| &part.id);
+                    let who = (ThreadId::current(), self.is_shared());
+                    let claim = core.queue.enter(locks, who, budget.started()).claim;
+                    let claim = (claim, None);
+                    if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
+                        return Ok(held);
+                    }
+                }
+            },
+        )
     }
 }
 

@@ -17,6 +17,7 @@ use super::release::suspend;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Hold;
+use crate::observe::{self, Acquired};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, verdicts};
 use waiting::{Waiting, Woken};
 
@@ -30,6 +31,18 @@ impl Parts {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let (part, hold) = self.own_hold()?;
+        let call = || self.wait_with(part, &hold, condition, wait, interrupt);
+        observe::wait(self.name(), "condition", call, Acquired::of)
+    }
+
+    fn wait_with(
+        &self,
+        part: &Part,
+        hold: &Arc<Hold>,
+        condition: &str,
+        wait: Duration,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<bool> {
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
         let budget = core.budget_with_wait(wait);
@@ -39,14 +52,14 @@ impl Parts {
         };
         let budget = self.until_shutdown(budget);
         budget.check_interrupt(self.name())?;
-        let mut waiting = Waiting::begin(part, keys, &hold, &budget)?;
-        if let Err(error @ Error::Lost { .. }) = suspend(core, &hold) {
+        let mut waiting = Waiting::begin(part, keys, hold, &budget)?;
+        if let Err(error @ Error::Lost { .. }) = suspend(core, hold) {
             waiting.end(Intent::Pass);
             return Err(error);
         }
         // After a release without a reply, the watchdog releases the lock.
         let woken = waiting.sleep();
-        if let Err(error) = self.resume(part, &hold) {
+        if let Err(error) = self.resume(part, hold) {
             hold.abandon();
             waiting.end(Intent::Pass);
             return Err(error);

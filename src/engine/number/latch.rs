@@ -7,6 +7,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
+use crate::observe::{self, Acquired};
 use crate::protocol::{RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
@@ -76,12 +77,15 @@ impl Number {
             wanted: 0,
             budget,
         };
-        let waited = wait.run::<()>(|_| {
-            Ok(match self.count_within(budget)? {
-                0 => Step::DoneForAll,
-                _ => Step::Wait(None),
-            })
-        })?;
-        Ok(matches!(waited, Waited::DoneForAll))
+        let call = || {
+            let waited = wait.run::<()>(|_| {
+                Ok(match self.count_within(budget)? {
+                    0 => Step::DoneForAll,
+                    _ => Step::Wait(None),
+                })
+            })?;
+            Ok(matches!(waited, Waited::DoneForAll))
+        };
+        observe::wait(self.name(), "latch", call, Acquired::of)
     }
 }

@@ -10,6 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::{Error, Result};
+use crate::observe::{self, Acquired};
 use crate::protocol::{RequestCopy, number};
 
 /// Pauses between requests while too few replicas confirm them. The first is also that after a
@@ -65,8 +66,18 @@ impl Number {
             wanted: permits,
             budget,
         };
-        let waited = wait.run(|ahead| self.take(permits, ahead, budget))?;
-        Ok(matches!(waited, Waited::Done(())))
+        let call = || wait.run(|ahead| self.take(permits, ahead, budget));
+        let is_acquired = |waited: &_| match waited {
+            Waited::Done(()) => Acquired::Yes,
+            Waited::DoneForAll | Waited::Over => Acquired::No,
+        };
+        let waited = observe::wait(self.name(), "semaphore", call, is_acquired);
+        match &waited {
+            Ok(Waited::Done(())) => {}
+            Ok(_) => self.core.observer.failed_acquire(None),
+            Err(error) => self.core.observer.failed_acquire(Some(error)),
+        }
+        Ok(matches!(waited?, Waited::Done(())))
     }
 
     /// One request for permits, of which `left_over` more must be free. Repeated while too few

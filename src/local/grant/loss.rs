@@ -7,7 +7,7 @@ use super::{Grant, GrantState, Holder, Usage};
 use crate::base::list::List;
 use crate::error::LostReason;
 use crate::local::lease_state::LeaseState;
-use crate::observe::{LockEvent, Observer, tell};
+use crate::observe::{HoldSpan, LockEvent, Observer};
 
 /// The holds that were lost, and why.
 pub(in crate::local) type Losses = List<(Arc<dyn Holder>, LostReason)>;
@@ -123,22 +123,21 @@ impl Grant {
             keeper.lost(self);
         }
         for (hold, reason) in lost {
-            self.report_loss(reason);
+            self.report_loss(reason, hold.take_span());
             self.observer.counters.held(|| hold.held_for());
         }
         true
     }
 
-    /// Reports a loss that was found by the release of the last level.
-    pub(in crate::local) fn report_loss(&self, reason: LostReason) {
+    /// Reports a loss to the operator, and ends the span of the hold.
+    pub(in crate::local) fn report_loss(&self, reason: LostReason, span: Option<Box<HoldSpan>>) {
         self.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
             reason,
         });
         // Last, because on a thread of the application these call its code, which may block.
         self.observer.counters.tell_loss(reason);
-        let lock = self.key.shared_name();
-        tell(move || tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
+        HoldSpan::log_loss(self.key.shared_name(), reason, span);
     }
 
     pub(in crate::local) fn count_loss(&self) {

@@ -32,7 +32,7 @@ use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms};
-use crate::observe::Observer;
+use crate::observe::{HoldSpan, Observer};
 use crate::protocol::Protocol;
 use crate::watchdog::{TargetId, next_target_id};
 
@@ -79,6 +79,7 @@ pub(super) trait Holder: Send + Sync + std::fmt::Debug {
     /// Notifies the thread and those that observe the hold.
     fn notify_loss(&self, reason: LostReason);
     fn held_for(&self) -> Duration;
+    fn take_span(&self) -> Option<Box<HoldSpan>>;
 }
 
 /// The part of a grant that changes.

@@ -8,6 +8,7 @@ use crossbeam_channel::Receiver;
 use super::{GrantPlace, Hold, HoldEnd, Holder, ObserveLoss};
 use crate::base::clock::Moment;
 use crate::error::LostReason;
+use crate::observe::HoldSpan;
 
 impl Hold {
     /// Ends the grant as lost, unless this hold has ended: the grant may have another hold then.
@@ -40,7 +41,7 @@ impl Hold {
             grant.restore(suspended.levels);
         }
         self.notify_loss(reason);
-        grant.report_loss(reason);
+        grant.report_loss(reason, self.remove_span());
     }
 
     /// A channel that gets one message when the hold is lost. In a forked process
@@ -124,5 +125,9 @@ impl Holder for Hold {
 
     fn held_for(&self) -> Duration {
         self.held_for()
+    }
+
+    fn take_span(&self) -> Option<Box<HoldSpan>> {
+        self.remove_span()
     }
 }

@@ -61,10 +61,12 @@ impl Hold {
     pub(in crate::local) fn resume(self: &Arc<Self>, other: &Self) -> Option<LostReason> {
         let place = other.place();
         let suspended = *self.state.lock().suspended.take()?;
+        let span = other.remove_span();
         {
             let mut state = self.state.lock();
             state.place = place.clone();
             state.end = None;
+            state.span = span;
         }
         let GrantPlace { grant, number, .. } = place;
         if let Some(millis) = suspended.kept_in_redis {

@@ -48,7 +48,7 @@ struct Waiting {
 }
 
 fn wait_with(queue: &Arc<LocalQueue>, names: &[&str], number: u64, wanted: Terms) -> Waiting {
-    wait_for(queue, names, number, wanted, "plain")
+    wait_for(queue, names, number, wanted, "reentrant")
 }
 
 fn wait_for(

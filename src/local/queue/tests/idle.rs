@@ -9,7 +9,7 @@ fn an_idle_grant_is_taken_again_or_released_at_its_deadline() {
     let first = held(&queue, "k", 1, 0, 0);
     assert_eq!(unlock(&queue, &[&first], linger), [Unlocked::Idle]);
     let mut second = claim(&queue, &["k"], 2);
-    let CameWith::Idle(holds) = second.take(&[renewed()], 1, "plain") else {
+    let CameWith::Idle(holds) = second.take(&[renewed()], 1, "reentrant") else {
         panic!("it suits");
     };
     assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
@@ -29,7 +29,7 @@ fn an_idle_grant_that_does_not_suit_is_released_by_the_thread_that_wants_the_loc
     unlock(&queue, &[&first], Duration::from_secs(60));
     let mut second = claim(&queue, &["k"], 2);
     let fixed = terms(LEASE, Renewals::None);
-    let CameWith::Unsuited(grants) = second.take(&[fixed], 1, "plain") else {
+    let CameWith::Unsuited(grants) = second.take(&[fixed], 1, "reentrant") else {
         panic!("a fixed lease is acquired in Redis");
     };
     assert!(Arc::ptr_eq(&grants[0], &first.grant()));
