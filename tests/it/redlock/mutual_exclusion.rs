@@ -1,6 +1,5 @@
 //! Mutual exclusion between processes on a majority, and every thread gets the lock.
 
-use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
@@ -13,50 +12,61 @@ use crate::support::timing::{SOON, eventually, millis, throughout, within};
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
+/// How often each thread increments the number at least.
 const TIMES: usize = 20;
+
+/// A key beside the counter. While it is missing, the threads continue.
+const IS_ENOUGH: &str = "enough";
+/// The number of increments of all threads, added up without a lock.
+const MADE: &str = "made";
 
 /// The time that two servers hang. It is not scaled for a slow machine, so that calls do not wait
 /// longer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// All processes increment one number; `meanwhile` happens repeatedly to the servers of the lock.
-fn increment_together(meanwhile: impl Fn(&Servers)) {
+/// All processes increment one number; `meanwhile` happens at least this many times to the servers
+/// of the lock.
+fn increment_together(rounds: usize, meanwhile: impl Fn(&Servers, usize)) {
     let (servers, counter) = (Servers::start(5), Server::start());
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
     let (urls, counter_url) = (urls.join(" "), counter.url());
     within(SOON.get() * 6, "all of them", || {
         let start = |_| Process::start("share_majority", &[&urls, &counter_url]);
         let mut children: Vec<Process> = (0..PROCESSES).map(start).collect();
+        let mut round = 0;
         while !children.iter_mut().all(Process::is_over) {
-            meanwhile(&servers);
+            meanwhile(&servers, round);
+            round += 1;
+            if round == rounds {
+                counter.ask::<()>(redis::cmd("SET").arg(IS_ENOUGH).arg(1));
+            }
         }
+        assert!(round >= rounds, "the processes have ended before");
         for child in children {
             child.finish();
         }
     });
-    let counted: usize = counter.ask(redis::cmd("GET").arg("counter"));
-    assert_eq!(counted, PROCESSES * THREADS * TIMES);
+    let [counted, made]: [usize; 2] = counter.ask(redis::cmd("MGET").arg(&["counter", MADE]));
+    assert_eq!(counted, made);
+    assert!(made >= PROCESSES * THREADS * TIMES, "{made}");
     eventually("the lock to be free", || servers.held() == 0);
 }
 
 #[test]
 fn four_processes_of_four_threads_lose_no_increment() {
-    increment_together(|_| thread::sleep(millis(5)));
+    increment_together(1, |_, _| thread::sleep(millis(5)));
 }
 
 /// Each server is one of two that hang for a while, in turn.
 #[test]
 fn four_processes_of_four_threads_lose_no_increment_while_servers_hang_in_turn() {
-    let next = Cell::new(0);
-    increment_together(|servers| {
-        let at = next.replace(next.get() + 1);
-        let two = [&servers.0[at % 5], &servers.0[(at + 1) % 5]];
+    increment_together(5, |servers, round| {
+        let two = [&servers.0[round % 5], &servers.0[(round + 1) % 5]];
         two.iter().for_each(|server| server.pause());
         thread::sleep(PAUSE);
         two.iter().for_each(|server| server.resume());
         thread::sleep(PAUSE / 6);
     });
-    assert!(next.get() > 3, "{} pauses", next.get());
 }
 
 /// The role of each process: increments by GET and SET, so a second holder in between would lose
@@ -78,7 +88,9 @@ pub fn share_majority(arguments: &[&str]) {
             scope.spawn(|| {
                 let counter = redis::Client::open(arguments[1]).unwrap();
                 let mut redis = counter.get_connection().unwrap();
-                for _ in 0..TIMES {
+                let mut made = 0;
+                let mut is_enough = false;
+                while made < TIMES || !is_enough {
                     let guard = lock.acquire().unwrap();
                     let count: Option<usize> =
                         redis::cmd("GET").arg("counter").query(&mut redis).unwrap();
@@ -89,7 +101,14 @@ pub fn share_majority(arguments: &[&str]) {
                         .exec(&mut redis)
                         .unwrap();
                     guard.unlock().unwrap();
+                    made += 1;
+                    is_enough = redis::cmd("EXISTS")
+                        .arg(IS_ENOUGH)
+                        .query(&mut redis)
+                        .unwrap();
                 }
+                let mut add = redis::cmd("INCRBY");
+                add.arg(MADE).arg(made).exec(&mut redis).unwrap();
             });
         }
     });
