@@ -123,6 +123,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error {
             Error::Config { .. } | Error::WrongType { .. } => USAGE,
+            Error::HeldByAnother { .. } => HELD,
             Error::Lost { .. } | Error::NotHeld { .. } => LOST,
             _ => UNAVAILABLE,
         };

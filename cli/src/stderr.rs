@@ -26,6 +26,7 @@ const ERASE_LINE: &[u8] = b"\r\x1b[K";
 
 /// What the thread writes.
 #[derive(Debug)]
+#[cfg_attr(not(unix), allow(dead_code, reason = "only run and hold show a line"))]
 enum Piece {
     Text(Vec<u8>),
     /// A line that is replaced or erased later.
