@@ -190,6 +190,12 @@ fn over_a_socket_and_by_the_other_variable() {
         .locked("k", "true")
         .output()
         .expect(0);
+    let valkey = server.url().replace("redis://", "valkey://");
+    run(&server)
+        .args(["--url", &valkey])
+        .locked("k", "true")
+        .output()
+        .expect(0);
     let program = leasehold_nowhere()
         .env("REDIS_URL", server.url())
         .arg("run");

@@ -8,7 +8,7 @@ use super::{is_shut_down, lasting};
 use crate::support::deployment::Independent;
 use crate::support::process::Task;
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 
 type Wait = Box<dyn FnOnce() -> Result<()> + Send>;
 
@@ -138,4 +138,32 @@ fn threads_that_wait_for_another_thread_of_their_client_are_woken() {
     assert!(guard.is_lost());
     assert!(guard.unlock().is_err());
     assert!(!server.ask::<bool>(redis::cmd("EXISTS").arg("lock")));
+}
+
+#[test]
+fn a_thread_that_waits_is_woken_although_the_server_hangs() {
+    let server = Server::start();
+    let holder = lasting(&server.url());
+    holder.reentrant_lock("lock").lock().unwrap();
+    let client = lasting(&server.url());
+    let lock = client.reentrant_lock("lock");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock());
+        let listens = redis::cmd("PUBSUB").arg("CHANNELS").clone();
+        eventually("the thread to listen", || {
+            let channels: Vec<String> = server.ask(&listens);
+            channels.iter().any(|channel| channel.contains("{lock}"))
+        });
+        server.pause();
+        let timeout = millis(300);
+        let ended = within(timeout + SLIP.get(), "shutdown", || {
+            client.shutdown(timeout)
+        });
+        // The subscriber still reads, unless it has just noticed the shutdown.
+        println!("{ended:?}");
+        let result = within(SOON.get() / 5, "the wake-up", || waiting.join().unwrap());
+        assert!(is_shut_down(&result), "{result:?}");
+        server.resume();
+    });
+    client.shutdown(SOON.get()).unwrap();
 }
