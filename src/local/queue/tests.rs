@@ -4,6 +4,7 @@ mod hand_over;
 mod idle;
 mod permits;
 mod readers;
+mod sharing;
 
 use super::*;
 use crate::base::owner::OwnerId;

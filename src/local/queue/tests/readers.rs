@@ -5,13 +5,13 @@ use crate::lease::Terms;
 use crate::local::test_support::{read_grant, write_grant};
 
 /// A thread that enters to read or to write.
-fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
+pub(super) fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
     let locks = [lock("k")];
     queue.enter(locks.iter(), (thread(number), is_shared), Moment::now())
 }
 
 /// A thread that waits to read or to write.
-fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Waiting {
+pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Waiting {
     let (unparker, parker) = pair();
     let wanted = Wanted {
         locks: [lock("k")].into_iter().collect(),
@@ -41,7 +41,7 @@ fn granted(queue: &Arc<LocalQueue>, claim: Claim, number: u64, terms: Terms) -> 
     hold
 }
 
-fn hold_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Arc<Hold> {
+pub(super) fn hold_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Arc<Hold> {
     let claim = enter_as(queue, number, is_shared)
         .claim
         .expect("it is free");
@@ -49,7 +49,7 @@ fn hold_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Arc<Hold> {
 }
 
 /// A reader that shares the grant of others.
-fn join(queue: &Arc<LocalQueue>, number: u64) -> Arc<Hold> {
+pub(super) fn join(queue: &Arc<LocalQueue>, number: u64) -> Arc<Hold> {
     let mut claim = enter_as(queue, number, true)
         .claim
         .expect("no writer is there");
@@ -164,49 +164,6 @@ fn a_reader_whose_write_lock_is_lost_meanwhile_releases_its_grant() {
     assert!(queue.is_empty());
 }
 
-/// The end of a lease is known after the hold that prolonged it, for a release that is retried.
-#[test]
-fn a_grant_knows_how_long_redis_keeps_it() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    let grant = first.grant();
-    let asked = Moment::now();
-    grant.renewed(asked, &grant.renewal(20 * LEASE, Some(first.number())));
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
-    let ends = asked.after(Duration::from_millis(20 * LEASE));
-    assert_eq!(grant.lease_ends(), ends);
-    assert!(second.expires() < ends.before(Duration::from_millis(10 * LEASE)));
-    // An idle grant would keep the lock longer than the terms of another thread say.
-    assert_eq!(
-        unlock(&queue, &[&second], Duration::from_secs(60)),
-        [Unlocked::Idle]
-    );
-    assert!(!grant.is_transferable(renewed(), Moment::now()));
-}
-
-/// Its thread asks for that after the loss. The others would leave the lock without a holder.
-#[test]
-fn a_lost_hold_does_not_keep_a_shared_grant_in_redis() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    first.lose(LostReason::RenewalLimit);
-    first.keep_in_redis(1);
-    assert_eq!(first.grant().kept_in_redis(), None);
-    second.keep_in_redis(1);
-    assert!(first.grant().kept_in_redis().is_some());
-}
-
-/// It has left the grant, so its lease cannot tell why.
-#[test]
-fn the_reason_of_a_loss_that_the_release_of_a_shared_hold_finds_is_kept() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    unlock(&queue, &[&second], NO_LINGER);
-    second.lose_on_release(LostReason::Deleted);
-    assert_eq!(second.loss_reason(), Some(LostReason::Deleted));
-    first.check().unwrap();
-}
-
 #[test]
 fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     let queue = queue();
@@ -240,55 +197,6 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     ));
 }
 
-#[test]
-fn the_loss_of_a_shared_grant_is_that_of_all_its_holds() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    let level = second.push(renewed()).unwrap();
-    let writer = wait_as(&queue, 3, false);
-    first.grant().lose(LostReason::Deleted);
-    assert!(first.check().is_err() && second.check().is_err());
-    assert!(writer.is_woken(), "it does not depend on the readers");
-    assert!(enter_as(&queue, 2, true).own[0].is_some());
-    assert!(enter_as(&queue, 2, false).other.is_some());
-    let reason = LostReason::Deleted;
-    let lost = |last| [Unlocked::Lost { reason, last }];
-    assert_eq!(
-        queue
-            .unlock(&[(&second, Unlocks::Level(level), NO_LINGER)])
-            .into_vec(),
-        lost(false)
-    );
-    for hold in [&first, &second] {
-        assert_eq!(unlock(&queue, &[hold], NO_LINGER), lost(true));
-        queue.close(hold, None);
-    }
-    drop(writer.claim());
-    assert!(queue.is_empty());
-}
-
-/// The first hold ends alone: another one takes its place in the grant.
-#[test]
-fn one_of_several_holds_can_be_lost() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    second.push(renewed()).unwrap();
-    first.lose(LostReason::RenewalLimit);
-    assert!(first.check().is_err() && second.check().is_ok());
-    assert_eq!((first.unguarded(), second.unguarded()), (1, 2));
-    assert_eq!(second.count(), 2);
-    let reason = LostReason::RenewalLimit;
-    let lost = [Unlocked::Lost { reason, last: true }];
-    assert_eq!(unlock(&queue, &[&first], NO_LINGER), lost);
-    assert!(!first.grant().has_ended(), "it is not released in Redis");
-    queue.close(&first, None);
-    assert!(enter_as(&queue, 1, true).own[0].is_none());
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Inner]);
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
-    queue.close(&second, None);
-    assert!(queue.is_empty());
-}
-
 /// A grant that a reader gets while it gives up is not lost.
 #[test]
 fn a_share_of_a_reader_that_leaves_is_given_back() {
@@ -318,70 +226,6 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         drop(writer.claim());
         assert!(queue.is_empty());
     }
-}
-
-/// What is left of a hold ends by its own lease, and the others are renewed.
-#[test]
-fn holds_on_a_shared_grant_are_renewed_by_their_own_levels() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    let grant = first.grant();
-    let fixed = first.push(terms(LEASE, Renewals::None)).unwrap();
-    assert_eq!(
-        queue
-            .unlock(&[(&first, Unlocks::Level(Hold::FIRST_LEVEL), NO_LINGER)])
-            .into_vec(),
-        [Unlocked::Inner]
-    );
-    let ends = first.expires();
-    let late = ends.before(Duration::from_millis(LEASE / 4));
-    let Step::Renew(renewal) = grant.next_step(late) else {
-        panic!("the other hold needs a renewal");
-    };
-    assert_eq!((renewal.millis, renewal.count), (LEASE, Some(2)));
-    grant.renewed(Moment::now().after(Duration::from_secs(1)), &renewal);
-    assert_eq!(first.expires(), ends);
-    assert!(second.expires() > ends && grant.expires() == second.expires());
-    assert!(grant.schedule().ends <= ends);
-    let Step::Renew(renewal) = grant.next_step(ends) else {
-        panic!("the other hold needs a renewal");
-    };
-    assert_eq!(
-        renewal.count,
-        Some(1),
-        "without the levels of the lost hold"
-    );
-    let reason = LostReason::Expired;
-    assert!(first.loss_reason() == Some(reason) && second.loss_reason().is_none());
-    assert!(first.check().is_err() && first.left().is_err() && first.count() == 0);
-    second.check().unwrap();
-    let lost = [Unlocked::Lost { reason, last: true }];
-    assert_eq!(
-        queue
-            .unlock(&[(&first, Unlocks::Level(fixed), NO_LINGER)])
-            .into_vec(),
-        lost
-    );
-}
-
-/// A renewal for another reader, whose reply arrives when that reader has left.
-#[test]
-fn a_late_reply_prolongs_no_fixed_lease() {
-    let queue = queue();
-    let (first, second) = (hold_as(&queue, 1, true), join(&queue, 2));
-    let grant = first.grant();
-    first.push(terms(LEASE, Renewals::None)).unwrap();
-    first.pop(Unlocks::Level(Hold::FIRST_LEVEL));
-    let ends = first.expires();
-    let Step::Renew(renewal) = grant.next_step(ends.before(Duration::from_millis(LEASE / 4)))
-    else {
-        panic!("the other hold needs a renewal");
-    };
-    assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Shared]);
-    grant.renewed(Moment::now().after(Duration::from_secs(1)), &renewal);
-    assert_eq!(first.expires(), ends);
-    assert!(matches!(grant.next_step(ends), Step::Forget));
-    assert_eq!(first.loss_reason(), Some(LostReason::Expired));
 }
 
 /// The share of a reader that leaves is idle while another reader has a newer grant, which becomes
