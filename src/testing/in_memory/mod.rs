@@ -209,6 +209,7 @@ impl InMemoryRedis {
     /// lost. Of a [`LeasedSemaphore`](crate::LeasedSemaphore), the leases of all permits end.
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
+    #[must_use = "false means that no client holds such a lock"]
     pub fn lose(&self, name: &str) -> bool {
         self.take_away(name, lose::delete)
     }
@@ -219,6 +220,7 @@ impl InMemoryRedis {
     /// semaphore are lost as with [`lose`](Self::lose).
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
+    #[must_use = "false means that no client holds such a lock"]
     pub fn take_over(&self, name: &str) -> bool {
         self.take_away(name, lose::take_over)
     }
