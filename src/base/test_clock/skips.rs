@@ -117,6 +117,8 @@ impl TestClock {
         }
         change();
         self.state.lock().is_cut_off = is_cut_off;
+        // What has begun before the change may fail, and is then due only later.
+        self.settle();
         self.wake_all();
     }
 
@@ -184,6 +186,8 @@ impl TestClock {
 
     /// Makes the clients find out whether they still hold these locks.
     pub(crate) fn confirm(&self, lock: &str) {
+        // The reply to a renewal that is under way would count as this confirmation.
+        self.settle();
         for renewer in self.renewers() {
             renewer.confirm(lock);
         }
