@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::Result;
+use leasehold_peers_compare::Result;
+
 use crate::peers::Peer;
 
 /// Dropping this value ends the process.

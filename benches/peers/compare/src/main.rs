@@ -6,24 +6,19 @@
 #[path = "../../../support/commands.rs"]
 mod commands;
 mod driver;
-mod histogram;
 mod machine;
 mod measure;
 mod peers;
 mod report;
-mod results;
 mod server;
-mod table;
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use leasehold_peers_compare::{Result, results, table};
 
 use measure::Scale;
-
-pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Compares leasehold with other locks on Redis, and prints a table in Markdown.
 #[derive(Parser)]

@@ -8,13 +8,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::NamedTempFile;
 
-use crate::Result;
 use crate::commands::commands;
 use crate::driver::Driver;
 use crate::machine::{self, nanos, now};
 use crate::peers::Peer;
-use crate::results::{Contended, Figures, HandOver, Held, Pair, Results, Run, quantile};
 use crate::server::Server;
+use leasehold_peers_compare::Result;
+use leasehold_peers_compare::results::{
+    Contended, Figures, HandOver, Held, Pair, Results, Run, quantile,
+};
 
 /// How much is measured.
 pub struct Scale {
@@ -86,7 +88,7 @@ impl Side {
         Ok(Self {
             peer,
             drivers: [Driver::start(peer, url)?, Driver::start(peer, url)?],
-            figures: Figures::of(peer),
+            figures: no_figures(peer),
         })
     }
 
@@ -95,18 +97,16 @@ impl Side {
     }
 }
 
-impl Figures {
-    fn of(peer: &Peer) -> Self {
-        Self {
-            name: peer.name.to_owned(),
-            language: peer.language.to_owned(),
-            workers: peer.workers.to_owned(),
-            settings: peer.settings.to_owned(),
-            pair: Pair::default(),
-            contended: Default::default(),
-            hand_over: None,
-            held: Held::default(),
-        }
+fn no_figures(peer: &Peer) -> Figures {
+    Figures {
+        name: peer.name.to_owned(),
+        language: peer.language.to_owned(),
+        workers: peer.workers.to_owned(),
+        settings: peer.settings.to_owned(),
+        pair: Pair::default(),
+        contended: Default::default(),
+        hand_over: None,
+        held: Held::default(),
     }
 }
 

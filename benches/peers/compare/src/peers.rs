@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::Result;
+use leasehold_peers_compare::Result;
 
 /// A library, how it is used, and the program that drives it.
 pub struct Peer {

@@ -1,8 +1,8 @@
 //! What a run says about each peer, apart from its figures.
 
-use crate::Result;
-use crate::results::{Contended, Figures, Results};
-use crate::table::{grouped, time};
+use leasehold_peers_compare::Result;
+use leasehold_peers_compare::results::{Contended, Figures, Results, quantile};
+use leasehold_peers_compare::table::{grouped, time};
 
 /// Prints which peers were faster than leasehold, and which did not exclude. Fails if leasehold did
 /// not.
@@ -51,7 +51,7 @@ fn faster(other: &Figures, ours: &Figures) -> Vec<String> {
     shorter("a free lock, 99.9 %", other.pair.p999_ns, ours.pair.p999_ns);
     let hand_over = |peer: &Figures| {
         let samples = peer.hand_over.as_ref().map(|all| all.samples_ns.clone());
-        crate::results::quantile(&samples.unwrap_or_default(), 0.5)
+        quantile(&samples.unwrap_or_default(), 0.5)
     };
     shorter("hand-over, median", hand_over(other), hand_over(ours));
     for (name, all) in &other.contended {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::Result;
+use leasehold_peers_compare::Result;
+
 use crate::machine;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -29,6 +29,8 @@ impl blocking::Lock for RLock {
 
     fn unlock(&mut self) -> Result<()> {
         // `unlock` returns false whether or not the lock was held.
-        Self::unlock(self).map(drop).map_err(|error| error.to_string().into())
+        Self::unlock(self)
+            .map(drop)
+            .map_err(|error| error.to_string().into())
     }
 }
