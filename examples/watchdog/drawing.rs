@@ -44,7 +44,7 @@ impl Drawing {
             drawn: None,
             height: 0,
         };
-        println!("# time left   + in the last third, in which it is renewed   R renewed   X lost");
+        println!("# time left   + its last third   R renewed   X lost");
         drawing
     }
 

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::support::proxy::repository;
 
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
     "benches/README.md",
+    "benches/peers/README.md",
     "docs/command.md",
     "docs/decisions.md",
     "docs/deployments.md",

@@ -3,6 +3,7 @@
 pub mod histogram;
 pub mod results;
 pub mod table;
+pub mod verdicts;
 
 /// A result whose error says what failed.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

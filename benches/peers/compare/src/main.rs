@@ -9,14 +9,13 @@ mod driver;
 mod machine;
 mod measure;
 mod peers;
-mod report;
 mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use leasehold_peers_compare::{Result, results, table};
+use leasehold_peers_compare::{Result, results, table, verdicts};
 
 use measure::Scale;
 
@@ -47,17 +46,36 @@ struct Args {
     /// Runs everything briefly, to see that it works. The figures mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Prints the table of an earlier run
+    /// Does not measure: uses the figures of an earlier run
     #[arg(long)]
-    print: Option<PathBuf>,
+    figures: Option<PathBuf>,
+    /// Replaces the tables in README.md and benches/peers/README.md
+    #[arg(long)]
+    documents: bool,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    if let Some(path) = &args.print {
-        print!("{}", table::markdown(&results::read(path)?));
-        return Ok(());
+    let results = match &args.figures {
+        Some(path) => results::read(path)?,
+        None => measure(&args)?,
+    };
+    let conditions = table::conditions(&results);
+    let better = verdicts::better_than_leasehold(&results);
+    let details = format!("{}\n{conditions}\n{better}", table::markdown(&results));
+    print!("{details}");
+    if args.documents {
+        let readme = format!("{}\n{conditions}", table::summary(&results));
+        table::insert("README.md".as_ref(), &readme)?;
+        table::insert("benches/peers/README.md".as_ref(), &details)?;
     }
+    match verdicts::without_exclusion(&results).as_slice() {
+        [] => Ok(()),
+        lines => Err(lines.join("\n").into()),
+    }
+}
+
+fn measure(args: &Args) -> Result<results::Results> {
     let scale = if args.quick {
         Scale {
             window: Duration::from_millis(300),
@@ -77,6 +95,5 @@ fn main() -> Result<()> {
     };
     let results = measure::run(&peers::built(&args.peers)?, &scale)?;
     results::write(&args.output, &results)?;
-    print!("{}", table::markdown(&results));
-    report::verdicts(&results)
+    Ok(results)
 }

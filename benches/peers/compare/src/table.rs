@@ -1,6 +1,54 @@
-//! The figures as a table in Markdown.
+//! The figures as tables in Markdown, and the documents that contain them.
 
+use std::fs;
+use std::path::Path;
+
+use crate::Result;
 use crate::results::{Contended, Figures, Held, Results, median, quantile};
+
+/// The table between these lines of a document is replaced.
+const BEGIN: &str = "<!-- figures of scripts/compare -->\n";
+const END: &str = "<!-- end of the figures -->\n";
+
+/// Replaces the table in a document.
+pub fn insert(document: &Path, table: &str) -> Result<()> {
+    let name = document.display();
+    let text = fs::read_to_string(document).map_err(|error| format!("{name}: {error}"))?;
+    let lines = format!("{name}: no lines around the figures");
+    let (before, rest) = text.split_once(BEGIN).ok_or(lines.clone())?;
+    let (_, after) = rest.split_once(END).ok_or(lines)?;
+    let text = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    fs::write(document, text).map_err(|error| format!("{name}: {error}").into())
+}
+
+/// A line for each peer, with the figures that most users ask for.
+pub fn summary(results: &Results) -> String {
+    let head = [
+        "",
+        "a free lock",
+        "8 workers, busy (1)",
+        "longest wait",
+        "8 workers, no work",
+        "2 processes, no work",
+        "hand-over (2)",
+    ];
+    let mut table = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for peer in &results.peers {
+        let of = |name: &str| peer.contended.get(name).cloned().unwrap_or_default();
+        let rate = |name: &str| grouped(of(name).rate()) + "/s";
+        let cells = [
+            peer.name.clone(),
+            time(peer.pair.median_ns),
+            rate("busy"),
+            time(of("busy").longest_ns),
+            rate("empty"),
+            rate("processes"),
+            hand_over(peer, |samples| time(quantile(samples, 0.5))),
+        ];
+        table += &format!("| {} |\n", cells.join(" | "));
+    }
+    table
+}
 
 pub fn markdown(results: &Results) -> String {
     let mut lines = vec![
@@ -74,7 +122,9 @@ fn contended(results: &Results, name: &str, title: &str) -> Vec<String> {
             grouped(all.rate())
         }),
         line("the same: wait, median; 99.9 %; longest", &|all| {
-            let [middle, most] = [0.5, 0.999].map(|share| all.waits.quantile(share) as u64);
+            // A bucket can reach beyond the longest wait.
+            let wait = |share| (all.waits.quantile(share) as u64).min(all.longest_ns);
+            let (middle, most) = (wait(0.5), wait(0.999));
             format!("{}; {}; {}", time(middle), time(most), time(all.longest_ns))
         }),
         line("the same: commands per acquisition", &|all| {
@@ -98,6 +148,21 @@ fn contended(results: &Results, name: &str, title: &str) -> Vec<String> {
 fn hand_over(peer: &Figures, text: impl Fn(&[u64]) -> String) -> String {
     let samples = peer.hand_over.as_ref().map(|all| text(&all.samples_ns));
     samples.unwrap_or_default()
+}
+
+/// The run and its machine, in a sentence.
+pub fn conditions(results: &Results) -> String {
+    let run = &results.run;
+    let cores = if run.pinned {
+        "the server on one core and the clients on the other"
+    } else {
+        "server and clients on the same cores"
+    };
+    format!(
+        "Measured on {}, {cores}, Redis {}, with a load of {:.1} before and {:.1} after; medians of {} \
+         windows of {} s.\n",
+        run.processor, run.redis, run.load_before, run.load_after, run.rounds, run.window_seconds
+    )
 }
 
 /// Nanoseconds with three digits and a unit.

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use crate::style::{Area, colour, text, thin};
 
-const TITLE: i32 = 44;
+const TITLE: i32 = 48;
 const ROW: i32 = 30;
 /// Room for a number at the end of a bar.
 const NUMBER: i32 = 62;
@@ -38,9 +38,9 @@ impl Bars<'_> {
             None => length / longest,
         };
         let label = |size, across| text(size, across, VPos::Center);
-        let title = (self.names, 10);
+        let title = (self.names, 14);
         area.draw(&Text::new(self.title, title, label(14, HPos::Left)))?;
-        let subtitle = (self.names, 28);
+        let subtitle = (self.names, 32);
         area.draw(&Text::new(self.subtitle, subtitle, label(12, HPos::Left)))?;
         for (place, (name, length, number)) in self.rows.iter().enumerate() {
             let top = TITLE + ROW * place as i32;

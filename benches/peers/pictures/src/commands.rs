@@ -12,15 +12,10 @@ use crate::bars::{self, Bars};
 const NAMES: i32 = 158;
 const WIDTH: u32 = 900;
 const PANELS: [(u32, &str, &str, &str); 4] = [
-    (
-        158 + 160,
-        "pair",
-        "a free lock",
-        "commands per lock and unlock",
-    ),
-    (180, "busy", "8 workers, 2 ms of work", "per acquisition"),
-    (180, "empty", "8 workers, no work", "per acquisition"),
-    (200, "processes", "2 processes, no work", "per acquisition"),
+    (158 + 160, "pair", "a free lock", "commands per acquisition"),
+    (180, "busy", "8 workers, 2 ms of work", "the same"),
+    (180, "empty", "8 workers, no work", "the same"),
+    (200, "processes", "2 processes, no work", "the same"),
 ];
 
 pub fn draw(results: &Results, path: &Path) -> Result<()> {

@@ -118,7 +118,7 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
     label("the loss is notified", (x - 4, y), HPos::Right, BAD)?;
     let (x, y) = at(0.0, lease / 3.0);
     label(
-        "last third: the watchdog renews",
+        "the watchdog renews when about a third is left",
         (x + 6, y + 12),
         HPos::Left,
         GREY,
