@@ -6,6 +6,7 @@ mod commands;
 mod contention;
 mod lease;
 mod style;
+mod torture;
 mod waits;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ struct Args {
     /// The trace that the example watchdog wrote
     #[arg(long, default_value = "benches/peers/results/lease.csv")]
     trace: PathBuf,
+    /// The event logs of a run of the torture program; without them it is not drawn
+    #[arg(long)]
+    torture: Option<PathBuf>,
     /// The folder of the pictures
     #[arg(long, default_value = "docs/pictures")]
     output: PathBuf,
@@ -35,7 +39,10 @@ fn main() -> Result<()> {
     waits::draw(&results, &args.output.join("waits.svg"))?;
     commands::draw(&results, &args.output.join("commands.svg"))?;
     lease::draw(&lease::read(&args.trace)?, &args.output.join("lease.svg"))?;
-    for name in ["contention", "waits", "commands", "lease"] {
+    if let Some(logs) = &args.torture {
+        torture::draw(&torture::read(logs)?, &args.output.join("torture.svg"))?;
+    }
+    for name in ["contention", "waits", "commands", "lease", "torture"] {
         end_with_newline(&args.output.join(name).with_extension("svg"))?;
     }
     Ok(())
@@ -43,6 +50,9 @@ fn main() -> Result<()> {
 
 /// The backend writes no newline at the end.
 fn end_with_newline(path: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(path)?;
-    Ok(std::fs::write(path, format!("{}\n", text.trim_end()))?)
+    if path.exists() {
+        let text = std::fs::read_to_string(path)?;
+        std::fs::write(path, format!("{}\n", text.trim_end()))?;
+    }
+    Ok(())
 }
