@@ -32,7 +32,7 @@ const LEAD: Duration = Duration::from_millis(50);
 
 /// Pairs in a block, and blocks of each peer.
 const PAIRS: usize = 100;
-const BLOCKS: usize = 20;
+const BLOCKS: usize = 50;
 /// Pairs before the blocks, which are not counted. Java and Node.js compile code while it runs.
 const WARM_UP: usize = 2_000;
 

@@ -120,13 +120,15 @@ pub fn read(folder: &Path) -> Result<Story> {
     Ok(Story {
         start,
         slices: slices
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|slice| is_inside(slice.1) || is_inside(slice.2))
             .collect(),
         paused: logs
             .paused
             .into_iter()
             .filter(|pause| is_inside(pause.1) || is_inside(pause.2))
+            .map(|pause| (pause.0, stopped(&slices, pause), pause.2))
             .collect(),
         killed: logs
             .killed
@@ -142,6 +144,15 @@ pub fn read(folder: &Path) -> Result<Story> {
     })
 }
 
+/// A process is stopped some time after the log says so: not before the end of its last slice.
+fn stopped(slices: &[(u32, u64, u64)], pause: (u32, u64, u64)) -> u64 {
+    let (process, begin, end) = pause;
+    let own = slices
+        .iter()
+        .filter(|slice| slice.0 == process && slice.2 < end);
+    own.map(|slice| slice.2).fold(begin, u64::max)
+}
+
 pub fn draw(story: &Story, path: &Path) -> Result<()> {
     let of_slices = story.slices.iter().map(|slice| slice.0);
     let of_faults = story.paused.iter().map(|pause| pause.0);
@@ -153,7 +164,7 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
     let end = (BEFORE + AFTER) as f64 / 1e6;
     let mut chart = ChartBuilder::on(&root)
         .margin_top(34)
-        .margin_right(16)
+        .margin_right(32)
         .x_label_area_size(40)
         .y_label_area_size(96)
         .build_cartesian_2d(0.0..end, 0.0..rows.len() as f64)?;
