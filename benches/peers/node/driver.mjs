@@ -1,7 +1,7 @@
 // Locks and unlocks with node-redlock, as its parent asks.
 //
-// The argument is the URL of Redis. benches/peers/README.md describes the commands. The settings are
-// the defaults of the library: 10 attempts, and 200 ms with a jitter of 200 ms between them.
+// The argument is the URL of Redis. benches/peers/README.md describes the commands. The settings
+// are the library's defaults: 10 more attempts, and 200 ms with a jitter of 200 ms between them.
 
 import { openSync, closeSync, readSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";

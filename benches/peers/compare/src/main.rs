@@ -1,5 +1,5 @@
 //! Measures leasehold and other locks on Redis on one server, in one run. `scripts/compare` builds
-//! and runs this. `benches/peers/README.md` describes the workloads and the commands of the drivers.
+//! and runs this. `benches/peers/README.md` describes the workloads and the drivers.
 
 // Also used by the benches of the library.
 #[allow(clippy::expect_used)]

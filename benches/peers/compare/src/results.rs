@@ -83,7 +83,7 @@ pub struct Held {
     pub acquire_seconds: f64,
     pub client_cpu_seconds: f64,
     pub server_cpu_seconds: f64,
-    pub commands: u64,
+    pub script_calls: u64,
     pub seconds: f64,
     pub lost: u64,
 }

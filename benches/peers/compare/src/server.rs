@@ -82,6 +82,20 @@ impl Server {
         Ok(Duration::from_secs_f64(seconds))
     }
 
+    /// The calls of scripts. All peers renew their locks by scripts.
+    pub fn script_calls(&self) -> Result<u64> {
+        let mut calls = 0;
+        for command in ["cmdstat_eval", "cmdstat_evalsha"] {
+            // A command that was never called has no line.
+            let counts = self.info("commandstats", command).unwrap_or_default();
+            let count = counts
+                .strip_prefix("calls=")
+                .and_then(|rest| rest.split(',').next());
+            calls += count.map_or(Ok(0), str::parse::<u64>)?;
+        }
+        Ok(calls)
+    }
+
     pub fn version(&self) -> Result<String> {
         self.info("server", "redis_version")
     }

@@ -97,8 +97,11 @@ pub fn markdown(results: &Results) -> String {
             let held = &peer.held;
             format!("{:.2}", per_second(held.client_cpu_seconds, held) * 100.0)
         }),
-        row(results, &title("commands per second"), |peer| {
-            format!("{:.1}", per_second(peer.held.commands as f64, &peer.held))
+        row(results, &title("script calls per second"), |peer| {
+            format!(
+                "{:.1}",
+                per_second(peer.held.script_calls as f64, &peer.held)
+            )
         }),
         row(results, &title("lost"), |peer| peer.held.lost.to_string()),
     ]);
@@ -159,8 +162,8 @@ pub fn conditions(results: &Results) -> String {
         "server and clients on the same cores"
     };
     format!(
-        "Measured on {}, {cores}, Redis {}, with a load of {:.1} before and {:.1} after; medians of {} \
-         windows of {} s.\n",
+        "Measured on {}, {cores}, Redis {}, with a load of {:.1} before and {:.1} after; medians \
+         of {} windows of {} s.\n",
         run.processor, run.redis, run.load_before, run.load_after, run.rounds, run.window_seconds
     )
 }

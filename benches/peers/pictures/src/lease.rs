@@ -10,7 +10,7 @@ use plotters::series::{AreaSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use crate::style::{BAD, GREY, OURS, SECOND, text, thin};
+use crate::style::{Area, BAD, GREY, OURS, SECOND, text, thin};
 
 const SIZE: (u32, u32) = (900, 320);
 
@@ -126,7 +126,7 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
     legend(&root)
 }
 
-fn legend(root: &crate::style::Area<'_>) -> Result<()> {
+fn legend(root: &Area<'_>) -> Result<()> {
     let entries = [
         (60, SECOND, "time to live of the key in Redis"),
         (

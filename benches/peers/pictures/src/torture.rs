@@ -11,7 +11,7 @@ use plotters::series::LineSeries;
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use crate::style::{BAD, GREY, SECOND, colour, text, thin};
+use crate::style::{Area, BAD, GREY, SECOND, colour, text, thin};
 
 const WIDTH: u32 = 900;
 /// Before and after a process is killed, in nanoseconds.
@@ -213,16 +213,17 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
             text(12, HPos::Right, VPos::Center),
         ))?;
     }
-    legend(&root)
+    legend(&root, !story.deleted.is_empty())
 }
 
-fn legend(root: &crate::style::Area<'_>) -> Result<()> {
+fn legend(root: &Area<'_>, with_deletion: bool) -> Result<()> {
     let entries: [(i32, RGBColor, &str); 3] = [
         (96, GREY, "paused by SIGSTOP"),
         (280, BAD, "killed"),
         (370, SECOND, "the key is deleted by another program"),
     ];
-    for (x, colour, words) in entries {
+    let shown = if with_deletion { 3 } else { 2 };
+    for (x, colour, words) in entries.into_iter().take(shown) {
         let square = [(x, 8), (x + 12, 20)];
         root.draw(&Rectangle::new(square, colour.mix(0.7).filled()))?;
         root.draw(&Text::new(

@@ -1,5 +1,5 @@
-//! `rslock` as in its README: a call of `lock` is repeated until it succeeds. The number of attempts
-//! in a call (3) and the pauses between them (up to 200 ms, at random) are its defaults.
+//! `rslock` as in its README: a call of `lock` is repeated until it succeeds. The number of
+//! attempts in a call (3) and the pauses between them (up to 200 ms, at random) are its defaults.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ final class Load {
     private final long start;
     private final long end;
 
-    /** Words: the command, NAME COUNTER THREADS HOLD PAUSE START END; hold and pause in microseconds. */
+    /** Words: the command, NAME COUNTER THREADS HOLD PAUSE START END. Hold and pause: microseconds. */
     Load(String[] words) {
         name = words[1];
         counter = words[2];

@@ -27,7 +27,7 @@ final class Report {
     /** HOLDS INSIDE GAVE_UP LONGEST BUCKET:COUNT... No call gives up. */
     String words() {
         StringBuilder words = new StringBuilder(holds + " " + inside + " 0 " + longest);
-        waits.forEach((bucket, count) -> words.append(" ").append(bucket).append(":").append(count));
+        waits.forEach((bucket, count) -> words.append(" " + bucket + ":" + count));
         return words.toString();
     }
 }
