@@ -162,7 +162,7 @@ pub fn conditions(results: &Results) -> String {
         "server and clients on the same cores"
     };
     format!(
-        "Measured on {}, {cores}, Redis {}, with a load of {:.1} before and {:.1} after; medians \
+        "Measured on {}, {cores},\nRedis {}, with a load of {:.1} before and {:.1} after; medians \
          of {} windows of {} s.\n",
         run.processor, run.redis, run.load_before, run.load_after, run.rounds, run.window_seconds
     )
