@@ -1,33 +1,54 @@
-//! Holds a lock for several leases and prints its time to live, which rises at each renewal.
+//! Holds locks for several leases, and draws how the watchdog renews them.
 
+#[path = "watchdog/drawing.rs"]
+mod drawing;
+#[path = "../tests/it/support/proxy/mod.rs"]
+mod proxy;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "watchdog/trace.rs"]
+mod trace;
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
 };
 
 use clap::Parser;
-use leasehold::{Lock, LockClient};
+use leasehold::{LockClient, LockGuard};
+use redis::{Connection, IntoConnectionInfo};
 use uuid::Uuid;
 
-use crate::support::{Result, Server, Stop};
+use crate::{
+    drawing::Drawing,
+    proxy::Proxy,
+    support::{Result, Server, Stop},
+    trace::{Event, Sample, Trace},
+};
 
-const BAR_WIDTH: u32 = 40;
-
-/// Holds a lock for several leases and prints its time to live, which the watchdog renews.
+/// Holds locks for several leases, and draws their times to live, which the watchdog renews.
 ///
+/// On a terminal each lock has a line that changes. Otherwise lines are printed one after another.
 /// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
     /// The lease, such as 3s or 1500ms
     #[arg(long, default_value = "3s", value_parser = parse_duration)]
     lease: Duration,
-    /// How long to hold the lock, in leases
+    /// How long to hold the locks, in leases
     #[arg(long, default_value_t = 4)]
     leases: u32,
+    /// How many locks to hold; each is acquired a little later than the one before it
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    locks: u32,
+    /// Cuts the connection to Redis at the end, and waits until the loss is notified
+    #[arg(long)]
+    cut: bool,
+    /// Writes what is drawn to this file, as CSV
+    #[arg(long)]
+    trace: Option<PathBuf>,
 }
 
 fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
@@ -52,20 +73,43 @@ fn main() -> ExitCode {
 fn hold(args: &Args) -> Result<()> {
     let interrupts = interrupts()?;
     let server = Server::find_or_start()?;
-    let client = LockClient::builder(server.url())
+    let address = server.url().into_connection_info()?.addr().to_string();
+    let proxy = args.cut.then(|| Proxy::before(&address));
+    let url = proxy.as_ref().map(Proxy::url);
+    let client = LockClient::builder(url.as_deref().unwrap_or(server.url()))
         .watchdog_lease(args.lease)
         .build()?;
-    let lock = client.reentrant_lock(&format!("leasehold:watchdog:{}", Uuid::new_v4()));
+    let mut watch = Watch {
+        redis: support::connect(server.url())?,
+        start: Instant::now(),
+        held: Vec::new(),
+        drawing: Drawing::begin(args.lease),
+        trace: Trace::create(args.trace.as_deref())?,
+        // More often than the drawing changes, so that the trace is exact.
+        tick: (args.lease / 100).clamp(Duration::from_millis(5), Duration::from_millis(20)),
+        interrupts,
+    };
 
-    let guard = lock.acquire()?;
-    let renewals = watch(&lock, args, &interrupts)?;
-    guard.check()?;
-    guard.unlock()?;
-    println!(
-        "held for {} leases, renewed {renewals} times, never lost",
-        args.leases
-    );
-    Ok(())
+    let prefix = format!("leasehold:watchdog:{}", Uuid::new_v4());
+    for number in 1..=args.locks {
+        watch.run(args.lease / 12, false)?;
+        let lock = client.reentrant_lock(&format!("{prefix}:{number}"));
+        watch.held.push(Held {
+            guard: lock.acquire()?,
+            in_redis: None,
+            renewals: 0,
+            lost: false,
+        });
+        watch.note(Event::Acquired)?;
+    }
+    watch.run(args.lease.saturating_mul(args.leases), false)?;
+    if let Some(proxy) = &proxy {
+        proxy.refuse(true);
+        proxy.cut_all();
+        watch.note(Event::Cut)?;
+        watch.run(args.lease * 2, true)?;
+    }
+    watch.end(args)
 }
 
 fn interrupts() -> Result<Receiver<()>> {
@@ -76,33 +120,103 @@ fn interrupts() -> Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// Prints the time to live twice a second, more often if the lease is short, and counts renewals.
-fn watch(lock: &dyn Lock, args: &Args, interrupts: &Receiver<()>) -> Result<u32> {
-    let tick = Duration::from_millis(500).min(args.lease / 6);
-    let start = Instant::now();
-    let mut renewals = 0;
-    let mut before = Duration::MAX;
-    while start.elapsed() < args.lease.saturating_mul(args.leases) {
-        let left = lock.remaining_lease()?.ok_or("the lock is gone")?;
-        let renewed = left > before;
-        renewals += u32::from(renewed);
-        before = left;
-        print(start.elapsed(), left, args.lease, renewed);
-        if interrupts.recv_timeout(tick).is_ok() {
-            return Err(Stop::Interrupted.into());
-        }
-    }
-    Ok(renewals)
+/// A lock, and what was last seen of it.
+struct Held {
+    guard: LockGuard,
+    in_redis: Option<Duration>,
+    renewals: u32,
+    lost: bool,
 }
 
-fn print(elapsed: Duration, left: Duration, lease: Duration, renewed: bool) {
-    let filled = (left.as_secs_f64() / lease.as_secs_f64() * f64::from(BAR_WIDTH)).round() as usize;
-    println!(
-        "{:6.2} s  [{:·<width$}] {:5} ms{}",
-        elapsed.as_secs_f64(),
-        "#".repeat(filled),
-        left.as_millis(),
-        if renewed { "  renewed" } else { "" },
-        width = BAR_WIDTH as usize,
-    );
+/// Looks at the locks while their watchdog renews them.
+struct Watch {
+    /// To the server itself, also while the client is cut off.
+    redis: Connection,
+    start: Instant,
+    held: Vec<Held>,
+    drawing: Drawing,
+    trace: Trace,
+    tick: Duration,
+    interrupts: Receiver<()>,
+}
+
+impl Watch {
+    /// Looks at all locks again and again. If they may be lost, it ends when all of them are, and
+    /// their keys have expired; otherwise a lost lock is an error.
+    fn run(&mut self, length: Duration, may_be_lost: bool) -> Result<()> {
+        let end = Instant::now() + length;
+        while Instant::now() < end {
+            let is_over = |held: &Held| held.lost && held.in_redis.is_none();
+            if may_be_lost && self.held.iter().all(is_over) {
+                return Ok(());
+            }
+            self.look(may_be_lost)?;
+            if self.interrupts.recv_timeout(self.tick).is_ok() {
+                return Err(Stop::Interrupted.into());
+            }
+        }
+        match may_be_lost {
+            true => Err("the loss was not notified within two leases".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn look(&mut self, may_be_lost: bool) -> Result<()> {
+        for (place, held) in self.held.iter_mut().enumerate() {
+            let left: i64 = redis::cmd("PTTL")
+                .arg(held.guard.name())
+                .query(&mut self.redis)?;
+            let before = held.in_redis;
+            // Negative if there is no such key.
+            held.in_redis = u64::try_from(left).ok().map(Duration::from_millis);
+            let mut event = None;
+            if before.is_some() && held.in_redis > before {
+                held.renewals += 1;
+                event = Some(Event::Renewed);
+            }
+            if !held.lost && held.guard.is_lost() {
+                if !may_be_lost {
+                    held.guard.check()?;
+                }
+                held.lost = true;
+                event = Some(Event::Lost);
+            }
+            let sample = Sample {
+                at: self.start.elapsed(),
+                lock: place + 1,
+                in_redis: held.in_redis,
+                for_holder: held.guard.remaining(),
+                event,
+            };
+            self.trace.write(&sample)?;
+            self.drawing.add(&sample);
+        }
+        Ok(())
+    }
+
+    /// Records what happened to the last lock, or to all of them.
+    fn note(&mut self, event: Event) -> Result<()> {
+        let at = self.start.elapsed();
+        self.drawing.note(at, event, self.held.len());
+        self.trace.note(at, event, self.held.len())?;
+        self.look(false)
+    }
+
+    fn end(self, args: &Args) -> Result<()> {
+        self.drawing.end(self.start.elapsed());
+        let renewals: u32 = self.held.iter().map(|held| held.renewals).sum();
+        if args.cut {
+            println!("{renewals} renewals; the holder was notified of every loss");
+            return Ok(());
+        }
+        for held in self.held {
+            held.guard.check()?;
+            held.guard.unlock()?;
+        }
+        println!(
+            "held for {} leases, renewed {renewals} times, never lost",
+            args.leases
+        );
+        Ok(())
+    }
 }

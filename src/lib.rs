@@ -108,6 +108,12 @@
 //! * [`Lease::renewed_at_most`]: limits the number of renewals, for work that may hang.
 //! * [`Lease::lasting`]: changes the length of one of these leases.
 //!
+//! A renewed lease of 3 s, recorded by the example `watchdog`. It is renewed when about a third of
+//! it is left. After the connection is cut, the holder is notified of the loss just before the key
+//! expires in Redis:
+//!
+#![doc = include_str!("../docs/pictures/lease.svg")]
+//!
 //! [`LockGuard::unlock_after`] unlocks in this process and keeps the lock in Redis for a given
 //! time, for work that is done at most once in a period.
 //!

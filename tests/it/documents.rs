@@ -6,11 +6,12 @@ use std::process::Command;
 use crate::support::proxy::repository;
 
 /// Beside all pages in `docs`.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 6] = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
     "benches/README.md",
+    "benches/peers/README.md",
     "tests/README.md",
 ];
 

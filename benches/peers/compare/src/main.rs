@@ -1,0 +1,99 @@
+//! Measures leasehold and other locks on Redis on one server, in one run. `scripts/compare` builds
+//! and runs this. `benches/peers/README.md` describes the workloads and the drivers.
+
+// Also used by the benches of the library.
+#[allow(clippy::expect_used)]
+#[path = "../../../support/commands.rs"]
+mod commands;
+mod driver;
+mod machine;
+mod measure;
+mod peers;
+mod server;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use leasehold_peers_compare::{Result, results, table, verdicts};
+
+use measure::Scale;
+
+/// Compares leasehold with other locks on Redis, and prints a table in Markdown.
+#[derive(Parser)]
+struct Args {
+    /// The file for the figures, which the pictures read
+    #[arg(long, default_value = "benches/peers/results/comparison.json")]
+    output: PathBuf,
+    /// Peers, separated by commas [default: all that are built]
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+    /// The length of a window, in milliseconds
+    #[arg(long, default_value_t = 2000)]
+    window: u64,
+    /// The windows of each peer and workload; an odd number has a clear median
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// The hand-overs of each peer
+    #[arg(long, default_value_t = 60)]
+    hand_overs: usize,
+    /// The locks that are held at the same time
+    #[arg(long, default_value_t = 10_000)]
+    locks: usize,
+    /// For how long they are held, in seconds; more than their lease of 30 s
+    #[arg(long, default_value_t = 45)]
+    hold: u64,
+    /// Runs everything briefly, to see that it works. The figures mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Does not measure: uses the figures of an earlier run
+    #[arg(long)]
+    figures: Option<PathBuf>,
+    /// Replaces the tables in README.md and benches/peers/README.md
+    #[arg(long)]
+    documents: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let results = match &args.figures {
+        Some(path) => results::read(path)?,
+        None => measure(&args)?,
+    };
+    let conditions = table::conditions(&results);
+    let better = verdicts::better_than_leasehold(&results);
+    let details = format!("{}\n{conditions}\n{better}", table::markdown(&results));
+    print!("{details}");
+    if args.documents {
+        let readme = format!("{}\n{conditions}", table::summary(&results));
+        table::insert("README.md".as_ref(), &readme)?;
+        table::insert("benches/peers/README.md".as_ref(), &details)?;
+    }
+    match verdicts::without_exclusion(&results).as_slice() {
+        [] => Ok(()),
+        lines => Err(lines.join("\n").into()),
+    }
+}
+
+fn measure(args: &Args) -> Result<results::Results> {
+    let scale = if args.quick {
+        Scale {
+            window: Duration::from_millis(300),
+            rounds: 1,
+            hand_overs: 5,
+            locks: 200,
+            hold: Duration::from_secs(3),
+        }
+    } else {
+        Scale {
+            window: Duration::from_millis(args.window),
+            rounds: args.rounds,
+            hand_overs: args.hand_overs,
+            locks: args.locks,
+            hold: Duration::from_secs(args.hold),
+        }
+    };
+    let results = measure::run(&peers::built(&args.peers)?, &scale)?;
+    results::write(&args.output, &results)?;
+    Ok(results)
+}

@@ -1,0 +1,148 @@
+//! The locks that are compared.
+
+use std::path::Path;
+use std::process::Command;
+
+use leasehold_peers_compare::Result;
+
+/// A library, how it is used, and the program that drives it.
+pub struct Peer {
+    /// Its name in figures and on the command line.
+    pub name: &'static str,
+    pub language: &'static str,
+    /// What 8 workers are: threads, or what the language has instead.
+    pub workers: &'static str,
+    /// How it waits, and its settings.
+    pub settings: &'static str,
+    program: Program,
+}
+
+enum Program {
+    Rust,
+    Go,
+    Node,
+    Java,
+}
+
+const BUILD: &str = "target/peers";
+
+const PEERS: &[Peer] = &[
+    Peer {
+        name: "leasehold",
+        language: "Rust",
+        workers: "threads",
+        settings: "defaults; waits for a message; lease 30 s, renewed",
+        program: Program::Rust,
+    },
+    Peer {
+        name: "rslock",
+        language: "Rust, tokio",
+        workers: "tasks",
+        settings: "defaults; 3 attempts in a call, up to 200 ms between them, at random; calls are \
+                   repeated, as in its README; lease 10 s, not renewed",
+        program: Program::Rust,
+    },
+    Peer {
+        name: "distributed-lock-redis",
+        language: "Rust, tokio",
+        workers: "tasks",
+        settings: "defaults; `acquire` with one server fails at once if the lock is held, so the \
+                   driver repeats it after 10 ms; lease 30 s, renewed",
+        program: Program::Rust,
+    },
+    Peer {
+        name: "redisson-rs",
+        language: "Rust",
+        workers: "threads",
+        settings: "the crate `redisson`, blocking, defaults; an attempt every 100 ms; lease 30 s, \
+                   not renewed",
+        program: Program::Rust,
+    },
+    Peer {
+        name: "redsync",
+        language: "Go",
+        workers: "goroutines",
+        settings: "defaults with go-redis; up to 32 attempts, 50 to 250 ms between them, at random; \
+                   lease 8 s, not renewed",
+        program: Program::Go,
+    },
+    Peer {
+        name: "node-redlock",
+        language: "Node.js",
+        workers: "promises",
+        settings: "defaults with ioredis; 11 attempts, 0 to 400 ms between them, at random; lease \
+                   5 s, renewed by `using`",
+        program: Program::Node,
+    },
+    Peer {
+        name: "Redisson",
+        language: "Java",
+        workers: "threads",
+        settings: "defaults; waits for a message; lease 30 s, renewed",
+        program: Program::Java,
+    },
+];
+
+impl Peer {
+    /// The file without which it is not built.
+    fn built(&self) -> String {
+        match self.program {
+            Program::Rust => format!("{BUILD}/release/leasehold-peers-rust"),
+            Program::Go => format!("{BUILD}/redsync"),
+            Program::Node => "benches/peers/node/node_modules/redlock/package.json".into(),
+            Program::Java => format!("{BUILD}/java/classes/peers/Main.class"),
+        }
+    }
+
+    pub fn driver(&self, url: &str) -> Command {
+        let mut command = match self.program {
+            Program::Rust => {
+                let mut command = Command::new(self.built());
+                command.arg(self.name);
+                command
+            }
+            Program::Go => Command::new(self.built()),
+            Program::Node => {
+                let mut command = Command::new("node");
+                command.arg("benches/peers/node/driver.mjs");
+                command
+            }
+            Program::Java => {
+                let mut command = Command::new("java");
+                let classes = format!("{BUILD}/java/classes:{BUILD}/java/dependency/*");
+                command.arg("-Dslf4j.internal.verbosity=ERROR").args([
+                    "-cp",
+                    &classes,
+                    "peers.Main",
+                ]);
+                command
+            }
+        };
+        command.arg(url);
+        command
+    }
+}
+
+/// Those of the requested peers that are built, in their order here. Without a request: all.
+pub fn built(requested: &[String]) -> Result<Vec<&'static Peer>> {
+    if let Some(unknown) = requested
+        .iter()
+        .find(|name| PEERS.iter().all(|peer| peer.name != *name))
+    {
+        return Err(format!("{unknown} is not known").into());
+    }
+    let is_requested =
+        |peer: &&Peer| requested.is_empty() || requested.iter().any(|name| name == peer.name);
+    let mut built = Vec::new();
+    for peer in PEERS.iter().filter(is_requested) {
+        if Path::new(&peer.built()).exists() {
+            built.push(peer);
+        } else {
+            eprintln!("SKIPPED: {} is not built", peer.name);
+        }
+    }
+    if built.is_empty() {
+        return Err("no driver is built: run scripts/compare".into());
+    }
+    Ok(built)
+}

@@ -1,0 +1,131 @@
+//! Libraries whose calls block: each worker is a thread.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{now, until};
+use crate::section::{Counter, Load, Report, words};
+use crate::{Driver, Result};
+
+/// A library with blocking calls.
+pub trait Peer: Sync {
+    type Lock: Lock;
+
+    /// Makes a handle of a lock. Each thread has its own.
+    fn lock(&self, name: &str) -> Self::Lock;
+}
+
+pub trait Lock {
+    /// Returns when the lock is held, or fails if the library gives up.
+    fn lock(&mut self) -> Result<()>;
+    fn unlock(&mut self) -> Result<()>;
+}
+
+pub struct Threads<P: Peer> {
+    peer: P,
+    taken: Option<P::Lock>,
+    held: Vec<P::Lock>,
+}
+
+impl<P: Peer> Threads<P> {
+    pub fn new(peer: P) -> Self {
+        Self {
+            peer,
+            taken: None,
+            held: Vec::new(),
+        }
+    }
+}
+
+/// Repeats a call that gave up.
+fn insist(lock: &mut impl Lock) {
+    while lock.lock().is_err() {}
+}
+
+fn work(lock: &mut impl Lock, load: &Load) -> Result<Report> {
+    let counter = Counter::open(&load.counter)?;
+    let mut report = Report::default();
+    thread::sleep(until(load.start));
+    while !load.is_over() {
+        let called = now();
+        let mut outcome = lock.lock();
+        while outcome.is_err() && !load.is_over() {
+            report.gave_up += 1;
+            outcome = lock.lock();
+        }
+        report.waited(now() - called);
+        if outcome.is_err() {
+            break;
+        }
+        let number = counter.read()?;
+        if !load.hold.is_zero() {
+            thread::sleep(load.hold);
+        }
+        counter.write(number + 1)?;
+        report.holds += 1;
+        report.inside += u64::from(!load.is_over());
+        lock.unlock()?;
+        if !load.pause.is_zero() {
+            thread::sleep(load.pause);
+        }
+    }
+    Ok(report)
+}
+
+impl<P: Peer> Driver for Threads<P> {
+    fn pairs(&mut self, name: &str, pairs: usize) -> Result<String> {
+        let mut lock = self.peer.lock(name);
+        let mut times = Vec::with_capacity(pairs);
+        for _ in 0..pairs {
+            let start = now();
+            lock.lock()?;
+            lock.unlock()?;
+            times.push(now() - start);
+        }
+        Ok(words(&times))
+    }
+
+    fn contend(&mut self, load: Load) -> Result<String> {
+        let peer = &self.peer;
+        thread::scope(|scope| {
+            let work = || work(&mut peer.lock(&load.name), &load);
+            let threads: Vec<_> = (0..load.threads).map(|_| scope.spawn(work)).collect();
+            let mut all = Report::default();
+            for thread in threads {
+                all.add(thread.join().map_err(|_| "a thread panicked")??);
+            }
+            Ok(all.words())
+        })
+    }
+
+    fn take(&mut self, name: &str) -> Result<()> {
+        insist(self.taken.insert(self.peer.lock(name)));
+        Ok(())
+    }
+
+    fn give(&mut self, after_micros: u64) -> Result<String> {
+        let mut lock = self.taken.take().ok_or("no lock is taken")?;
+        thread::sleep(Duration::from_micros(after_micros));
+        let unlocking = now();
+        lock.unlock()?;
+        Ok(words(&[unlocking]))
+    }
+
+    fn enter(&mut self, name: &str) -> Result<String> {
+        let mut lock = self.peer.lock(name);
+        let called = now();
+        insist(&mut lock);
+        let granted = now();
+        lock.unlock()?;
+        Ok(words(&[called, granted]))
+    }
+
+    fn hold(&mut self, prefix: &str, locks: usize) -> Result<()> {
+        for number in 0..locks {
+            let mut lock = self.peer.lock(&format!("{prefix}:{number}"));
+            lock.lock()?;
+            self.held.push(lock);
+        }
+        Ok(())
+    }
+}
