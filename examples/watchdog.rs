@@ -2,8 +2,6 @@
 
 #[path = "watchdog/drawing.rs"]
 mod drawing;
-#[path = "../tests/it/support/proxy/mod.rs"]
-mod proxy;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "watchdog/trace.rs"]
@@ -17,13 +15,13 @@ use std::{
 };
 
 use clap::Parser;
+use leasehold::testing::FaultProxy;
 use leasehold::{LockClient, LockGuard};
 use redis::{Connection, IntoConnectionInfo};
 use uuid::Uuid;
 
 use crate::{
     drawing::Drawing,
-    proxy::Proxy,
     support::{Result, Server, Stop},
     trace::{Event, Sample, Trace},
 };
@@ -74,8 +72,8 @@ fn hold(args: &Args) -> Result<()> {
     let interrupts = interrupts()?;
     let server = Server::find_or_start()?;
     let address = server.url().into_connection_info()?.addr().to_string();
-    let proxy = args.cut.then(|| Proxy::before(&address));
-    let url = proxy.as_ref().map(Proxy::url);
+    let proxy = args.cut.then(|| FaultProxy::start(&address)).transpose()?;
+    let url = proxy.as_ref().map(FaultProxy::url);
     let client = LockClient::builder(url.as_deref().unwrap_or(server.url()))
         .watchdog_lease(args.lease)
         .build()?;
