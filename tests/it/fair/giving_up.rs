@@ -205,8 +205,10 @@ fn a_wait_that_is_refused_leaves_the_queue() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.fair_lock("lock").acquire().map(drop));
         await_places(&server, 1);
-        server.ask::<()>(redis::cmd("DEL").arg("lock"));
-        server.ask::<()>(redis::cmd("HSET").arg(&["lock", "mode", "read"]));
+        // Both at once, so that the waiting thread does not find the lock free.
+        let mut replaced = redis::pipe();
+        let replaced = replaced.atomic().del("lock").hset("lock", "mode", "read");
+        replaced.exec(&mut server.connection()).unwrap();
         let refused = within(SOON.get(), "the refusal", || waiting.join().unwrap());
         assert!(
             matches!(refused, Err(Error::WrongType { .. })),
