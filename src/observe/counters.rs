@@ -108,7 +108,7 @@ counters! {
     renewal_calls = "leasehold_renewal_calls_total"
         => "Script calls for renewals. One call renews many locks.",
     /// Held locks that were lost, for any reason.
-    lost = "leasehold_lost_total" "reason" ["expired", "deleted", "taken", "renewal_limit"]
+    lost = "leasehold_lost_total" "reason" ["expired", "deleted", "taken", "renewal_limit", "shut_down"]
         => "Held locks that were lost.",
     /// Waits for another client's lock that a release message, a new subscription or an interrupt
     /// ended.

@@ -136,8 +136,8 @@ impl Request<'_> {
         let refused: Vec<&HeldPart> = held.iter().filter(is_refused).collect();
         join(self.parts, &held);
         if !refused.is_empty() {
-            // The client was shut down during the request.
-            let lose = |part: &&HeldPart| part.hold.lose(LostReason::ShutDown);
+            // The client was shut down during the request. Other threads may share the grant already.
+            let lose = |part: &&HeldPart| part.hold.grant().lose(LostReason::ShutDown);
             refused.iter().for_each(lose);
             let grants: Vec<_> = refused.iter().map(|part| part.hold.grant()).collect();
             release_idle(&missing, &grants, self.budget);
