@@ -41,7 +41,7 @@ if call('exists', lock, queue) == 0 then
     return granted(false)
 end
 
-local holder, left
+local holder
 if call('exists', lock) == 1 then
     local owned_by, _, failure = holder_of(lock)
     if failure then
@@ -75,6 +75,7 @@ if is_queued then
 end
 
 local head, head_ends, now = fair_head(queue, ends)
+local left
 if holder then
     for name in string.gmatch(ARGV[1], '%S+') do
         if name == holder then

@@ -2,7 +2,6 @@
 //! its grant is handed over, stays idle, or is released in Redis.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::group::{GrantReply, GrantRequest, request_each};
 use super::held::{
@@ -10,7 +9,6 @@ use super::held::{
 };
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
@@ -247,10 +245,7 @@ fn release_later(core: &Core, hold: &Hold) {
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.
 fn report_late_release(core: &Core, hold: &Hold) {
-    let expires = hold.expires();
-    let late_by = Moment::now().since(expires);
-    // The grant does not know any more when a hold that shared it has ended.
-    if expires > Moment::ZERO && late_by > Duration::ZERO {
+    if let Some(late_by) = hold.late_by() {
         core.observer.emit(&LockEvent::ReleasedLate {
             lock: hold.key().shared_name(),
             late_by,

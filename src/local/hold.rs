@@ -308,6 +308,13 @@ impl Hold {
         grant.expires_for(number)
     }
 
+    /// For how long its lease has been over by the local clock. `None` if it is not, or if the hold
+    /// has left a shared grant, which does not know its lease any more.
+    pub(crate) fn late_by(&self) -> Option<Duration> {
+        let (expires, now) = (self.expires(), Moment::now());
+        (expires > Moment::ZERO && now >= expires).then(|| now.since(expires))
+    }
+
     /// Adds a level, unless the hold has ended. The caller has checked it.
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
         let GrantPlace { grant, number, .. } = self.place();

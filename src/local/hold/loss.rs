@@ -6,7 +6,6 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use super::{GrantPlace, Hold, HoldEnd, Holder, ObserveLoss};
-use crate::base::clock::Moment;
 use crate::error::LostReason;
 use crate::observe::HoldSpan;
 
@@ -20,9 +19,7 @@ impl Hold {
     /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
     pub(crate) fn lose_on_release(&self, reason: LostReason) {
         let grant = self.grant();
-        let expires = self.expires();
-        // Zero for a hold that has left a shared grant.
-        let reason = if expires > Moment::ZERO && expires.is_past() {
+        let reason = if self.late_by().is_some() {
             LostReason::Expired
         } else {
             reason

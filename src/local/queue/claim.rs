@@ -308,13 +308,17 @@ impl Locks {
     fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Vec<Arc<Waiter>> {
         let mut waiting = Vec::new();
         for hold in holds {
-            // A thread that also holds the lock exclusively has no entry if that grant is lost now.
-            let entry = self.entries.entry(hold.lock().clone()).or_default();
             if hold.is_shared() {
+                // If the thread also held the lock exclusively and that grant is lost now, there is
+                // no entry.
+                let entry = self.entries.entry(hold.lock().clone()).or_default();
                 entry.readers.insert(hold);
                 entry.note_waiters();
                 continue;
             }
+            let Some(entry) = self.entries.get_mut(hold.lock()) else {
+                continue;
+            };
             entry.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(Arc::clone(hold)),

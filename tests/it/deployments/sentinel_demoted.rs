@@ -7,6 +7,7 @@ use leasehold::{Error, Lease};
 
 use super::workload::LEASE;
 use super::{connections, of_sentinel};
+use crate::faults::in_redis;
 use crate::support::deployment::SentinelDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
@@ -58,7 +59,7 @@ fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
         await_renewal(new, &renewed);
         eventually("no client to use the old master", || connections(old) == 0);
         eventually("the waiter to listen at the new one", || {
-            listeners(new, &waited) == 1
+            in_redis::listeners(new, &waited) == 1
         });
         handed_over.unlock().unwrap();
         eventually("the waiter to be woken", || waiting.is_finished());
@@ -70,13 +71,6 @@ fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
         kept.unlock().unwrap();
     }
     assert!(!kept.is_locked().unwrap());
-}
-
-fn listeners(server: &Server, name: &str) -> u64 {
-    let channel = format!("redisson_lock__channel:{{{name}}}");
-    let count = redis::cmd("PUBSUB").arg(&["NUMSUB", &channel]).clone();
-    let (_, count): (String, u64) = server.ask(&count);
-    count
 }
 
 #[test]

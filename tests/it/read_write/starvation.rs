@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Lease, Lock, ReadWriteLock};
 
 use super::{can_read, can_write, hold_in_a_process, two_clients};
+use crate::faults::in_redis;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{Stop, client};
@@ -16,14 +17,6 @@ const WAITS: &str = "leasehold_rwlock:{lock}";
 
 /// How long a reader of [`read_during`] holds the lock.
 const HOLD: Duration = Duration::from_millis(20);
-
-/// The number of clients that are notified of releases.
-fn listeners(server: &Server) -> u32 {
-    let mut numsub = redis::cmd("PUBSUB");
-    numsub.arg("NUMSUB").arg("redisson_rwlock:{lock}");
-    let (_channel, listeners): (String, u32) = server.ask(&numsub);
-    listeners
-}
 
 /// Threads of each of these clients read all the time while `work` runs, so that some always do.
 fn read_during<T>(locks: &[&ReadWriteLock], work: impl FnOnce() -> T) -> T {
@@ -199,7 +192,9 @@ fn a_writer_that_gives_up_soon_after_its_release_lets_readers_in() {
                 reading.unlock().unwrap();
             });
         }
-        eventually("all to listen", || listeners(&server) == 3);
+        eventually("all to listen", || {
+            in_redis::listeners(&server, "lock") == 3
+        });
         written.unlock().unwrap();
         // On a busy machine it may get the lock before the readers.
         while attempt() {
