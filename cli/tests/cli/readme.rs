@@ -19,6 +19,7 @@ pub fn documentation() -> String {
         .into_iter()
         .flatten();
     let docs = docs.map(|page| page.expect("a page").path());
+    let docs = docs.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
     let pages = docs.chain([repository().join("README.md")]);
     let read = |page| fs::read_to_string(page).expect("a text");
     pages.map(read).collect()
