@@ -27,12 +27,12 @@ pub(super) const CANNOT_RUN: u8 = 126;
 /// The command does not exist. Shells use the same status.
 pub(super) const NOT_FOUND: u8 = 127;
 
-/// The meaning of each status, for the manual. All others come from the command of `leasehold run`.
+/// The meaning of each status, for the manual. All others come from the command of `leasehold run`,
+/// or from a signal.
 pub(super) const MEANINGS: [(u8, &str); 9] = [
     (
         0,
-        "Success. run: the status of the command; 128 + n if signal n ended it. hold: 128 + n if \
-         signal n ended it.",
+        "Success. hold: standard input ended. run: the command ended with this status.",
     ),
     (
         NOT_HELD,
@@ -40,7 +40,7 @@ pub(super) const MEANINGS: [(u8, &str); 9] = [
     ),
     (
         USAGE,
-        "The arguments are invalid, or the key is not a lock.",
+        "The arguments are invalid, or the key is not a lock. hold: standard input is /dev/null.",
     ),
     (UNAVAILABLE, "Redis gave no clear reply, or refused."),
     (OUTPUT, "Standard output could not be written."),
@@ -82,6 +82,11 @@ impl Failure {
             is_expected: true,
             ..Self::from(error)
         }
+    }
+
+    #[cfg(unix)]
+    pub(super) fn no_thread(error: std::io::Error) -> Self {
+        Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
     }
 
     pub(super) fn usage(message: impl fmt::Display) -> Self {

@@ -107,7 +107,8 @@ fn start() -> Option<Writer> {
         let mut line_is_shown = false;
         for piece in waiting {
             let mut bytes = Vec::new();
-            if std::mem::take(&mut line_is_shown) {
+            // In the background, the last line is the shell's.
+            if std::mem::take(&mut line_is_shown) && is_in_foreground() {
                 bytes.extend(ERASE_LINE);
             }
             let erasing = match piece {
@@ -136,7 +137,7 @@ fn start() -> Option<Writer> {
 /// Blocks the signal that a terminal with `stty tostop` sends to a background process that writes.
 /// The signal would stop the whole process.
 #[cfg(unix)]
-fn write_from_the_background() {
+pub(super) fn write_from_the_background() {
     use nix::sys::signal::{SigSet, Signal};
 
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
@@ -144,3 +145,17 @@ fn write_from_the_background() {
 
 #[cfg(not(unix))]
 fn write_from_the_background() {}
+
+/// True if the terminal's last line may be one of this process. A terminal without job control has
+/// no background.
+#[cfg(unix)]
+pub(super) fn is_in_foreground() -> bool {
+    use nix::unistd::{getpgrp, tcgetpgrp};
+
+    tcgetpgrp(stderr()).map_or(true, |group| group == getpgrp())
+}
+
+#[cfg(not(unix))]
+fn is_in_foreground() -> bool {
+    true
+}

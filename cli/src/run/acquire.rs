@@ -15,8 +15,7 @@ use leasehold::Error;
 /// How the wait ended.
 #[derive(Debug)]
 pub(super) enum Waited {
-    /// The thread of the line may still wait for Redis, so the line is dropped last.
-    Acquired(Held, WaitingLine),
+    Acquired(Held),
     /// This signal arrived first.
     Signal(i32),
 }
@@ -51,9 +50,14 @@ pub(super) fn acquire(
     } else {
         args.wait.unwrap_or(Duration::MAX)
     };
-    let mut line = WaitingLine::start(args, &clients, reporter);
+    let line = WaitingLine::start(args, &clients, reporter);
     let acquired = Held::acquire(args, redis, &clients, wait, &signals.interrupt);
-    line.end();
+    match acquired {
+        // What comes next must not wait for a request of the line.
+        Ok(Some(_)) => line.detach(),
+        // The end of its thread lets the clients end, which clean up first.
+        _ => drop(line),
+    }
     if let Some(signal) = signals.ended_the_wait() {
         reporter.step(format!("signal {signal} ended the wait"));
         // The lock may have been acquired at the last moment. Its guard releases it.
@@ -68,5 +72,5 @@ pub(super) fn acquire(
         Failure::held_by_another(args.conflict_exit_code, error)
     })?;
     reporter.step(format!("acquired lock {:?}", args.key));
-    Ok(Waited::Acquired(held, line))
+    Ok(Waited::Acquired(held))
 }

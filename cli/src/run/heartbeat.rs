@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::held::Held;
-use crate::outcome::{Failure, Result, UNAVAILABLE};
+use crate::outcome::{Failure, Result};
 
 /// The time between two requests. A lock that was deleted is noticed within it, if the servers
 /// reply.
@@ -30,6 +30,6 @@ pub(super) fn start<'scope, 'env>(
                 let _ = held.confirm();
             }
         })
-        .map_err(|error| Failure::new(UNAVAILABLE, format!("no thread can be started: {error}")))?;
+        .map_err(Failure::no_thread)?;
     Ok(stop)
 }

@@ -1,34 +1,37 @@
 //! `leasehold hold`: holds a lock until standard input ends.
 
 use std::process::ExitCode;
+use std::thread::Builder;
 
-use crossbeam_channel::select;
+use crossbeam_channel::{Receiver, bounded, never, select};
 
 use super::acquire::{self, Waited};
 use super::held::Held;
-use super::input::Input;
 use super::signals::{Signals, ends_the_wait};
-use super::{heartbeat, signalled};
+use super::{heartbeat, input, signalled};
 use crate::args::{HoldArgs, RedisArgs};
-use crate::outcome::{Failure, Result};
-use crate::output;
+use crate::outcome::{Failure, OUTPUT, Result};
 use crate::reporter::Reporter;
 use crate::row::shown;
+use crate::{output, stderr};
 use leasehold::Error;
 
-/// Acquires the lock, tells so on standard output, and releases the lock when the input ends.
+/// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
 pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
     let lock = &args.lock;
     acquire::check(lock, redis)?;
+    input::check()?;
     let signals = Signals::catch()?;
-    let (held, _line) = match acquire::acquire(lock, redis, &signals, reporter)? {
-        Waited::Acquired(held, line) => (held, line),
+    let held = match acquire::acquire(lock, redis, &signals, reporter)? {
+        Waited::Acquired(held) => held,
         Waited::Signal(signal) => return Ok(signalled(signal)),
     };
-    output::print(line(&held).as_bytes())?;
     let signal = std::thread::scope(|scope| {
         let _heartbeat = heartbeat::start(scope, &held, heartbeat::beat(lock.lease))?;
-        await_end(&held, &signals)
+        let ended = await_end(&held, &signals);
+        // Only the end of this process reports a loss, and the heartbeat may wait for a reply.
+        held.check().unwrap_or_else(|loss| end(loss.into()));
+        ended
     })?;
     match held.release(None) {
         Ok(()) => reporter.step(format!("released lock {:?}", lock.key)),
@@ -36,6 +39,34 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
         Err(error) => reporter.warning(Failure::from(error)),
     }
     Ok(signal.map_or(ExitCode::SUCCESS, signalled))
+}
+
+/// Reports the failure and ends the process.
+fn end(failure: Failure) -> ! {
+    let status = failure.status.into();
+    failure.report();
+    stderr::finish();
+    std::process::exit(status)
+}
+
+/// Prints the line on a thread of its own, because a write can block. The result is received when
+/// the line is written. The thread ends with the process.
+fn print(line: String) -> Result<Receiver<Result<()>>> {
+    let (sender, printed) = bounded(1);
+    let thread = Builder::new().name("leasehold-output".into());
+    let thread = thread.spawn(move || {
+        stderr::write_from_the_background();
+        let result = output::print(line.as_bytes()).and_then(|is_read| match is_read {
+            true => Ok(()),
+            false => Err(Failure::new(
+                OUTPUT,
+                "standard output: its reader has ended",
+            )),
+        });
+        let _ = sender.send(result);
+    });
+    thread.map_err(Failure::no_thread)?;
+    Ok(printed)
 }
 
 fn line(held: &Held) -> String {
@@ -46,12 +77,12 @@ fn line(held: &Held) -> String {
     }
 }
 
-/// Waits for the end of the input, or for a signal, which is returned. Fails if the lock is lost.
+/// Prints the line, and waits for the end of the input, for a loss, or for a signal, which is
+/// returned. Fails if the line cannot be printed: no process would know of the lock.
 fn await_end(held: &Held, signals: &Signals) -> Result<Option<i32>> {
-    let input = Input::watch()?;
+    let mut printed = print(line(held))?;
+    let mut input_ended = never();
     loop {
-        // The reason of a loss is in its error.
-        held.check()?;
         select! {
             recv(signals.received) -> signal => match signal {
                 Ok(signal) if ends_the_wait(signal) => return Ok(Some(signal)),
@@ -59,8 +90,13 @@ fn await_end(held: &Held, signals: &Signals) -> Result<Option<i32>> {
                 // Its thread has ended, so nothing would end the hold.
                 Err(_) => return Ok(None),
             },
-            recv(input.ended) -> _ => return Ok(None),
-            recv(held.lost()) -> _ => held.check()?,
+            recv(printed) -> result => {
+                result.unwrap_or(Ok(()))?;
+                printed = never();
+                input_ended = input::watch()?;
+            }
+            recv(input_ended) -> _ => return Ok(None),
+            recv(held.lost()) -> _ => return Ok(None),
         }
     }
 }

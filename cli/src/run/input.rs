@@ -1,9 +1,10 @@
 //! Tells when standard input ends. What it contains does not matter.
 
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::thread::{Builder, JoinHandle};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -11,77 +12,59 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::clock::Moment;
-use crate::outcome::{Failure, Result, UNAVAILABLE};
+use crate::outcome::{Failure, Result};
 use crate::wait;
 
 /// The time between two attempts to read from a terminal that another process group has.
 const BACKGROUND: Duration = Duration::from_secs(1);
 
-/// Standard input, which a thread reads. Dropping it ends the thread.
-#[derive(Debug)]
-pub(super) struct Input {
-    /// Disconnected when the input has ended.
-    pub(super) ended: Receiver<()>,
-    /// The thread ends when this is closed.
-    stop: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Input {
-    pub(super) fn watch() -> Result<Self> {
-        let (stop, stopped) = UnixStream::pair().map_err(refused)?;
-        let (reading, ended) = bounded(0);
-        let thread = Builder::new()
-            .name("leasehold-input".into())
-            .spawn(move || {
-                let _reading: Sender<()> = reading;
-                // In the background, a read fails then and does not stop this process.
-                let _ = SigSet::from(Signal::SIGTTIN).thread_block();
-                // Without a source to wait for, the input counts as ended.
-                while let Ok(true) = goes_on(&stopped) {}
-            })
-            .map_err(refused)?;
-        Ok(Self {
-            ended,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+/// Fails if standard input is `/dev/null`, as for jobs of cron and systemd. A standard input that
+/// was closed when this process started is that, too.
+pub(super) fn check() -> Result<()> {
+    let device = |metadata: Metadata| {
+        let is_device = metadata.file_type().is_char_device();
+        is_device.then(|| metadata.rdev())
+    };
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    let input = input.and_then(|input| File::from(input).metadata());
+    let null = std::fs::metadata("/dev/null");
+    match (input.map(device), null.map(device)) {
+        (Ok(Some(input)), Ok(Some(null))) if input == null => Err(Failure::usage(
+            "standard input is /dev/null, which ends at once, and the lock with it; to hold a lock \
+             until a signal, write: leasehold run KEY -- sleep infinity",
+        )),
+        _ => Ok(()),
     }
 }
 
-impl Drop for Input {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Reads standard input on a thread of its own, to its end. The returned channel is disconnected
+/// then. A read can block, so no thread joins this one; it ends with the process.
+pub(super) fn watch() -> Result<Receiver<()>> {
+    let (reading, ended) = bounded(0);
+    let thread = Builder::new().name("leasehold-input".into());
+    let thread = thread.spawn(move || {
+        let _reading: Sender<()> = reading;
+        // In the background, a read fails then and does not stop this process.
+        let _ = SigSet::from(Signal::SIGTTIN).thread_block();
+        while goes_on() {}
+    });
+    thread.map_err(Failure::no_thread)?;
+    Ok(ended)
 }
 
-/// Waits for the next part of the input, and drops it. False if the input has ended, or if `stop`
-/// is closed.
-fn goes_on(stop: &UnixStream) -> io::Result<bool> {
+/// Waits for the next part of the input, and drops it. False if the input has ended.
+fn goes_on() -> bool {
     let input = io::stdin();
-    let ready = wait::readable(&[stop.as_fd(), input.as_fd()], Moment::NEVER)?;
-    if ready[0] {
-        return Ok(false);
-    }
-    if !ready[1] {
-        return Ok(true);
-    }
     match nix::unistd::read(input.as_fd(), &mut [0; 4096]) {
-        Ok(length) => Ok(length > 0),
-        Err(Errno::EINTR | Errno::EAGAIN) => Ok(true),
+        Ok(length) => length > 0,
+        Err(Errno::EINTR) => true,
+        // Another process made it non-blocking.
+        Err(Errno::EAGAIN) => wait::readable(&[input.as_fd()], Moment::NEVER).is_ok(),
         // Another process group has the terminal.
         Err(Errno::EIO) => {
-            let next = Moment::now().after(BACKGROUND);
-            let stopped = wait::readable(&[stop.as_fd()], next)?;
-            Ok(!stopped[0])
+            thread::sleep(BACKGROUND);
+            true
         }
-        Err(error) => Err(error.into()),
+        Err(_) => false,
     }
-}
-
-fn refused(error: io::Error) -> Failure {
-    Failure::new(UNAVAILABLE, format!("no thread can be started: {error}"))
 }

@@ -51,8 +51,8 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let program = Program::find(&args.command)?;
     // First of all, so that no signal is missed from here on.
     let signals = Signals::catch()?;
-    let (held, _line) = match acquire::acquire(&args.lock, redis, &signals, reporter)? {
-        Waited::Acquired(held, line) => (held, line),
+    let held = match acquire::acquire(&args.lock, redis, &signals, reporter)? {
+        Waited::Acquired(held) => held,
         Waited::Signal(signal) => return Ok(signalled(signal)),
     };
     let acquired_at = Moment::now();

@@ -1,4 +1,4 @@
-//! The line on a terminal that tells who has the lock, while this process waits for it.
+//! The line on a terminal that shows which client holds the lock, while this process waits for it.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use nix::unistd::{getpgrp, tcgetpgrp};
 use parking_lot::Mutex;
 
 use crate::args::{Kind, LockArgs};
@@ -14,12 +13,12 @@ use crate::clock::Moment;
 use crate::reporter::Reporter;
 use crate::row::shown;
 use crate::{output, stderr};
-use leasehold::{Holder, LockClient};
+use leasehold::{Error, Holder, LockClient};
 
 /// The time from the beginning of the wait to the first line, and from one line to the next.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Dropping it joins its thread, which may wait for a reply of Redis.
+/// Dropping it erases the line, and joins its thread, which may wait for a reply of Redis.
 #[derive(Debug)]
 pub(super) struct WaitingLine {
     state: Arc<Mutex<State>>,
@@ -62,22 +61,22 @@ impl WaitingLine {
         line
     }
 
-    /// Erases the line. No other follows.
-    pub(super) fn end(&mut self) {
-        self.stop = None;
-        let mut state = self.state.lock();
-        state.is_over = true;
-        let is_shown = state.is_shown;
-        drop(state);
-        if is_shown && is_in_foreground() {
-            stderr::erase();
-        }
+    /// Erases the line, and does not wait for its thread, which ends after at most two requests.
+    pub(super) fn detach(mut self) {
+        self.thread = None;
     }
 }
 
 impl Drop for WaitingLine {
     fn drop(&mut self) {
-        self.end();
+        self.stop = None;
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let is_shown = state.is_shown;
+        drop(state);
+        if is_shown {
+            stderr::erase();
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -101,7 +100,7 @@ impl Updater {
     fn run(mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             // In the background, the line is the shell's.
-            if !is_in_foreground() {
+            if !stderr::is_in_foreground() {
                 continue;
             }
             let (width, _) = output::size();
@@ -117,7 +116,7 @@ impl Updater {
         }
     }
 
-    /// Who has the lock; `None` if no client has it, or if Redis does not tell.
+    /// The holder; `None` if the lock is free or Redis does not reply.
     fn holder(&mut self) -> Option<String> {
         if !self.has_owner {
             return None;
@@ -133,9 +132,13 @@ impl Updater {
         let id = owner.split(':').next().unwrap_or_default();
         // The list of connections is long, so it is requested once for each client.
         if self.seen != id {
-            let holder = client.holder(&self.key).ok().flatten();
+            let holder = client.holder(&self.key);
+            // A refusal is final.
+            if !holder.as_ref().is_err_and(Error::is_transient) {
+                self.seen = id.into();
+            }
+            let holder = holder.ok().flatten();
             self.holder = holder.filter(|holder| holder.owner.starts_with(id));
-            self.seen = id.into();
         }
         let owner = shown(&owner);
         Some(match &self.holder {
@@ -155,12 +158,6 @@ fn text(key: &str, has_owner: bool, began: Moment, holder: Option<&str>) -> Stri
     let waited = humantime::format_duration(waited);
     let by = holder.map_or(String::new(), |holder| format!(", held by {holder}"));
     format!("leasehold: waiting for {what} {key:?} for {waited}{by}")
-}
-
-/// True if a line of this process may be on the terminal. A terminal without job control has no
-/// background.
-fn is_in_foreground() -> bool {
-    tcgetpgrp(io::stderr()).map_or(true, |group| group == getpgrp())
 }
 
 /// The beginning of the text that fits into this number of columns. A character that is not ASCII

@@ -1,11 +1,15 @@
 //! `leasehold hold`.
 
-use std::process::Command;
+use std::fs::File;
+use std::io::{PipeWriter, Read, Write};
+use std::process::{Child, Command, Stdio};
 
 use crate::locks::{client, hold};
 use crate::program::{PATH, Program, Running, leasehold};
+use crate::proxy::{self, Fault};
+use crate::support::process::signal;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, eventually, throughout};
+use crate::support::timing::{A_WHILE, LEASE, eventually, eventually_some, throughout};
 use crate::terminal::Terminal;
 
 /// The command, up to the key. Its input stays open.
@@ -64,6 +68,100 @@ fn a_loss_ends_it_with_a_status_of_its_own() {
     holder.end().expect_failure(76, &["\"k\"", "deleted"]);
 }
 
+/// The request that the loss leaves without a reply lasts longer than the lock.
+#[test]
+fn a_loss_is_reported_although_redis_does_not_reply() {
+    let server = Server::start();
+    let proxy = proxy::before(&server.address());
+    let lease = format!("{}ms", LEASE.get().as_millis());
+    let holder = leasehold(&proxy.url()).arg("hold").keep_input();
+    let options = ["--lease", &lease, "--timeout", "60s", "k"];
+    let holder = holder.args(options).start();
+    assert_eq!(holder.next_output(), "held k\n");
+    proxy.on_request(|_| Fault::SwallowRequest);
+    holder.end().expect_failure(76, &["\"k\"", "expired"]);
+}
+
+/// The input of jobs of cron and systemd, and of background jobs of scripts.
+#[test]
+fn an_input_that_cannot_hold_the_lock_is_refused() {
+    let server = Server::start();
+    for redirection in ["</dev/null", "<&-"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {PATH} hold k {redirection}")]);
+        let output = shell.env("LEASEHOLD_URL", server.url()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{error}");
+        assert!(
+            error.contains("leasehold run KEY -- sleep infinity"),
+            "{error}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// The command with the lock `k` and this output. Its input stays open.
+fn writing_to(output: impl Into<Stdio>, server: &Server) -> Child {
+    crate::program::restore_signals();
+    let mut command = Command::new(PATH);
+    command
+        .args(["hold", "k"])
+        .env("LEASEHOLD_URL", server.url());
+    command
+        .stdin(Stdio::piped())
+        .stdout(output)
+        .stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[track_caller]
+fn ends_with(mut child: Child, status: i32) -> String {
+    let ended = eventually_some("its end", || child.try_wait().unwrap());
+    let mut error = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut error)
+        .unwrap();
+    assert_eq!(ended.code(), Some(status), "{error}");
+    error
+}
+
+/// No process would know that the lock is held.
+#[test]
+fn a_lock_whose_line_cannot_be_written_is_released() {
+    let server = Server::start();
+    let (reader, without_reader) = std::io::pipe().unwrap();
+    drop(reader);
+    let full = File::create("/dev/full").unwrap();
+    for output in [Stdio::from(without_reader), full.into()] {
+        let error = ends_with(writing_to(output, &server), 74);
+        assert!(error.contains("standard output"), "{error}");
+        assert!(!is_held(&server));
+    }
+}
+
+/// Fills the pipe, so that a further write blocks.
+fn fill(pipe: &mut PipeWriter) {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    fcntl(&*pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    while pipe.write(&[0; 4096]).is_ok() {}
+    fcntl(&*pipe, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+}
+
+#[test]
+fn an_output_that_blocks_does_not_keep_the_lock() {
+    let server = Server::start();
+    let (_reader, mut pipe) = std::io::pipe().unwrap();
+    fill(&mut pipe);
+    let holder = writing_to(pipe, &server);
+    eventually("the lock", || is_held(&server));
+    signal(holder.id(), "TERM");
+    ends_with(holder, 143);
+    assert!(!is_held(&server));
+}
+
 #[test]
 fn the_line_has_the_token_of_a_fenced_lock() {
     let server = Server::start();
@@ -113,15 +211,19 @@ fn at_a_terminal_the_end_of_the_input_is_typed() {
     assert!(!is_held(&server));
 }
 
-/// Otherwise the terminal would stop it, and the lock would be lost.
+/// Otherwise the lock would be lost.
 #[test]
-fn in_the_background_it_does_not_read_from_the_terminal() {
+fn in_the_background_the_terminal_does_not_stop_it() {
     let server = Server::start();
     crate::program::restore_signals();
     let time = u64::try_from(crate::support::timing::SOON.get().as_millis()).unwrap();
     let shell = rexpect::spawn_bash(Some(time)).expect("bash is installed");
     let mut shell = shell.quit_command(Some("exit".into()));
-    let start = format!("LEASEHOLD_URL={} {PATH} hold k &", server.url());
+    // Then a terminal stops background processes that write, too.
+    let start = format!(
+        "stty tostop; LEASEHOLD_URL={} {PATH} hold k &",
+        server.url()
+    );
     shell.send_line(&start).unwrap();
     shell.exp_string("held k").unwrap();
     // What is typed then is read by no process in the foreground.

@@ -1,9 +1,11 @@
-//! What is told at a terminal while the command waits for the lock.
+//! What a terminal shows while the command waits for the lock.
 
-use super::run;
+use super::{keys, run};
 use crate::locks::{OTHER_OWNER, client, plant};
+use crate::proxy::{self, Fault, Gate};
 use crate::support::process::signal;
 use crate::support::server::Server;
+use crate::support::timing::eventually;
 use crate::terminal::Terminal;
 
 const ERASE: &str = "\r\x1b[K";
@@ -52,7 +54,7 @@ fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
 }
 
 #[test]
-fn nothing_is_told_without_a_terminal_or_with_quiet() {
+fn nothing_is_shown_without_a_terminal_or_with_quiet() {
     let server = Server::start();
     plant(&server, b"k");
     let piped = run(&server).args(["--wait", "1500ms"]).locked("k", "true");
@@ -60,4 +62,31 @@ fn nothing_is_told_without_a_terminal_or_with_quiet() {
     let mut quiet = Terminal::start(&server.url(), "--quiet run --wait 1500ms k -- true");
     assert!(!quiet.shows("restored-75.").contains("waiting"));
     assert!(!piped.end().expect(75).err.contains("waiting for"));
+}
+
+/// The request of the line may last longer than the command.
+#[test]
+fn a_line_without_a_reply_does_not_keep_the_lock() {
+    let server = Server::start();
+    plant(&server, b"k");
+    let proxy = proxy::before(&server.address());
+    let gate = Gate::new();
+    let held_back = gate.clone();
+    proxy.on_request(move |request| match request.runs("inspect") {
+        true => Fault::HoldBack(held_back.clone()),
+        false => Fault::Pass,
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "#!/no/interpreter\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).unwrap();
+    let command = format!("run k -- {}", script.display());
+    let patient = [("LEASEHOLD_TIMEOUT", "60s")];
+    let mut terminal = Terminal::start_with(&proxy.url(), &command, &patient);
+    eventually("the request of the line", || gate.held() == 1);
+    client(&server).force_unlock("k").expect("a reply");
+    terminal.shows("interpreter");
+    assert!(keys(&server).is_empty());
+    terminal.ends_with(126);
 }
