@@ -32,8 +32,8 @@ pub(super) struct Args {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 
-    /// Colors in the tables of list and the lines of doctor: auto, on a terminal without NO_COLOR;
-    /// always; never
+    /// Colors in the lines of doctor and, on a terminal, in the table of list: auto, on a terminal
+    /// without NO_COLOR; always; never
     #[arg(long, global = true, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub(super) color: ColorChoice,
 
@@ -183,12 +183,13 @@ pub(super) enum Command {
     /// When the lock is acquired, leasehold prints one line: held, KEY, and the token if the lock
     /// is fenced. It releases the lock when standard input ends, or after a signal that would end
     /// the wait of run, and then ends with status 0, or 128 + n after signal n. What is typed or
-    /// written to standard input does not matter.
+    /// written to standard input does not matter. A standard input that is /dev/null, as in jobs of
+    /// cron and systemd, is refused: there, write leasehold run KEY -- sleep infinity.
     ///
     /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
     /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
-    /// is shorter. Only its end reports the loss: who relies on the lock has to notice that. run is
-    /// safer, because it ends the command.
+    /// is shorter. Only its end reports the loss: the program that relies on the lock must check for
+    /// it. run is safer, because it ends the command.
     ///
     /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
     Hold(HoldArgs),
@@ -197,9 +198,9 @@ pub(super) enum Command {
     /// The kind is what Redis shows: reentrant; fenced if any hold of the lock ever had a fencing
     /// token; fair if clients wait in its queue; read or write; permits for a semaphore of which
     /// permits are leased; and unknown (null in JSON) if the user may not read the token. A fair
-    /// lock for which no client waits cannot be told from a reentrant one. Semaphores and latches
-    /// without leases are plain numbers, which only --all lists. In a cluster, the list lacks locks
-    /// that move to a server without slots.
+    /// lock for which no client waits looks the same in Redis as a reentrant lock. Semaphores and
+    /// latches without leases are plain numbers, which only --all lists. In a cluster, the list
+    /// lacks locks that move to a server without slots.
     ///
     /// On a terminal, OWNER is the host and the process of the owner if they are known: if it is a
     /// client of leasehold, and if the user may use CLIENT LIST. For that, each server lists all

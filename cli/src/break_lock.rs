@@ -82,14 +82,15 @@ fn check_can_be_freed(lock: &FoundLock) -> Result<()> {
              tells when that is"
         ))),
         Kind::Number(number) => Err(Failure::usage(format!(
-            "{name} is the number {number}, and break frees locks only: a semaphore or a latch does \
-             not say who uses it, and its clients change the number"
+            "{name} is the number {number}, and break frees locks only: a semaphore or a latch \
+             does not say who uses it, and its clients change the number"
         ))),
     }
 }
 
 /// True if all its owners were shown to the user. All holds that one thread has of a lock have the
-/// same owner. Tokens tell those of a fenced lock apart; nothing tells others apart.
+/// same owner. Tokens distinguish the holds of a fenced lock. Holds of other kinds cannot be
+/// distinguished.
 fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
     let (owners, fencing) = identity(&lock.row);
     holders.iter().any(|holder| {

@@ -1,4 +1,4 @@
-//! Who shares a lock or waits for it, which `show` tells.
+//! The owners that share a lock and the clients that wait for it, for `show`.
 
 use std::time::Duration;
 

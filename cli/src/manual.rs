@@ -91,6 +91,9 @@ fn page() -> io::Result<Vec<u8>> {
     for (status, meaning) in MEANINGS {
         entry(&mut page, &status.to_string(), meaning)?;
     }
+    let signalled =
+        "Signal n ended the command of run, or the wait of run; hold: signal n ended it.";
+    entry(&mut page, "128 + n", signalled)?;
     writeln!(page, ".SH ENVIRONMENT")?;
     for argument in Args::command().get_arguments() {
         if let (Some(name), Some(option)) = (argument.get_env(), argument.get_long()) {

@@ -37,7 +37,7 @@ pub(crate) struct LockArgs {
     #[arg(long, value_parser = duration, value_name = "DURATION", conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
 
-    /// Do not wait: status 75 if another client holds the lock
+    /// Do not wait; if another client holds the lock, end with the status of -E
     #[arg(long)]
     pub(crate) no_wait: bool,
 

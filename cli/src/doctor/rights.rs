@@ -28,7 +28,7 @@ pub(super) enum When {
     Looking {
         in_clusters: bool,
     },
-    /// Only to tell the process of a holder, see [`holders`].
+    /// Only to show the process of a holder, see [`holders`].
     Holders,
 }
 
@@ -370,7 +370,7 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     })
 }
 
-/// The permissions to tell in which process a holder is; `None` if they are there.
+/// The permissions to find the process of a holder; `None` if the user has them.
 pub(super) fn holders(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let is_refused =
         |right: &Right, answer| right.when == When::Holders && answer == Answer::NotTheCommand;
@@ -382,8 +382,8 @@ pub(super) fn holders(answers: &[(&Right, Answer)]) -> Option<Finding> {
         Finding::note(
             "holders",
             format!(
-                "the user may not use {}, so list and show do not tell the process of a holder; \
-                 locks do not need it (ACL SETUSER <user> +{})",
+                "the user may not use {}, so list, show, break and run cannot show the process of \
+                 a holder; locks do not need it (ACL SETUSER <user> +{})",
                 rules.join(", "),
                 rules.join(" +")
             ),
