@@ -27,8 +27,8 @@ pub(super) struct Args {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
-    /// Write each step of run to standard error; twice: also the log of the library, for all
-    /// commands
+    /// Write each step of run and hold to standard error; twice: also the log of the library, for
+    /// all commands
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 

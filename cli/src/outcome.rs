@@ -223,6 +223,8 @@ pub(super) fn in_options(error: Error) -> String {
             };
             unavailable.to_string()
         }
+        // The advice of the library is for a thread.
+        Error::Lost { lock, reason } => format!("lock {lock:?} was lost ({reason})"),
         other => other.to_string(),
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn check() -> Result<()> {
     let null = std::fs::metadata("/dev/null");
     match (input.map(device), null.map(device)) {
         (Ok(Some(input)), Ok(Some(null))) if input == null => Err(Failure::usage(
-            "standard input is /dev/null, which ends at once, and the lock with it; to hold a lock \
-             until a signal, write: leasehold run KEY -- sleep infinity",
+            "standard input is /dev/null, so the hold would end at once; to hold a lock until a \
+             signal, write: leasehold run KEY -- sleep infinity",
         )),
         _ => Ok(()),
     }

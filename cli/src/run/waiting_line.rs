@@ -104,8 +104,8 @@ impl Updater {
                 continue;
             }
             let (width, _) = output::size();
-            let holder = self.holder();
-            let text = text(&self.key, self.has_owner, self.began, holder.as_deref());
+            let why = self.why();
+            let text = text(&self.key, self.has_owner, self.began, &why);
             let line = cut(&text, usize::from(width).saturating_sub(1));
             let mut state = self.state.lock();
             if !state.is_over {
@@ -116,19 +116,28 @@ impl Updater {
         }
     }
 
-    /// The holder; `None` if the lock is free or Redis does not reply.
-    fn holder(&mut self) -> Option<String> {
+    /// The holder, or that Redis does not reply; empty if the lock is free.
+    fn why(&mut self) -> String {
         if !self.has_owner {
-            return None;
+            return String::new();
         }
-        let (client, status) = self.clients.iter().find_map(|client| {
+        let mut has_replied = false;
+        let held = self.clients.iter().find_map(|client| {
             let status = client.inspect(&self.key).ok()?;
-            status.owner.is_some().then_some((client, status))
-        })?;
-        if status.readers > 1 {
-            return Some(format!("{} readers", status.readers));
+            has_replied = true;
+            Some((client, status.owner?, status.readers))
+        });
+        let Some((client, owner, readers)) = held else {
+            let why = if has_replied {
+                ""
+            } else {
+                ", no reply from Redis"
+            };
+            return why.into();
+        };
+        if readers > 1 {
+            return format!(", held by {readers} readers");
         }
-        let owner = status.owner?;
         let id = owner.split(':').next().unwrap_or_default();
         // The list of connections is long, so it is requested once for each client.
         if self.seen != id {
@@ -140,15 +149,12 @@ impl Updater {
             let holder = holder.ok().flatten();
             self.holder = holder.filter(|holder| holder.owner.starts_with(id));
         }
-        let owner = shown(&owner);
-        Some(match &self.holder {
-            Some(holder) => format!("{holder} ({owner})"),
-            None => owner,
-        })
+        let holder = self.holder.as_ref().map(Holder::to_string);
+        format!(", held by {}", holder.unwrap_or_else(|| shown(&owner)))
     }
 }
 
-fn text(key: &str, has_owner: bool, began: Moment, holder: Option<&str>) -> String {
+fn text(key: &str, has_owner: bool, began: Moment, why: &str) -> String {
     let what = if has_owner {
         "lock"
     } else {
@@ -156,8 +162,7 @@ fn text(key: &str, has_owner: bool, began: Moment, holder: Option<&str>) -> Stri
     };
     let waited = Duration::from_secs(Moment::now().since(began).as_secs());
     let waited = humantime::format_duration(waited);
-    let by = holder.map_or(String::new(), |holder| format!(", held by {holder}"));
-    format!("leasehold: waiting for {what} {key:?} for {waited}{by}")
+    format!("leasehold: waiting for {what} {key:?} for {waited}{why}")
 }
 
 /// The beginning of the text that fits into this number of columns. A character that is not ASCII
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_text_has_no_control_characters() {
-        let text = text("a\x1b[2J", true, Moment::now(), Some("b"));
+        let text = text("a\x1b[2J", true, Moment::now(), ", held by b");
         assert_eq!(
             text,
             "leasehold: waiting for lock \"a\\u{1b}[2J\" for 0s, held by b"

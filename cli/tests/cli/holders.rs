@@ -133,14 +133,16 @@ fn each_server_of_a_deployment_knows_the_holders_of_its_locks() {
 }
 
 #[test]
-fn a_waiting_run_tells_the_process() {
+fn a_waiting_run_shows_the_process() {
     let server = Server::start();
     let client = client(&server);
     let guard = hold(&client, "k");
     let (text, _) = this_process(&client, "k");
     let mut terminal = Terminal::start(&server.url(), "run k -- echo ran");
-    terminal.shows(&format!(", held by {text} ("));
+    terminal.shows(&format!(", held by {text}"));
     guard.unlock().unwrap();
+    // The owner id does not follow.
+    assert_eq!(terminal.shows("\r\x1b[K"), "");
     terminal.shows("ran");
     terminal.ends_with(0);
 }

@@ -1,7 +1,7 @@
 //! Exit statuses, and what the command finds in its environment.
 
 use super::{holder, keys, run};
-use crate::program::leasehold;
+use crate::program::{leasehold, leasehold_nowhere};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -85,6 +85,13 @@ fn the_status_of_a_conflict_can_be_selected() {
         refused.expect_failure(64, &["--conflict-exit-code"]);
     }
     guard.unlock().unwrap();
+    // No option promises another status.
+    for command in ["run", "hold"] {
+        let help = leasehold_nowhere().args([command, "-h"]).output();
+        let help = help.expect(0).text();
+        assert_eq!(help.matches("75").count(), 1, "{help}");
+        assert!(help.contains("[default: 75]"), "{help}");
+    }
 }
 
 #[test]

@@ -517,6 +517,25 @@ fn a_command_that_no_shell_gives_the_terminal_is_asked_to_end() {
     eventually("its end", || keys(&server).is_empty());
 }
 
+#[test]
+fn a_message_from_the_background_does_not_erase_the_line_of_the_shell() {
+    let server = Server::start();
+    crate::locks::plant(&server, b"k");
+    let mut shell = shell(&server);
+    say(
+        &mut shell,
+        &format!("export TERM=xterm; {PATH} -v run k -- true"),
+    );
+    hear(&mut shell, "for 1s");
+    shell.send_control('z').unwrap();
+    shell.wait_for_prompt().unwrap();
+    say(&mut shell, "bg");
+    shell.wait_for_prompt().unwrap();
+    crate::locks::client(&server).force_unlock("k").unwrap();
+    let before = hear(&mut shell, "acquired lock");
+    assert!(!before.contains("\x1b[K"), "{before:?}");
+}
+
 /// The terminal shows the shell's line then.
 #[test]
 fn a_wait_in_the_background_shows_no_line() {

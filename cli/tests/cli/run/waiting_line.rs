@@ -64,6 +64,23 @@ fn nothing_is_shown_without_a_terminal_or_with_quiet() {
     assert!(!piped.end().expect(75).err.contains("waiting for"));
 }
 
+#[test]
+fn the_line_shows_that_redis_does_not_reply() {
+    let server = Server::start();
+    plant(&server, b"k");
+    let proxy = proxy::before(&server.address());
+    let mut terminal = Terminal::start_with(
+        &proxy.url(),
+        "run k -- true",
+        &[("LEASEHOLD_TIMEOUT", "500ms")],
+    );
+    terminal.shows(&format!("held by {OTHER_OWNER}"));
+    proxy.on_request(|_| Fault::SwallowRequest);
+    terminal.shows(", no reply from Redis");
+    signal(terminal.pid, "INT");
+    terminal.ends_with(130);
+}
+
 /// The request of the line may last longer than the command.
 #[test]
 fn a_line_without_a_reply_does_not_keep_the_lock() {
