@@ -188,8 +188,8 @@ pub(super) enum Command {
     ///
     /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
     /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
-    /// is shorter. Only its end reports the loss: the program that relies on the lock must check for
-    /// it. run is safer, because it ends the command.
+    /// is shorter. Only its end reports the loss: the program that relies on the lock must check
+    /// for it. run is safer, because it ends the command.
     ///
     /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
     Hold(HoldArgs),
