@@ -280,15 +280,15 @@ fn copy_sources(copy: &Path, name: &str, example: &str, bug: Vec<Edit>) {
 /// Gives the copy a version of its own. Otherwise cargo takes equally named packages of the same
 /// version for one package, and uses what it built from another copy.
 fn own_package(name: &str, example: &str) -> [Edit; 4] {
-    let version = "name = \"leasehold\"\nversion = \"0.1.0\"\n";
-    let own_version = format!("name = \"leasehold\"\nversion = \"0.1.0-{name}\"\n");
+    let version = "name = \"leasehold\"\nversion = \"0.2.0\"\n";
+    let own_version = format!("name = \"leasehold\"\nversion = \"0.2.0-{name}\"\n");
     [
         Edit::new("Cargo.toml", version, &own_version),
         Edit::new("Cargo.lock", version, &own_version),
         // The command accepts every version of the copy.
         Edit::new(
             "cli/Cargo.toml",
-            "leasehold = { version = \"0.1.0\", path",
+            "leasehold = { version = \"0.2.0\", path",
             "leasehold = { path",
         ),
         Edit::new(
