@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
-use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
@@ -12,6 +11,7 @@ use super::data::SessionId;
 use super::server::Server;
 use super::session::Session;
 use crate::base::clock::Moment;
+use crate::base::parker;
 
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -114,7 +114,11 @@ impl EventLoop {
                 // The peer has closed it already.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 // For example too many open files, which may be temporary.
-                Err(_) => return thread::sleep(PAUSE),
+                Err(_) => {
+                    let (_unparker, parker) = parker::pair();
+                    parker.sleep(PAUSE);
+                    return;
+                }
             };
             if !server.is_available() {
                 continue;

@@ -362,7 +362,6 @@ fn only_the_commands_that_describe_a_connection_have_no_rule() {
     proxy.on_request(|_| Fault::ReplaceReply(b"+rule\r\n".into()));
     let mut client = Client::of(&proxy);
     client.ask(&["client", "setname", "me"], "+OK\r\n");
-    client.ask(&["CLIENT", "SETINFO", "LIB-NAME", "me"], "+OK\r\n");
     assert_eq!(proxy.requests(), 0);
     client.ask(&["CLIENT", "GETNAME"], "+rule\r\n");
     assert_eq!(proxy.requests(), 1);
