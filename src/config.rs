@@ -212,14 +212,15 @@ impl LockClientBuilder {
     }
 
     /// Whether the client names its connections: `leasehold:<client uuid>:<host>:<process id>`, by
-    /// `CLIENT SETNAME`. The name appears in the `CLIENT LIST` of Redis, and tells which process
+    /// `CLIENT SETNAME`. The name appears in the `CLIENT LIST` of Redis, and shows which process
     /// has a lock, because the owner id of a lock begins with the same UUID. A character of the
     /// host that is no ASCII letter or digit, and none of `.-_`, becomes a `_`.
     ///
     /// The name is sent together with the first request on a connection, so it costs no round trip.
     /// It needs the permission `+client|setname`. Without it, the locks work as before: the client
     /// ignores the refusal, and does not send the name on later connections. Redis keeps the
-    /// refusal in its `ACL LOG`.
+    /// refusal in its `ACL LOG`. If the connection is closed instead, as by some proxies, the
+    /// client opens another one without the name, and sends no name for a minute.
     ///
     /// Default: true. Connections to sentinels have no name.
     ///

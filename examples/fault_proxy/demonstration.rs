@@ -72,7 +72,7 @@ pub(crate) fn run(faults: &Faults, interrupts: &Receiver<()>) -> Result<ExitCode
         proxy.requests(),
         counts.unavailable.into_inner(),
     );
-    proxy.calm();
+    proxy.clear_rules();
     let left = is_left_behind(server.url(), &name)?;
     println!("two holders at once: {together} times; lock left in Redis: {left}");
     Ok(ExitCode::from(u8::from(together > 0 || left)))

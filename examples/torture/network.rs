@@ -57,7 +57,7 @@ impl Network {
     }
 
     pub fn calm(&mut self) {
-        self.proxy.calm();
+        self.proxy.clear_rules();
         self.proxy.refuse(false);
         self.deliver();
     }

@@ -132,7 +132,7 @@ impl CallBudget {
     /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
     pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
         let left = self.reply_deadline().left().max(GRACE);
-        Self::for_reply(left.min(command_timeout))
+        Self::for_reply(left.min(command_timeout)).with_clock(&self.clock)
     }
 
     /// The budget of the last steps of this call: what is left of the time for replies, at most
@@ -332,6 +332,18 @@ mod tests {
         assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
         assert_eq!(budget.call_deadline(), Moment::NEVER);
         assert!(!budget.is_wait_over());
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn no_step_of_a_call_waits_long_for_a_server_that_a_test_made_unavailable() {
+        let clock = std::sync::Arc::new(test_clock::TestClock::new(std::sync::Arc::new(())));
+        clock.set_cut_off(true, || {});
+        let minute = Duration::from_secs(60);
+        let budget = CallBudget::for_reply(minute).with_clock(&ClientClock::of(clock));
+        for budget in [budget.for_cleanup(minute), budget] {
+            assert!(budget.reply_deadline().left() <= CUT_OFF, "{budget:?}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use super::LockClientBuilder;
 use crate::deployment::Urls;
 
-/// Reads the settings of a client from a configuration file, with any format that `serde` has.
-/// Needs the feature `serde`, which is off by default.
+/// Reads the settings of a client from a configuration file in a format that describes itself, such
+/// as TOML, YAML or JSON. Needs the feature `serde`, which is off by default.
 ///
 /// The keys are the names of the builder's methods, and `url`, or `sentinels` and `master`, or
 /// `nodes` for the deployment. All others are optional.
@@ -24,14 +24,15 @@ use crate::deployment::Urls;
 /// | `watchdog_lease`, `linger` | a duration |
 /// | `pool_timeout`, `connect_timeout`, `command_timeout` | a duration |
 /// | `pool_size` | a number |
+/// | `name_connections` | true or false |
 /// | `min_replicas`, `min_replicas_timeout` | a number and a duration, both or none |
 /// | `ca_certificates` | PEM |
 /// | `client_certificate`, `client_key` | PEM, both or none |
 ///
 /// A duration is a text with a unit, such as `"30s"`, `"500ms"` or `"1m 30s"` (the format of the
 /// crate `humantime`). Unknown keys, and a duration without a unit, are errors of the format; the
-/// bounds are checked by [`build`](Self::build), as ever. No error of this crate contains a
-/// password, but the error of a format may show the line that it could not read.
+/// bounds are checked by [`build`](Self::build). No error of this crate contains a password, but
+/// the error of a format may show the line that it could not read.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,6 +86,7 @@ struct Settings {
     pool_timeout: Option<Time>,
     connect_timeout: Option<Time>,
     command_timeout: Option<Time>,
+    name_connections: Option<bool>,
     min_replicas: Option<u32>,
     min_replicas_timeout: Option<Time>,
     ca_certificates: Option<String>,
@@ -133,6 +135,9 @@ impl Settings {
         }
         if let Some(connections) = self.pool_size {
             builder = builder.pool_size(connections);
+        }
+        if let Some(names) = self.name_connections {
+            builder = builder.name_connections(names);
         }
         if let Some(pem) = self.ca_certificates {
             builder = builder.ca_certificates(pem);
@@ -238,6 +243,7 @@ mod tests {
             "pool_timeout": "4s",
             "connect_timeout": "5s",
             "command_timeout": "600ms",
+            "name_connections": false,
             "min_replicas": 1,
             "min_replicas_timeout": "70ms",
         });
@@ -255,10 +261,30 @@ mod tests {
         assert_eq!(times, [90_000, 5, 4_000, 5_000, 600].map(millis));
         assert_eq!(config.min_replicas, Some((1, millis(70))));
         assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
+        assert!(!config.name_connections);
         let credentials = config.credentials;
         assert_eq!(credentials.username.as_deref(), Some("locks"));
         assert_eq!(credentials.password.as_deref(), Some("hunter2"));
         assert_eq!(credentials.database, 2);
+    }
+
+    /// The error of an unknown key lists all keys.
+    #[test]
+    fn every_setting_of_the_builder_has_a_key_and_is_documented() {
+        let keys = read(json!({ "unknown": 1 })).unwrap_err();
+        let methods = include_str!("../config.rs").split("pub fn ");
+        let methods = methods.filter_map(|text| text.split_once('('));
+        let setters = methods.filter(|(_, rest)| rest.trim_start().starts_with("mut self"));
+        let names: Vec<String> = setters.map(|(name, _)| format!("`{name}`")).collect();
+        assert!(names.contains(&"`linger`".into()), "{names:?}");
+        let page = include_str!("../../docs/operations.md");
+        for name in names {
+            assert!(page.contains(&format!("| {name} |")), "{name} in the docs");
+            // Its keys are `username` and `password`.
+            if name != "`credentials`" {
+                assert!(keys.contains(&name), "no key {name}: {keys}");
+            }
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use redis::ConnectionInfo;
 use super::LockClientBuilder;
 use crate::deployment::Urls;
 
-/// All types that a parameter `&str` would accept, too. Not `String`: with it, `clippy` would report
-/// each `&String`.
+/// All types that a parameter `&str` would accept, too. Not `String`: with it, `clippy` would
+/// report each `&String`.
 macro_rules! from_urls {
     ($($url:ty),*) => {
         $(

@@ -24,12 +24,16 @@ impl Script {
             }
             packed
         };
-        let sha = sha1_smol::Sha1::from(source).digest().to_string();
         Self {
-            by_hash: packed(["EVALSHA", &sha]),
+            by_hash: packed(["EVALSHA", &hash_of(source.as_bytes())]),
             by_source: packed(["EVAL", source]),
         }
     }
+}
+
+/// The hash under which a server knows a script.
+pub(crate) fn hash_of(source: &[u8]) -> String {
+    sha1_smol::Sha1::from(source).digest().to_string()
 }
 
 /// Each script is its file, after the files with functions that it shares with other scripts.

@@ -2,9 +2,9 @@
 
 /// Not the protocol of Redis.
 #[derive(Debug)]
-pub(super) struct Foreign;
+pub(super) struct ProtocolError;
 
-type Framed<T> = Result<Option<T>, Foreign>;
+type Framed<T> = Result<Option<T>, ProtocolError>;
 
 /// The length and the words of the first request in `bytes`. `None`: it is not complete.
 pub(super) fn request(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
@@ -49,9 +49,9 @@ fn words(bytes: &[u8]) -> Framed<(usize, Vec<Vec<u8>>)> {
             return Ok(None);
         };
         if head.first() != Some(&b'$') {
-            return Err(Foreign);
+            return Err(ProtocolError);
         }
-        let length = usize::try_from(number(head)?).map_err(|_| Foreign)?;
+        let length = usize::try_from(number(head)?).map_err(|_| ProtocolError)?;
         at = start + length + 2;
         if bytes.len() < at {
             return Ok(None);
@@ -76,7 +76,7 @@ fn value(bytes: &[u8], at: usize) -> Framed<usize> {
         }
         Some(b'*' | b'~' | b'>') => number(head)?,
         Some(b'%') => number(head)? * 2,
-        _ => return Err(Foreign),
+        _ => return Err(ProtocolError),
     };
     for _ in 0..parts {
         match value(bytes, end)? {
@@ -95,7 +95,9 @@ fn line(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
 }
 
 /// The number after the first byte of a header.
-fn number(head: &[u8]) -> Result<i64, Foreign> {
+fn number(head: &[u8]) -> Result<i64, ProtocolError> {
     let digits = head.get(1..).and_then(|digits| str::from_utf8(digits).ok());
-    digits.and_then(|digits| digits.parse().ok()).ok_or(Foreign)
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(ProtocolError)
 }

@@ -10,7 +10,7 @@ use redis::{RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
-use crate::transport::introduction::Introduction;
+use crate::transport::connection_name::ConnectionName;
 use crate::transport::resp;
 use crate::transport::socket::{self, Socket};
 
@@ -30,9 +30,9 @@ pub(crate) struct Connection {
     /// The requests that are sent next. Empty between calls.
     packed: Vec<u8>,
     /// Is sent before the next request.
-    introduction: Option<Arc<Introduction>>,
+    name: Option<Arc<ConnectionName>>,
     /// Was sent; the next reply is the reply to it.
-    introduced: Option<Arc<Introduction>>,
+    name_sent: Option<Arc<ConnectionName>>,
     /// When the last reply arrived.
     used: Moment,
     /// A reply has arrived on it.
@@ -99,8 +99,8 @@ impl Connection {
             socket,
             received: Received::default(),
             packed: Vec::new(),
-            introduction: None,
-            introduced: None,
+            name: None,
+            name_sent: None,
             used: Moment::now(),
             established: false,
             publish,
@@ -108,8 +108,8 @@ impl Connection {
     }
 
     /// Names this connection on the server, by a command before the next request.
-    pub(crate) fn introduce(&mut self, introduction: Arc<Introduction>) {
-        self.introduction = Some(introduction);
+    pub(crate) fn set_name(&mut self, name: Arc<ConnectionName>) {
+        self.name = Some(name);
     }
 
     /// Sets when every send and receive from here on ends. After that moment, `receive` returns
@@ -127,9 +127,9 @@ impl Connection {
         &mut self,
         pack: impl FnOnce(Publish, &mut Vec<u8>),
     ) -> RedisResult<()> {
-        if let Some(introduction) = self.introduction.take() {
-            self.packed.extend_from_slice(introduction.packed());
-            self.introduced = Some(introduction);
+        if let Some(name) = self.name.take() {
+            self.packed.extend_from_slice(name.packed());
+            self.name_sent = Some(name);
         }
         pack(self.publish, &mut self.packed);
         let sent = self.socket.write_all(&self.packed);
@@ -147,12 +147,16 @@ impl Connection {
                 Some(reply) => {
                     self.used = Moment::now();
                     self.established = true;
-                    match self.introduced.take() {
-                        Some(introduction) => introduction.received(reply)?,
+                    match self.name_sent.take() {
+                        Some(name) => name.received(reply)?,
                         None => break reply,
                     }
                 }
-                None => self.received.read(&mut self.socket)?,
+                None => self.received.read(&mut self.socket).inspect_err(|error| {
+                    if let Some(name) = &self.name_sent {
+                        name.not_received(error.kind());
+                    }
+                })?,
             }
         };
         reply.extract_error()

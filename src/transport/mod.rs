@@ -1,10 +1,10 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
 
 pub(crate) mod connection;
+mod connection_name;
 pub(crate) mod exchange;
 pub(crate) mod health;
 pub(crate) mod hint;
-mod introduction;
 pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod pool;

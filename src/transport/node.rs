@@ -10,7 +10,7 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, 
 use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::connection::Connection;
-use crate::transport::introduction::Introduction;
+use crate::transport::connection_name::ConnectionName;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
@@ -52,7 +52,7 @@ pub(crate) struct Login {
     /// The servers support shard channels.
     sharded: AtomicBool,
     /// The name of the connections.
-    introduction: Option<Arc<Introduction>>,
+    connection_name: Option<Arc<ConnectionName>>,
 }
 
 impl Login {
@@ -74,13 +74,13 @@ impl Login {
             log_in: log_in.get_packed_pipeline(),
             master_only: false,
             sharded: AtomicBool::new(false),
-            introduction: None,
+            connection_name: None,
         }
     }
 
     /// Also names the connections on the server.
     pub(crate) fn with_name(mut self, name: &str) -> Self {
-        self.introduction = Some(Arc::new(Introduction::new(name)));
+        self.connection_name = Some(Arc::new(ConnectionName::new(name)));
         self
     }
 
@@ -155,10 +155,10 @@ impl Node {
         if self.login.master_only {
             check_role(connection.receive())?;
         }
-        if let Some(introduction) = &self.login.introduction
-            && !introduction.is_refused()
+        if let Some(name) = &self.login.connection_name
+            && !name.is_refused()
         {
-            connection.introduce(Arc::clone(introduction));
+            connection.set_name(Arc::clone(name));
         }
         Ok(connection)
     }

@@ -37,6 +37,11 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.
     fn lease_ends(&self) -> Moment;
+    /// True if a thread holds the lock by it.
+    #[cfg(feature = "testing")]
+    fn is_held(&self) -> bool {
+        false
+    }
     /// Makes all moments earlier by what a test has skipped.
     #[cfg(feature = "testing")]
     fn skipped(&self, _: &TestClock) {}

@@ -57,7 +57,8 @@ impl Renewer for Shared {
 
     fn keys_of(&self, lock: &str) -> Vec<LockKey> {
         let targets = self.targets_of(lock).into_iter();
-        targets.map(|(_, target)| target.key().clone()).collect()
+        let held = targets.filter(|(_, target)| target.is_held());
+        held.map(|(_, target)| target.key().clone()).collect()
     }
 
     fn confirm(&self, lock: &str) {

@@ -12,7 +12,10 @@ use crate::base::key::LockKey;
 use crate::base::parker::{self, Unparker};
 
 /// The longest wait of a test until the threads of its clients have noticed a change.
-const LONGEST_SETTLING: Duration = Duration::from_secs(5);
+const LONGEST_SETTLING: Duration = Duration::from_secs(10);
+
+/// The longest wait of a test until threads wait in calls.
+const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// The longest step while threads wait. A place in the queue of a fair lock needs a request
 /// every two seconds.
@@ -45,7 +48,7 @@ pub(crate) struct TestClock {
 
 #[derive(Default)]
 struct State {
-    /// When time was skipped, and how much.
+    /// When time was skipped, and how much. Grows by one for each step of a test.
     skips: Vec<(Moment, Duration)>,
     /// The threads that wait in a call.
     calls: Vec<Unparker>,
@@ -150,7 +153,7 @@ impl TestClock {
 
     /// Waits until this many threads sleep in calls; false if that takes too long.
     pub(crate) fn await_sleeping(&self, threads: usize) -> bool {
-        let deadline = Moment::now().after(LONGEST_SETTLING);
+        let deadline = Moment::now().after(LONGEST_START);
         loop {
             let calls = self.state.lock().calls.clone();
             if calls.iter().filter(|call| call.is_asleep()).count() >= threads {
@@ -163,10 +166,15 @@ impl TestClock {
         }
     }
 
-    /// Waits until the watchdogs have nothing to do, and all waiting threads sleep.
+    /// Waits until the watchdogs have nothing to do, and all waiting threads sleep. Panics if that
+    /// takes too long: a test that goes on would not know what has happened.
     pub(crate) fn settle(&self) {
         let deadline = Moment::now().after(LONGEST_SETTLING);
-        while !self.is_settled() && !deadline.is_past() {
+        while !self.is_settled() {
+            assert!(
+                !deadline.is_past(),
+                "a thread of a client of the in-memory server is busy for {LONGEST_SETTLING:?}",
+            );
             pause();
         }
     }

@@ -211,6 +211,11 @@ impl Renew for Grant {
     }
 
     #[cfg(feature = "testing")]
+    fn is_held(&self) -> bool {
+        self.is_held()
+    }
+
+    #[cfg(feature = "testing")]
     fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
         self.count_skips(clock);
     }

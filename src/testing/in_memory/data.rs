@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::commands;
 use super::keyspace::{Failure, Keyspace};
-use super::resp::Reply;
+use super::reply::Reply;
 
 /// Identifies a connection. Never used again.
 pub(super) type SessionId = u64;

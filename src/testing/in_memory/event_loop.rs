@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +11,10 @@ use super::data::SessionId;
 use super::server::Server;
 use super::session::Session;
 use crate::base::clock::Moment;
+use crate::base::parker;
+
+/// The pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What the handle of the server asks the thread to do.
 pub(super) type Order = Box<dyn FnOnce(&mut Server) + Send>;
@@ -24,8 +29,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    /// Runs until the handle is dropped. An error of the system ends it, too: the clients then have
-    /// no server.
+    /// Runs until the handle is dropped. Some errors of the system end it, too.
     pub(super) fn run(&self, server: &mut Server) -> io::Result<()> {
         loop {
             let (is_woken, is_accepting, readable) = self.wait(server)?;
@@ -33,7 +37,7 @@ impl EventLoop {
                 return Ok(());
             }
             if is_accepting {
-                self.accept(server)?;
+                self.accept(server);
             }
             for id in readable {
                 let received = server.sessions.get_mut(&id).map(Session::receive);
@@ -102,14 +106,19 @@ impl EventLoop {
         }
     }
 
-    fn accept(&self, server: &mut Server) -> io::Result<()> {
+    fn accept(&self, server: &mut Server) {
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The peer has closed it already.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+                // For example too many open files, which may be temporary.
+                Err(_) => {
+                    let (_unparker, parker) = parker::pair();
+                    parker.sleep(PAUSE);
+                    return;
+                }
             };
             if !server.is_available() {
                 continue;

@@ -37,8 +37,9 @@ impl Handle {
         let thread = thread.spawn(move || match Server::new() {
             Ok(mut server) => {
                 let _ = started.send(Ok(()));
-                // After an error of the system, the clients have no server.
-                let _ = event_loop.run(&mut server);
+                // A test must not go on without its server: see `with`.
+                let ended = event_loop.run(&mut server);
+                assert!(ended.is_ok(), "the in-memory server has failed: {ended:?}");
             }
             Err(error) => drop(started.send(Err(error.to_string()))),
         })?;
@@ -55,23 +56,27 @@ impl Handle {
         }
     }
 
-    /// Executes this on the thread of the server, and waits for that. Does nothing if the server
-    /// has ended.
-    pub(super) fn with<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Server) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (done, result) = bounded(1);
+    /// Executes this on the thread of the server, and waits for that. Panics if the thread has
+    /// ended.
+    pub(super) fn with(&self, work: impl FnOnce(&mut Server) + Send + 'static) {
+        let (done, is_done) = bounded(1);
         let order: Order = Box::new(move |server| {
-            let _ = done.send(work(server));
+            work(server);
+            let _ = done.send(());
         });
-        self.orders.as_ref()?.send(order).ok()?;
+        if let Some(orders) = &self.orders {
+            let _ = orders.send(order);
+        }
         self.wake();
-        result.recv().ok()
+        let is_done = is_done.recv().is_ok();
+        assert!(
+            is_done,
+            "the in-memory server has ended: its thread has panicked"
+        );
     }
 
     fn wake(&self) {
-        // If there is no room for the datagram, others wake the thread.
+        // If there is no room for the datagram, those that are there wake the thread.
         let _ = self.waker.send(&[0]);
     }
 }
@@ -83,5 +88,17 @@ impl Drop for Handle {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the in-memory server has ended")]
+    fn a_test_does_not_go_on_without_its_server() {
+        let handle = Handle::start().unwrap();
+        handle.with(|_| panic!("on the thread of the server"));
     }
 }

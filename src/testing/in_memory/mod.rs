@@ -6,7 +6,7 @@ mod event_loop;
 mod handle;
 mod keyspace;
 mod lose;
-mod resp;
+mod reply;
 mod scripts;
 mod server;
 mod session;
@@ -39,6 +39,14 @@ use handle::Handle;
 ///
 /// Clones are the same server. It ends when the last clone and the last of its clients are dropped.
 /// A panic in a test drops them, too.
+///
+/// # Panics
+///
+/// Methods that change the time, a lock or the server wait until the threads of the clients have
+/// noticed that. They panic if a thread is busy for 10 seconds of real time, for example in a log
+/// subscriber, or because its request gets no reply and its
+/// [`command_timeout`](LockClientBuilder::command_timeout) is longer. They also panic if the thread
+/// of the server has ended after an error of the system.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {
@@ -113,9 +121,9 @@ impl InMemoryRedis {
     /// end, and so do the waits of threads whose deadline is reached.
     ///
     /// When this returns, the watchdogs have done what was due, and each waiting thread has got its
-    /// lock, or has given up, or waits again. Real time passes, too, so leave some time between what
-    /// must have happened and what must not. This takes about a millisecond of real time for each
-    /// renewal and, while threads wait, for each two seconds.
+    /// lock, or has given up, or waits again. Real time passes, too, so leave some time between
+    /// what must have happened and what must not. This takes about a millisecond of real time for
+    /// each renewal and, while threads wait, for each two seconds.
     ///
     /// The clients' log and their counters of durations keep the real time. A call for a lock of
     /// several clients ([`RedLock`](crate::RedLock)) waits by the time of the first client.
@@ -171,8 +179,8 @@ impl InMemoryRedis {
         self.skip(time);
     }
 
-    /// Waits until at least this many threads wait in calls of the clients of this server. So a test
-    /// knows that a thread that it has started waits for a lock before it
+    /// Waits until at least this many threads wait in calls of the clients of this server. So a
+    /// test knows that a thread that it has started waits for a lock before it
     /// [advances](Self::advance) the time.
     ///
     /// Returns false if there are still fewer after 5 seconds of real time.
@@ -215,9 +223,9 @@ impl InMemoryRedis {
     }
 
     /// Gives a lock to another owner, and returns when the clients that held it are notified
-    /// ([`LostReason::Taken`](crate::LostReason::Taken)). The new owner is no client of this server.
-    /// It has the lock for 30 seconds: [`advance`](Self::advance) ends that. The permits of a
-    /// semaphore are lost as with [`lose`](Self::lose).
+    /// ([`LostReason::Taken`](crate::LostReason::Taken)). The new owner is no client of this
+    /// server. It has the lock for 30 seconds: [`advance`](Self::advance) ends that. The permits of
+    /// a semaphore are lost as with [`lose`](Self::lose).
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
     #[must_use = "false means that no client holds such a lock"]
@@ -274,8 +282,8 @@ impl InMemoryRedis {
 
     /// Sets the time between a command and its reply, in real time. The server executes the command
     /// at once. With a time that is longer than the
-    /// [`command_timeout`](LockClientBuilder::command_timeout) of the client (default: 1 second), the
-    /// calls of the client execute their requests and do not hear of that.
+    /// [`command_timeout`](LockClientBuilder::command_timeout) of the client, the server executes
+    /// the requests of its calls, but the calls get no reply in time.
     ///
     /// Default: zero.
     pub fn set_delay(&self, delay: Duration) {

@@ -9,8 +9,8 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::data::Data;
 use super::keyspace::Failure;
-use super::resp::Reply;
-use crate::script;
+use super::reply::Reply;
+use crate::script::{self, hash_of};
 
 /// Makes the table `redis` from `redis.pcall`, and returns a function that runs a script.
 const PRELUDE: &str = "
@@ -40,18 +40,14 @@ end
 
 type Texts = [Vec<u8>];
 
-/// The sources of the scripts of this crate, by their hashes. A server knows them from its start, so
-/// that each call of a client is one request.
+/// The sources of the scripts of this crate, by their hashes. A server knows them from its start,
+/// so that each call of a client is one request.
 static OWN: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let sources = script::named_sources().map(|(_, source)| source);
     sources
         .map(|source| (hash_of(source.as_bytes()), source))
         .collect()
 });
-
-fn hash_of(source: &[u8]) -> String {
-    sha1_smol::Sha1::from(source).digest().to_string()
-}
 
 /// The interpreter, and the scripts that it knows by their hashes.
 pub(super) struct Scripts {

@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::commands::{self, Outcome};
 use super::data::{Data, SessionId};
 use super::keyspace::Keyspace;
-use super::resp::Reply;
+use super::reply::Reply;
 use super::scripts::Scripts;
 use super::session::Session;
 use crate::base::clock::Moment;
 
 const INFO: &str = "# Server\r\nserver_name:leasehold::testing\r\nredis_version:7.2.0\r\n\
-                    redis_mode:standalone\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
+                    redis_mode:standalone\r\n\
+                    # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
 /// The state of the server. Only its thread uses it.
 pub(super) struct Server {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::data::SessionId;
-use super::resp::Reply;
+use super::reply::Reply;
 use crate::base::clock::Moment;
 use crate::testing::frame;
 
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The next command that has arrived; an error if the peer does not speak the protocol.
-    pub(super) fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, frame::Foreign> {
+    pub(super) fn next_command(&mut self) -> Result<Option<Vec<Vec<u8>>>, frame::ProtocolError> {
         let framed = frame::request(&self.received)?;
         Ok(framed.map(|(length, command)| {
             self.received.drain(..length);

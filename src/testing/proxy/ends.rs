@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,19 +16,20 @@ const LONGEST_WRITE: Duration = Duration::from_secs(5);
 /// A reset is sent only when the last descriptor is closed. This one is taken and closed here. The
 /// shutdown ends the read of the reader, which then closes its own descriptor.
 #[derive(Debug)]
-pub(super) struct ClientEnd(Mutex<Option<TcpStream>>);
+pub(super) struct ClientEnd(Mutex<Option<Arc<TcpStream>>>);
 
 impl ClientEnd {
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         prepare(&stream)?;
-        Ok(Self(Mutex::new(Some(stream))))
+        Ok(Self(Mutex::new(Some(Arc::new(stream)))))
     }
 
-    /// Does nothing if the client is gone.
+    /// Does nothing if the client is gone. A write without the mutex, so that it does not delay the
+    /// end of this connection or of others; `cut` ends it, and a reset is sent after it.
     pub(super) fn write(&self, bytes: &[u8]) {
-        let mut stream = self.0.lock();
-        if stream.as_mut().is_some_and(|s| s.write_all(bytes).is_err()) {
-            stream.take();
+        let stream = self.0.lock().clone();
+        if stream.is_some_and(|stream| (&*stream).write_all(bytes).is_err()) {
+            self.0.lock().take();
         }
     }
 
@@ -41,7 +43,7 @@ impl ClientEnd {
     /// RST.
     pub(super) fn reset(&self) {
         if let Some(stream) = self.0.lock().take() {
-            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(&*stream).set_linger(Some(Duration::ZERO));
             // The shutdown sends nothing, and ends the read that keeps the other descriptor open.
             let _ = stream.shutdown(Shutdown::Read);
         }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::ends::{ClientEnd, ServerEnd};
-use super::rules::{Fault, ProxiedRequest};
+use super::rules::{Fault, Held, ProxiedRequest};
 use crate::base::clock::Moment;
 use crate::testing::frame;
 
@@ -33,23 +33,13 @@ pub(super) struct Link {
 }
 
 /// A request to be delivered to the server.
-pub(super) struct Order {
+pub(super) struct Delivery {
     bytes: Vec<u8>,
     replies: usize,
     fault: Fault,
+    /// Set if it waits at a gate.
+    held: Option<Held>,
     came: Moment,
-}
-
-impl Order {
-    /// No rule is about it.
-    fn passing(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            replies: 1,
-            fault: Fault::Pass,
-            came: Moment::now(),
-        }
-    }
 }
 
 impl Link {
@@ -67,7 +57,7 @@ impl Link {
         self: &Arc<Self>,
         shared: &Shared,
         from: TcpStream,
-        orders: &Sender<Order>,
+        deliveries: &Sender<Delivery>,
     ) {
         // If a rule panics, its client must not wait.
         let _on_panic = CutOnPanic(Arc::clone(self));
@@ -77,62 +67,63 @@ impl Link {
                 let (length, words) = match frame::request(buffer.bytes()) {
                     Ok(Some(framed)) => framed,
                     Ok(None) => break,
-                    Err(frame::Foreign) => return self.client.cut(),
+                    Err(frame::ProtocolError) => return self.client.cut(),
                 };
                 let bytes = buffer.take(length);
                 if words.is_empty() {
                     continue;
                 }
                 let request = ProxiedRequest::new(self.number, words, &shared.scripts);
-                if request.names_connection() {
-                    let order = Order::passing(bytes);
-                    if orders.send(order).is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                shared.requests.fetch_add(1, Ordering::SeqCst);
+                let fault = if request.describes_connection() {
+                    Fault::Pass
+                } else {
+                    shared.requests.fetch_add(1, Ordering::SeqCst);
+                    (shared.on_request.lock())(&request)
+                };
                 if request.subscribes() {
                     self.listens.store(true, Ordering::SeqCst);
                 }
-                let fault = (shared.on_request.lock())(&request);
-                if let Fault::HoldBack(gate) = &fault {
-                    gate.arrive();
-                }
-                let order = Order {
+                let held = match &fault {
+                    Fault::HoldBack(gate) => Some(gate.arrive()),
+                    _ => None,
+                };
+                let delivery = Delivery {
                     bytes,
                     replies: request.replies(),
                     fault,
+                    held,
                     came: Moment::now(),
                 };
-                if orders.send(order).is_err() {
+                if deliveries.send(delivery).is_err() {
                     return;
                 }
             }
         }
     }
 
-    /// Ends when no more orders can come. The server's replies still come then.
-    pub(super) fn deliver(&self, orders: &Receiver<Order>, stop: &Receiver<Infallible>) {
-        for order in orders {
-            let go_on = match &order.fault {
+    /// Ends when no more requests can come. The server's replies still come then.
+    pub(super) fn deliver(&self, deliveries: &Receiver<Delivery>, stop: &Receiver<Infallible>) {
+        for delivery in deliveries {
+            let go_on = match &delivery.fault {
                 Fault::Delay(time) => sleep(*time, stop),
-                Fault::Latency(time) => sleep(order.came.after(*time).left(), stop),
+                Fault::Latency(time) => sleep(delivery.came.after(*time).left(), stop),
                 Fault::HoldBack(gate) => gate.wait(stop),
                 Fault::SwallowRequest => continue,
                 Fault::HalfRequest => {
-                    let _ = self.server.write(&order.bytes[..order.bytes.len() / 2]);
+                    let half = &delivery.bytes[..delivery.bytes.len() / 2];
+                    let _ = self.server.write(half);
                     false
                 }
                 _ => true,
             };
+            drop(delivery.held);
             if !go_on {
                 return self.cut();
             }
             // Before the request is sent, because the reply may come at once.
-            let expected = std::iter::repeat_n(order.fault, order.replies);
+            let expected = std::iter::repeat_n(delivery.fault, delivery.replies);
             self.expected.lock().extend(expected);
-            if self.server.write(&order.bytes).is_err() {
+            if self.server.write(&delivery.bytes).is_err() {
                 return self.cut();
             }
         }
@@ -149,7 +140,7 @@ impl Link {
                         break end;
                     }
                 }
-                Err(frame::Foreign) => break ErrorKind::InvalidData,
+                Err(frame::ProtocolError) => break ErrorKind::InvalidData,
             }
         };
         match end {
@@ -186,7 +177,7 @@ impl Link {
                     self.client.write(piece);
                 }
             }
-            Fault::ReplaceReply(instead) => self.client.write(instead.as_bytes()),
+            Fault::ReplaceReply(instead) => self.client.write(&instead),
             Fault::HoldBack(gate) => {
                 self.client.write(reply);
                 gate.answered();

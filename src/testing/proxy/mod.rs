@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use ends::{ClientEnd, ServerEnd};
 use link::Link;
-use rules::Scripts;
+use rules::ScriptNames;
 pub use rules::{Fault, Gate, ProxiedRequest};
 
 /// The longest wait for a connection to the server.
@@ -31,10 +31,15 @@ type OnMessage = Box<dyn FnMut(&[u8], &[u8]) -> bool + Send>;
 ///
 /// It parses requests and replies of the Redis protocol, so that a fault hits a chosen request: it
 /// loses or delays a request or its reply, or breaks the connection in the middle of one. So a test
-/// shows what a program does if a request was executed and its reply is lost. It works with any
-/// client of Redis, but not with TLS.
+/// shows what a program does if a request was executed and its reply is lost.
 ///
-/// The proxy listens on loopback. It ends, and closes its connections, when it is dropped.
+/// It works with clients of any language, without TLS. It expects one reply to each request, and
+/// one for each channel to a request that begins or ends subscriptions. So it does not support
+/// `UNSUBSCRIBE` without a channel, `MONITOR`, `CLIENT REPLY`, and of RESP3 no pushes except
+/// messages: the faults of later replies would hit others.
+///
+/// The proxy listens on loopback. It ends, and closes its connections, when it is dropped. That
+/// waits until no rule runs, so a rule must not wait for what happens after it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,7 +61,7 @@ type OnMessage = Box<dyn FnMut(&[u8], &[u8]) -> bool + Send>;
 /// });
 /// assert!(matches!(lock.try_acquire_now(), Err(Error::Unavailable { .. })));
 ///
-/// proxy.calm();
+/// proxy.clear_rules();
 /// let guard = lock.acquire()?;    // The client has undone the first one.
 /// guard.check()?;
 /// # Ok(())
@@ -74,7 +79,7 @@ struct Shared {
     upstream: Mutex<String>,
     on_request: Mutex<OnRequest>,
     on_message: Mutex<OnMessage>,
-    scripts: Scripts,
+    scripts: ScriptNames,
     refuse: AtomicBool,
     requests: AtomicU64,
     connections: AtomicU64,
@@ -115,7 +120,7 @@ impl FaultProxy {
             upstream: Mutex::new(upstream.into()),
             on_request: Mutex::new(Box::new(|_| Fault::Pass)),
             on_message: Mutex::new(Box::new(|_, _| true)),
-            scripts: Scripts::of_this_crate(),
+            scripts: ScriptNames::of_this_crate(),
             refuse: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -149,8 +154,9 @@ impl FaultProxy {
     }
 
     /// Sets the fault of each request from now on. The rule is called once for each request, in the
-    /// order of arrival on its connection, and for one request at a time. It must not call the
-    /// proxy. If it panics, the connection is closed.
+    /// order of arrival on its connection, and for one request at a time. It is not called for
+    /// `CLIENT SETNAME` and `CLIENT SETINFO`, which clients send with their first request. It must
+    /// not call the proxy. If it panics, the connection is closed.
     pub fn on_request(&self, rule: impl FnMut(&ProxiedRequest) -> Fault + Send + 'static) {
         let before = std::mem::replace(&mut *self.shared.on_request.lock(), Box::new(rule));
         drop(before);
@@ -163,15 +169,16 @@ impl FaultProxy {
         drop(before);
     }
 
-    /// Removes both rules: everything passes from now on. Requests at a gate stay there until the gate is opened.
-    pub fn calm(&self) {
+    /// Removes both rules: everything passes from now on. Requests at a gate stay there until the
+    /// gate is opened.
+    pub fn clear_rules(&self) {
         self.on_request(|_| Fault::Pass);
         self.on_message(|_, _| true);
     }
 
     /// Gives a script a name, by which [`ProxiedRequest::runs`] recognizes its calls. Those of this
-    /// crate are known.
-    pub fn know(&self, name: &str, source: &str) {
+    /// crate have names.
+    pub fn name_script(&self, name: &str, source: &str) {
         self.shared.scripts.add(name, source.as_bytes());
     }
 
@@ -190,7 +197,7 @@ impl FaultProxy {
         self.shared.refuse.store(refuse, Ordering::SeqCst);
     }
 
-    /// The number of requests since the start.
+    /// The number of requests since the start, without `CLIENT SETNAME` and `CLIENT SETINFO`.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
@@ -266,7 +273,7 @@ impl Shared {
         let (requests, replies) = (client.try_clone()?, server.try_clone()?);
         let link = Link::new(number, ClientEnd::new(client)?, ServerEnd::new(server)?);
         let link = Arc::new(link);
-        let (orders, ordered) = unbounded();
+        let (deliveries, delivered) = unbounded();
         {
             let mut links = self.links.lock();
             if links.over {
@@ -277,13 +284,13 @@ impl Shared {
         }
         let (shared, delivering) = (Arc::clone(self), Arc::clone(&link));
         self.keep(spawn("proxy-delivery", move || {
-            delivering.deliver(&ordered, &shared.stop);
+            delivering.deliver(&delivered, &shared.stop);
         })?);
         let (shared, replying) = (Arc::clone(self), Arc::clone(&link));
         self.keep(spawn("proxy-replies", move || {
             replying.read_replies(&shared, replies);
         })?);
-        link.read_requests(self, requests, &orders);
+        link.read_requests(self, requests, &deliveries);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use parking_lot::Mutex;
 
-use crate::script;
+use crate::script::{self, hash_of};
 
 /// A request that a client sends through a [`FaultProxy`](super::FaultProxy).
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct ProxiedRequest {
 }
 
 impl ProxiedRequest {
-    pub(super) fn new(connection: u64, words: Vec<Vec<u8>>, scripts: &Scripts) -> Self {
+    pub(super) fn new(connection: u64, words: Vec<Vec<u8>>, scripts: &ScriptNames) -> Self {
         let script = scripts.name(&words);
         Self {
             connection,
@@ -46,9 +46,9 @@ impl ProxiedRequest {
         self.script() == Some(script)
     }
 
-    /// The script that it calls, if it is a known one. Those of this crate have the names of their
-    /// files: `"acquire"`, `"release"` and `"renew"` are those of most locks.
-    /// [`FaultProxy::know`](super::FaultProxy::know) adds others.
+    /// The name of the script that it calls, if it has one. The scripts of this crate have the
+    /// names of their files: `"acquire"`, `"release"` and `"renew"` are those of most locks.
+    /// [`FaultProxy::name_script`](super::FaultProxy::name_script) names others.
     #[must_use]
     pub fn script(&self) -> Option<&str> {
         self.script.as_deref()
@@ -61,10 +61,11 @@ impl ProxiedRequest {
         )
     }
 
-    /// Whether it names the connection. A client sends this together with its first request, so
-    /// that a rule about any request is not about the name.
-    pub(super) fn names_connection(&self) -> bool {
-        self.command() == "CLIENT"
+    /// Whether it describes the connection. Clients send this together with their first request, so
+    /// that a rule about any request is not about it.
+    pub(super) fn describes_connection(&self) -> bool {
+        let what = self.words.get(1).map(|word| word.to_ascii_uppercase());
+        self.command() == "CLIENT" && matches!(what.as_deref(), Some(b"SETNAME" | b"SETINFO"))
     }
 
     /// The number of replies to it.
@@ -104,8 +105,8 @@ pub enum Fault {
         pause: Duration,
     },
     /// The server executes it, and the client gets these bytes instead of the reply. They must be a
-    /// reply of the Redis protocol, such as `"-ERR failed\r\n"`.
-    ReplaceReply(&'static str),
+    /// reply of the Redis protocol, such as `b"-ERR failed\r\n".into()`.
+    ReplaceReply(Vec<u8>),
     /// Half of it is sent to the server, then both sides are closed.
     HalfRequest,
     /// It is not sent to the server. The connection stays open.
@@ -190,18 +191,18 @@ impl Gate {
         self.0.passed.load(Ordering::SeqCst)
     }
 
-    pub(super) fn arrive(&self) {
+    /// Counts a request as waiting until the result is dropped.
+    pub(super) fn arrive(&self) -> Held {
         self.0.held.fetch_add(1, Ordering::SeqCst);
+        Held(self.clone())
     }
 
     /// Waits until the gate is open; false if the proxy ends before.
     pub(super) fn wait(&self, stop: &Receiver<Infallible>) -> bool {
-        let open = select! {
+        select! {
             recv(self.0.opened) -> _ => true,
             recv(stop) -> _ => false,
-        };
-        self.0.held.fetch_sub(1, Ordering::SeqCst);
-        open
+        }
     }
 
     pub(super) fn answered(&self) {
@@ -209,11 +210,21 @@ impl Gate {
     }
 }
 
+/// A request that waits at a gate.
+#[derive(Debug)]
+pub(super) struct Held(Gate);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.held.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The names of scripts, by the hash under which a server knows them.
 #[derive(Debug, Default)]
-pub(super) struct Scripts(Mutex<HashMap<String, Arc<str>>>);
+pub(super) struct ScriptNames(Mutex<HashMap<String, Arc<str>>>);
 
-impl Scripts {
+impl ScriptNames {
     /// The scripts of this crate.
     pub(super) fn of_this_crate() -> Self {
         let scripts = Self::default();
@@ -224,7 +235,7 @@ impl Scripts {
     }
 
     pub(super) fn add(&self, name: &str, text: &[u8]) {
-        self.0.lock().insert(hash(text), name.into());
+        self.0.lock().insert(hash_of(text), name.into());
     }
 
     fn name(&self, words: &[Vec<u8>]) -> Option<Arc<str>> {
@@ -232,7 +243,7 @@ impl Scripts {
             return None;
         };
         let hash = if command.eq_ignore_ascii_case(b"EVAL") {
-            hash(script)
+            hash_of(script)
         } else if command.eq_ignore_ascii_case(b"EVALSHA") {
             String::from_utf8_lossy(script).to_lowercase()
         } else {
@@ -240,8 +251,4 @@ impl Scripts {
         };
         self.0.lock().get(&hash).cloned()
     }
-}
-
-fn hash(text: &[u8]) -> String {
-    sha1_smol::Sha1::from(text).digest().to_string()
 }

@@ -60,7 +60,7 @@ fn one_lost_request_of_each_step_changes_nothing() {
                     (woken.load(Ordering::SeqCst), waiting(server, &name)) == (1, 1)
                 });
                 assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
-                proxied.proxy.calm();
+                proxied.proxy.clear_rules();
                 place.notify_one();
             });
             assert_eq!(places(server, &name), 0, "{fault:?} of {script}");
@@ -81,7 +81,7 @@ fn a_wait_that_cannot_begin_leaves_the_lock_held() {
         let result = place.condition.wait_for(SOON.get());
         assert!(is_unavailable(&result), "{result:?}");
         guard.check().unwrap();
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         eventually("no place is left", || places(&proxied.server, &name) == 0);
         guard.unlock().unwrap();
     }
@@ -179,7 +179,7 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
         waiter.join().unwrap();
         // The notification that it could not take goes to the next thread.
         within(LEASE.get() * 2, "the next one", || next.join().unwrap());
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         place.lock.acquire().unwrap().unlock().unwrap();
     });
 }
@@ -201,7 +201,7 @@ fn a_wait_ends_although_its_place_cannot_be_ended() {
         proxied.fault_always("condition_end", &Fault::SwallowRequest);
         other.notify_one();
         waiter.join().unwrap();
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         eventually("its end", || places(&proxied.server, &name) == 1);
         throughout(A_WHILE.get(), "the other waits", || {
             waiting(&proxied.server, &name) == 1

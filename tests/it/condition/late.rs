@@ -45,7 +45,7 @@ fn a_late_copy_of_a_wait_takes_no_notification() {
         });
         throughout(A_WHILE.get(), "no place", || places(server, &name) == 0);
         guard.unlock().unwrap();
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
     }
 }
 
@@ -205,7 +205,7 @@ fn a_thread_that_waits_again_is_notified_although_its_old_place_was_not_ended() 
         await_waiting(&proxied.server, &name, 2);
         other.notify_one();
         assert_eq!(waiting(&proxied.server, &name), 1);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         within(LEASE.get() * 3, "the notification", || {
             waiter.join().unwrap();
         });

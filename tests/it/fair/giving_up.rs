@@ -131,7 +131,7 @@ fn an_interrupt_does_not_wait_for_a_server_that_hangs() {
                 interrupt.interrupt();
                 assert!(is_interrupted(&waiting.join().unwrap()));
             });
-            proxied.proxy.calm();
+            proxied.proxy.clear_rules();
         });
     }
     // The watchdog removes the note of the writer.

@@ -300,7 +300,7 @@ fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
     assert!(broken.count_taken_back() > 2);
     assert_eq!((lock.hold_count(), view.count(lock.name())), (0, 0));
 
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     lock.lock().unwrap();
     let broken = Broken::by(&proxied.proxy, "renew", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() + slip, "try_lock, nested", || {
@@ -316,7 +316,7 @@ fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
     assert!(broken.count() > 0);
     assert_eq!(lock.hold_count(), 0);
     assert_eq!(view.count(lock.name()), 1);
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     // The release goes on in the background.
     view.await_count(0, lock.name(), LEASE.get(), "a release that failed");
 }

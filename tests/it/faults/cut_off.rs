@@ -61,7 +61,7 @@ fn a_holder_without_replies_is_notified_before_another_client_has_the_lock() {
             next.load(Ordering::SeqCst) == KINDS.len()
         });
         // Requests that the old holder sends now must not affect the next.
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         for (kind, guard) in &held {
             let lock = (kind.rival)(&ours, guard.name());
             let taken = on_another_thread(|| lock.try_lock(Duration::ZERO, Lease::RENEWED));

@@ -136,7 +136,7 @@ fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
     assert!(is_unavailable(&result), "{result:?}");
     // It was retried.
     await_delayed(&gate, 2);
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     // The background releases the lock.
     let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
     let mut hold = RenewedHold::of(&proxied, &lock);
@@ -187,7 +187,7 @@ fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
     let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(is_unavailable(&result), "{result:?}");
     await_delayed(&gate, 1);
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     let guard = lock.acquire().unwrap();
     lock.lock().unwrap();
     let mut hold = RenewedHold::of(&proxied, &lock);
@@ -311,7 +311,7 @@ fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_exte
     let result = on_another_thread(|| guard.extend(SOON.get() * 6));
     assert!(is_unavailable(&result), "{result:?}");
     await_delayed(&gate, 1);
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     guard.unlock().unwrap();
     let short = Lease::fixed(LEASE.get());
     assert!(lock.try_lock(Duration::ZERO, short).unwrap());

@@ -68,7 +68,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
         view.await_count(0, &name, LEASE.get(), "an abandoned acquire");
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         lock.lock().unwrap();
         assert_eq!(view.count(&name), 1);
         lock.unlock().unwrap();
@@ -89,7 +89,7 @@ fn a_release_that_is_never_answered_is_executed() {
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
         view.await_count(0, &name, LEASE.get(), "released");
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         lock.lock().unwrap();
         // Releases that are retried in the background do not affect the next hold.
         thread::sleep(LEASE.get());
@@ -115,7 +115,7 @@ fn a_nested_acquire_that_is_never_answered_adds_no_level() {
         // Without a longer lease, nothing is asked.
         lock.lock().unwrap();
         lock.unlock().unwrap();
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         guard.unlock().unwrap();
         assert_eq!((lock.hold_count(), view.count(lock.name())), (0, 0));
     }
@@ -221,13 +221,13 @@ fn an_acquire_whose_reply_cannot_be_parsed_is_compensated() {
     let fenced = client.fenced_lock(&unique("unreadable"));
     let locks: [&dyn Lock; 2] = [&plain, &fenced];
     for lock in locks {
-        proxied.fault_always("acquire", &Fault::ReplaceReply("+GRANTED\r\n"));
+        proxied.fault_always("acquire", &Fault::ReplaceReply(b"+GRANTED\r\n".into()));
         let result = lock.lock();
         assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
         assert!(!lock.is_held_by_current_thread());
         let soon = LEASE.get() * 5;
         view.await_count(0, lock.name(), soon, "a reply that cannot be read");
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         lock.lock().unwrap();
         assert_eq!(view.count(lock.name()), 1);
         lock.unlock().unwrap();

@@ -68,8 +68,8 @@ impl<'a> ProxiedDeployment<'a> {
         }
     }
 
-    pub fn calm(&self) {
-        self.proxies.iter().for_each(Proxy::calm);
+    pub fn clear_rules(&self) {
+        self.proxies.iter().for_each(Proxy::clear_rules);
     }
 
     /// A view of the server that has this lock.

@@ -146,7 +146,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
 #[test]
 fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     let (_server, proxy) = server_and_proxy();
-    proxy.know("mine", "return 7");
+    proxy.name_script("mine", "return 7");
     let source = include_str!("../../../lua/release.lua");
     let hash = sha1_smol::Sha1::from(source).digest().to_string();
     let (seen, names) = crossbeam_channel::unbounded();
@@ -336,6 +336,39 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
 }
 
 #[test]
+fn a_request_that_is_dropped_no_longer_waits_at_its_gate() {
+    let (_server, proxy) = server_and_proxy();
+    let (first, last) = (Gate::new(), Gate::new());
+    let gates = (first.clone(), last.clone());
+    proxy.on_request(move |request| match request.command().as_str() {
+        "GET" => Fault::HoldBack(gates.0.clone()),
+        "INCR" => Fault::HalfRequest,
+        _ => Fault::HoldBack(gates.1.clone()),
+    });
+    let mut client = Client::of(&proxy);
+    for request in [&["GET", "n"], &["INCR", "n"], &["DEL", "n"]] {
+        client.send(request);
+    }
+    eventually("both to be held", || (first.held(), last.held()) == (1, 1));
+    first.open();
+    // The first reply may arrive before the end.
+    client.0.read_to_end(&mut Vec::new()).expect("no reset");
+    eventually("the end of the delivery", || last.held() == 0);
+    assert_eq!(last.passed(), 0);
+}
+
+#[test]
+fn only_the_commands_that_describe_a_connection_have_no_rule() {
+    let (_server, proxy) = server_and_proxy();
+    proxy.on_request(|_| Fault::ReplaceReply(b"+rule\r\n".into()));
+    let mut client = Client::of(&proxy);
+    client.ask(&["client", "setname", "me"], "+OK\r\n");
+    assert_eq!(proxy.requests(), 0);
+    client.ask(&["CLIENT", "GETNAME"], "+rule\r\n");
+    assert_eq!(proxy.requests(), 1);
+}
+
+#[test]
 fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
     let (server, proxy) = server_and_proxy();
     proxy.on_message(|channel, payload| channel == b"a" && payload != b"2");
@@ -384,12 +417,12 @@ fn resp3_is_supported() {
 }
 
 #[test]
-fn a_calm_proxy_forgets_its_rules() {
+fn the_rules_of_a_proxy_can_be_cleared() {
     let (_server, proxy) = server_and_proxy();
     proxy.on_request(|_| Fault::SwallowRequest);
     let mut client = Client::of(&proxy);
     client.send(&["PING"]);
     client.receive_nothing();
-    proxy.calm();
+    proxy.clear_rules();
     client.ask(&["PING"], "+PONG\r\n");
 }

@@ -118,7 +118,7 @@ fn a_grant_that_does_not_suit_is_released_in_the_background() {
         lock.try_lock(Duration::ZERO, fixed)
     });
     assert!(!matches!(took, Ok(true)), "{took:?}");
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     eventually("the release", || !is_there(&proxied.server));
 }
 

@@ -51,7 +51,7 @@ fn a_count_down_that_is_never_answered_is_executed_once() {
         proxied.fault_always("count_down", &fault);
         let result = latch.count_down();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         eventually("it is executed", || view.count().unwrap() == 4);
         throughout(A_WHILE.get() * 3, "once", || view.count().unwrap() == 4);
     }
@@ -129,7 +129,7 @@ fn a_count_that_arrives_after_its_call_has_failed_is_not_set() {
     gate.open();
     eventually("the late requests to be executed", || gate.passed() >= held);
     assert_eq!(view.count().unwrap(), 0);
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     assert!(latch.try_set_count(3).unwrap());
 }
 

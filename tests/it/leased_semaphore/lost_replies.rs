@@ -64,7 +64,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
         let check = |script, lost: &AtomicBool| {
             let what = format!("{fault:?} of {script}");
             assert!(lost.load(Ordering::SeqCst), "{what}: no request was sent");
-            server.proxy.calm();
+            server.proxy.clear_rules();
         };
         let lost = server.fault_once("permit_acquire", &fault);
         let guard = semaphore.acquire().unwrap();
@@ -109,7 +109,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
         let result = semaphore.try_acquire(SLIP.get() * 3, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         await_all_available(&mut view, 3, SOON.get());
-        server.proxy.calm();
+        server.proxy.clear_rules();
         semaphore.acquire().unwrap().release().unwrap();
         assert_eq!(state(&mut view), (3, vec![]));
     }
@@ -125,7 +125,7 @@ fn a_release_that_is_never_answered_is_executed_once() {
         server.fault_always("permit_release", &fault);
         let result = guard.release();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
-        server.proxy.calm();
+        server.proxy.clear_rules();
         await_all_available(&mut view, 3, SOON.get());
         throughout(SLIP.get(), "no permit is added", || {
             state(&mut view) == (3, vec![])
@@ -217,7 +217,7 @@ fn late_requests_do_not_change_other_permits() {
         throughout(SLIP.get(), script, || state(&mut view) == held);
         next.release().unwrap();
         assert_eq!(state(&mut view), (2, vec![]), "{script}");
-        server.proxy.calm();
+        server.proxy.clear_rules();
     }
 }
 
@@ -249,7 +249,7 @@ fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(semaphore.try_set_permits(3).unwrap(), !is_done);
         assert_eq!(counts(&direct), (3, 3), "{fault:?}");
-        server.proxy.calm();
+        server.proxy.clear_rules();
     }
 }
 
@@ -299,7 +299,7 @@ fn at_random_never_more_than_k_permits_are_leased_and_none_is_lost() {
         }
     });
     assert!(most.load(Ordering::SeqCst) <= K);
-    server.proxy.calm();
+    server.proxy.clear_rules();
     let acquire = || first.try_acquire_now().unwrap();
     eventually("all permits to be available", || {
         let guards: Vec<_> = (0..=K).map_while(|_| acquire()).collect();

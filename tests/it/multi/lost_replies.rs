@@ -118,7 +118,7 @@ fn acquires_that_are_never_answered_are_compensated() {
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
         eventually("all to be compensated", || counts(&proxied) == [0; 5]);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         lock.lock().unwrap();
         assert_eq!(counts(&proxied), [1; 5]);
         lock.unlock().unwrap();
@@ -136,7 +136,7 @@ fn releases_that_are_never_answered_are_executed() {
         let result = lock.unlock();
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         eventually("all to be released", || counts(&proxied) == [0; 5]);
         // Requests that are retried in the background do not affect the next hold.
         lock.lock().unwrap();
@@ -197,7 +197,7 @@ fn a_waiting_call_retries_until_there_is_a_reply() {
         });
         lock.lock().unwrap();
         assert_eq!(met.load(Ordering::SeqCst), UNANSWERED);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         assert_eq!((lock.hold_count(), counts(&proxied)), (1, vec![1; 5]));
         lock.unlock().unwrap();
         assert_eq!(counts(&proxied), [0; 5]);
@@ -261,7 +261,7 @@ fn random_failures_cause_no_second_holder_and_leave_nothing() {
             });
         }
     });
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     eventually("nothing to be left", || {
         proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
     });

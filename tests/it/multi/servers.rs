@@ -140,7 +140,7 @@ fn a_silent_server_does_not_keep_the_locks_of_the_others() {
             "only the silent one is asked"
         );
         assert!(!is_held(&healthy, "x") && !waiter.is_finished());
-        silent.proxy.calm();
+        silent.proxy.clear_rules();
         waiter.join().unwrap().unwrap();
     });
     assert!(!is_held(&healthy, "x") && !is_held(&silent.server, "x"));
@@ -172,7 +172,7 @@ fn the_release_is_part_of_the_time_of_the_call() {
         ours.try_lock(timeout, Lease::RENEWED)
     });
     assert!(!matches!(took, Ok(true)), "{took:?}");
-    proxied.proxy.calm();
+    proxied.proxy.clear_rules();
     eventually("the release in the background", || {
         !is_held(&proxied.server, "a")
     });

@@ -82,7 +82,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
             within(LEASE.get() * 2, "the compensation", || {
                 eventually("no owner", || keys(&proxied.server).is_empty());
             });
-            proxied.proxy.calm();
+            proxied.proxy.clear_rules();
             lock.lock().unwrap();
             lock.unlock().unwrap();
             assert_eq!(keys(&proxied.server), [""; 0]);
@@ -103,7 +103,7 @@ fn a_downgrade_that_is_never_answered_is_compensated() {
         assert_eq!(lock.read().hold_count(), 0);
         eventually("no reader", || state(&proxied.server).1 == 1);
         mode_is(&proxied.server, "write", 1);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
         writing.confirm().unwrap();
         lock.read().acquire().unwrap().unlock().unwrap();
         writing.unlock().unwrap();
@@ -126,7 +126,7 @@ fn a_release_that_is_never_answered_is_executed() {
             let result = lock.unlock();
             assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
             eventually("the release", || keys(&proxied.server).is_empty());
-            proxied.proxy.calm();
+            proxied.proxy.clear_rules();
             lock.lock().unwrap();
             // Releases that are retried in the background do not affect the next hold.
             thread::sleep(LEASE.get() / 2);

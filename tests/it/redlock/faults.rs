@@ -232,7 +232,7 @@ fn a_grant_whose_reply_cannot_be_parsed_is_released() {
     let proxy = proxy::before(&servers.0[0].address());
     proxy.on_request(|request| {
         if request.runs("acquire") {
-            Fault::ReplaceReply("+GRANTED\r\n")
+            Fault::ReplaceReply(b"+GRANTED\r\n".into())
         } else {
             Fault::Pass
         }

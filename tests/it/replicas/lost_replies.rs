@@ -70,7 +70,7 @@ fn an_unconfirmed_lock_is_released() {
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         assert!(!lock.is_held_by_current_thread());
         eventually("it is released", || !has(deployment.master(), "lock"));
-        proxy.calm();
+        proxy.clear_rules();
         assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         assert_eq!(count(deployment.master()), [1], "{fault:?}");
         lock.unlock().unwrap();

@@ -98,3 +98,26 @@ fn a_majority_of_servers_is_needed() {
     assert!(servers[1].lose("job"));
     assert_lost(guard.check(), LostReason::Deleted);
 }
+
+#[test]
+fn a_lock_that_no_thread_holds_is_not_lost() {
+    let redis = start();
+    let client = redis.builder().linger(LEASE / 3).build().unwrap();
+    let lock = client.reentrant_lock("job");
+    lock.acquire().unwrap().unlock().unwrap();
+    assert!(!redis.lose("job"), "it is only kept in Redis");
+
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let call = waiting(&redis, move || {
+        let lock = one.reentrant_lock("shared");
+        let guard = lock.acquire()?;
+        lock.condition("ready").wait()?;
+        guard.check()
+    });
+    let lock = other.reentrant_lock("shared");
+    assert!(!redis.lose("shared"), "its thread only waits");
+    let guard = lock.acquire().unwrap();
+    lock.condition("ready").notify_one().unwrap();
+    guard.unlock().unwrap();
+    call.join().unwrap().unwrap();
+}

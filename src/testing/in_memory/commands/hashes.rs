@@ -2,7 +2,7 @@
 
 use super::{Arguments, Outcome, WRONG_TYPE};
 use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::testing::in_memory::resp::Reply;
+use crate::testing::in_memory::reply::Reply;
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -2,7 +2,7 @@
 
 use super::{Arguments, Outcome, SYNTAX};
 use crate::testing::in_memory::keyspace::Keyspace;
-use crate::testing::in_memory::resp::Reply;
+use crate::testing::in_memory::reply::Reply;
 
 pub(super) fn del(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let removed = arguments.from(0)?.iter().filter(|key| keys.remove(key));

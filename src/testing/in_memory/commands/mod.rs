@@ -7,7 +7,7 @@ mod sorted_sets;
 mod texts;
 
 use super::keyspace::{Failure, Keyspace};
-use super::resp::Reply;
+use super::reply::Reply;
 
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";

@@ -2,7 +2,7 @@
 
 use super::{Arguments, NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE, int};
 use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::testing::in_memory::resp::Reply;
+use crate::testing::in_memory::reply::Reply;
 
 fn text<'k>(keys: &'k mut Keyspace, key: &[u8]) -> Result<Option<&'k mut Vec<u8>>, Failure> {
     match keys.get(key) {

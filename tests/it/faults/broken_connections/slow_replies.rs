@@ -58,7 +58,7 @@ fn every_call_ends_in_time_while_the_server_replies_slowly() {
         assert!(is_unavailable(&result), "{call}: {result:?}");
         // On a busy machine the end of the last request may be late.
         eventually(call, || broken.count_taken_back() > 0);
-        proxied.proxy.calm();
+        proxied.proxy.clear_rules();
     };
     let grace = millis(250);
     check("acquire", "try_lock", once + grace, &|| {

@@ -244,7 +244,7 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
     });
     let lost = lost.load(Ordering::SeqCst);
     assert!(lost > operations / 10, "only {lost} replies were lost");
-    proxied.calm();
+    proxied.clear_rules();
     eventually("every lock to be gone", || proxied.is_empty());
     for client in &clients {
         assert_eq!(client.stats().lost, 0);
@@ -302,7 +302,7 @@ fn locks_are_renewed_although_every_third_reply_is_lost(deployment: &Deployment)
     // On a busy machine more replies are late, in addition to those that are lost.
     let kept = guards.iter().filter(|(_, guard)| !guard.is_lost()).count() as u64;
     assert!(kept >= 2 && renewed >= 4 * kept, "{kept} kept: {stats:?}");
-    proxied.calm();
+    proxied.clear_rules();
     guards.into_iter().for_each(drop);
     drop(clients);
     eventually("every lock to be gone", || proxied.is_empty());

@@ -3,7 +3,7 @@
 use super::{Client, server_and_proxy, value};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::server::{Port, Server};
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
 
 #[test]
 fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
@@ -81,4 +81,18 @@ fn dropping_a_proxy_ends_all_its_threads_at_once() {
     throughout(A_WHILE.get(), "what was held back", || {
         value(&server).is_none()
     });
+}
+
+#[test]
+fn a_client_that_reads_nothing_does_not_delay_the_cut_of_all_connections() {
+    let (server, proxy) = server_and_proxy();
+    server.ask::<()>(redis::cmd("SETRANGE").arg("n").arg(16 << 20).arg("end"));
+    let mut idle = Client::of(&proxy);
+    let mut other = Client::of(&proxy);
+    other.ask(&["PING"], "+PONG\r\n");
+    idle.send(&["GET", "n"]);
+    // The proxy has begun to write the reply.
+    idle.receive("$16777219\r\n");
+    within(millis(1000), "the cut", || proxy.cut_all());
+    other.sees_fin();
 }

@@ -89,7 +89,7 @@ fn a_call_that_is_never_answered_is_undone_or_executed_once() {
                         10
                     };
                     eventually("the number of free permits", || test.free() == expected);
-                    test.proxied.proxy.calm();
+                    test.proxied.proxy.clear_rules();
                     test.assert_stays(expected);
                 });
             }
@@ -106,7 +106,7 @@ fn a_release_that_never_arrived_is_executed_later() {
     let result = test.semaphore.release(1);
     assert!(is_unavailable(&result), "{result:?}");
     assert_eq!(test.free(), 10);
-    test.proxied.proxy.calm();
+    test.proxied.proxy.clear_rules();
     eventually("the release", || test.free() == 11);
     test.assert_stays(11);
 }
@@ -137,7 +137,7 @@ fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
     let result = test.semaphore.try_acquire(3, Duration::ZERO);
     assert!(is_unavailable(&result), "{result:?}");
     eventually("a request to be held back", || gate.held() > 0);
-    test.proxied.proxy.calm();
+    test.proxied.proxy.clear_rules();
     // The lane of the request is not used by others.
     for _ in 0..3 {
         test.semaphore.acquire(1).unwrap();
@@ -184,7 +184,7 @@ fn no_permit_is_lost_or_made_by_lost_replies() {
             });
         }
     });
-    test.proxied.proxy.calm();
+    test.proxied.proxy.clear_rules();
     eventually("all permits to be free", || test.free() == 3);
     test.assert_stays(3);
 }

@@ -3,26 +3,33 @@
 //! The command is sent together with the first request on a connection, and its reply is received
 //! before that to the request. So it costs no round trip.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::ErrorKind;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::{RedisError, RedisResult, Value};
 
+use crate::base::clock::Moment;
 use crate::transport::retry_action::RetryAction;
 
-/// The name, and whether the user may use it.
+/// How long no name is sent after a connection was closed before the reply to it. Some proxies
+/// close a connection on which they receive a command that they do not know.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The name of connections, and until when it is not sent.
 #[derive(Debug)]
-pub(crate) struct Introduction {
+pub(crate) struct ConnectionName {
     packed: Vec<u8>,
-    is_refused: AtomicBool,
+    refused_until: Mutex<Moment>,
 }
 
-impl Introduction {
+impl ConnectionName {
     pub(crate) fn new(name: &str) -> Self {
         let mut command = redis::cmd("CLIENT");
         command.arg("SETNAME").arg(name);
         Self {
             packed: command.get_packed_command(),
-            is_refused: AtomicBool::new(false),
+            refused_until: Mutex::new(Moment::ZERO),
         }
     }
 
@@ -31,10 +38,10 @@ impl Introduction {
         &self.packed
     }
 
-    /// True once the server has refused the name. It would refuse it again, and may log each
-    /// refusal.
+    /// True if the next connection gets no name, because the server would refuse it again. It may
+    /// log each refusal.
     pub(crate) fn is_refused(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed)
+        !self.refused_until.lock().is_past()
     }
 
     /// Handles the reply to the command. A refusal of the name is no error. An error means that the
@@ -47,9 +54,21 @@ impl Introduction {
             return Err(error);
         }
         if RetryAction::on(&error) == RetryAction::Fail {
-            self.is_refused.store(true, Ordering::Relaxed);
+            *self.refused_until.lock() = Moment::NEVER;
         }
         Ok(())
+    }
+
+    /// Handles a connection that failed before the reply to the command. If it was closed, the next
+    /// ones have no name for a while: not for good, because the server may have stopped.
+    pub(crate) fn not_received(&self, failure: ErrorKind) {
+        if matches!(
+            failure,
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+        ) {
+            let mut until = self.refused_until.lock();
+            *until = Moment::now().after(PAUSE).max(*until);
+        }
     }
 }
 
@@ -64,10 +83,10 @@ mod tests {
     use super::*;
 
     fn received(line: &str) -> (bool, bool) {
-        let introduction = Introduction::new("leasehold:id:host:1");
+        let name = ConnectionName::new("leasehold:id:host:1");
         let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
-        let is_ok = introduction.received(reply).is_ok();
-        (is_ok, introduction.is_refused())
+        let is_ok = name.received(reply).is_ok();
+        (is_ok, name.is_refused())
     }
 
     #[test]
@@ -95,5 +114,22 @@ mod tests {
         ] {
             assert_eq!(received(line), (false, false), "{line}");
         }
+    }
+
+    #[test]
+    fn a_closed_connection_delays_the_name_and_does_not_undo_a_refusal() {
+        let name = ConnectionName::new("leasehold:id:host:1");
+        for (failure, is_refused) in [
+            (ErrorKind::WouldBlock, false),
+            (ErrorKind::ConnectionReset, true),
+        ] {
+            name.not_received(failure);
+            assert_eq!(name.is_refused(), is_refused, "{failure}");
+        }
+        *name.refused_until.lock() = Moment::now();
+        assert!(!name.is_refused());
+        *name.refused_until.lock() = Moment::NEVER;
+        name.not_received(ErrorKind::UnexpectedEof);
+        assert_eq!(*name.refused_until.lock(), Moment::NEVER);
     }
 }
