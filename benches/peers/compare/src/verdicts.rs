@@ -1,22 +1,68 @@
 //! What a run says about the peers in words.
 
-use crate::results::{Contended, Figures, Results, quantile};
-use crate::table::{grouped, time};
+use crate::figures::{self, Figure};
+use crate::results::{Figures, Results};
+use crate::table::wrapped;
 
-/// The figures in which a peer is better than leasehold, as a paragraph.
+/// The figures in which a peer is better than leasehold, as a list.
 pub fn better_than_leasehold(results: &Results) -> String {
-    let ours = results.peers.iter().find(|peer| peer.name == "leasehold");
-    let others = results.peers.iter().filter(|peer| peer.name != "leasehold");
-    let lines: Vec<_> = ours.map_or_else(Vec::new, |ours| {
-        others.filter_map(|other| better(other, ours)).collect()
-    });
-    match lines.as_slice() {
-        [] => "No peer was better than leasehold in a figure of this run.\n".to_owned(),
-        _ => format!(
-            "Better than leasehold in this run (leasehold's figure in parentheses):\n\n{}",
-            lines.concat()
-        ),
+    let all = figures::all(results);
+    let mut text =
+        "Better than leasehold in this run (leasehold's figure in parentheses):\n\n".to_owned();
+    for peer in &results.peers {
+        let parts: Vec<_> = better(results, &all, peer)
+            .map(|(figure, ours)| {
+                let (workload, what) = (&figure.workload, figure.what);
+                let (theirs, ours) = (figure.text(peer), figure.text(ours));
+                format!("{workload}, {what}: {theirs} ({ours})")
+            })
+            .collect();
+        if !parts.is_empty() {
+            text += &format!("* {}: {}\n", peer.name, parts.join("; "));
+        }
     }
+    text
+}
+
+/// The workloads in which peers are better than leasehold, as a sentence.
+pub fn summary(results: &Results) -> String {
+    let all = figures::all(results);
+    let mut workloads: Vec<(&str, Vec<String>)> = Vec::new();
+    for figures in all.chunk_by(|first, second| first.workload == second.workload) {
+        let of = |peer: &Figures| {
+            let what: Vec<_> = better(results, figures, peer)
+                .map(|(figure, _)| figure.what)
+                .collect();
+            (!what.is_empty()).then(|| format!("{} ({})", peer.name, what.join(", ")))
+        };
+        let peers: Vec<_> = results.peers.iter().filter_map(of).collect();
+        if !peers.is_empty() {
+            workloads.push((&figures[0].workload, peers));
+        }
+    }
+    if workloads.is_empty() {
+        return wrapped("No other lock was better than leasehold in a figure of this run.");
+    }
+    let parts = workloads
+        .iter()
+        .map(|(workload, peers)| format!("{workload}: {}", peers.join(", ")));
+    wrapped(&format!(
+        "Better than leasehold in this run: {}.",
+        parts.collect::<Vec<_>>().join("; ")
+    ))
+}
+
+/// The figures in which a peer is better than leasehold, with leasehold's figures.
+fn better<'a>(
+    results: &'a Results,
+    figures: &'a [Figure],
+    peer: &'a Figures,
+) -> impl Iterator<Item = (&'a Figure, &'a Figures)> {
+    let ours = results.peers.iter().find(|peer| peer.name == "leasehold");
+    let figures = figures
+        .iter()
+        .filter_map(move |figure| Some((figure, ours?)));
+    figures.filter(|(figure, ours)| figure.is_better(peer, ours))
 }
 
 /// Peers whose holders were not alone, as lines.
@@ -31,58 +77,4 @@ pub fn without_exclusion(results: &Results) -> Vec<String> {
         )
     };
     failed.map(line).collect()
-}
-
-fn better(other: &Figures, ours: &Figures) -> Option<String> {
-    let mut parts = Vec::new();
-    let mut compare = |what: &str, is_better: bool, theirs: String, ours: String| {
-        if is_better {
-            parts.push(format!("{what} {theirs} ({ours})"));
-        }
-    };
-    let (pair, our_pair) = (&other.pair, &ours.pair);
-    for (what, theirs, ours) in [
-        ("free lock, median", pair.median_ns, our_pair.median_ns),
-        ("free lock, 99.9 %", pair.p999_ns, our_pair.p999_ns),
-        (
-            "hand-over, median",
-            hand_over(other, 0.5),
-            hand_over(ours, 0.5),
-        ),
-        (
-            "hand-over, 95 %",
-            hand_over(other, 0.95),
-            hand_over(ours, 0.95),
-        ),
-    ] {
-        compare(what, theirs < ours, time(theirs), time(ours));
-    }
-    for (workload, all) in &other.contended {
-        let Some(our) = ours.contended.get(workload) else {
-            continue;
-        };
-        let (theirs, rate) = (all.rate(), our.rate());
-        let rates = (grouped(theirs) + "/s", grouped(rate) + "/s");
-        compare(workload, theirs > rate, rates.0, rates.1);
-        let wait = |all: &Contended| all.waits.quantile(0.5) as u64;
-        for (what, theirs, ours) in [
-            ("median wait", wait(all), wait(our)),
-            ("longest wait", all.longest_ns, our.longest_ns),
-        ] {
-            let what = format!("{workload}, {what}");
-            compare(&what, theirs < ours, time(theirs), time(ours));
-        }
-    }
-    let (theirs, our) = (&other.held, &ours.held);
-    let cpu = [theirs, our].map(|held| held.client_cpu_seconds);
-    // A peer that does not renew its locks has nothing to do.
-    let is_better = cpu[0] < cpu[1] && theirs.lost == 0;
-    let [theirs, ours] = cpu.map(|seconds| format!("{seconds:.2} s"));
-    compare("CPU for held locks", is_better, theirs, ours);
-    (!parts.is_empty()).then(|| format!("* {}: {}\n", other.name, parts.join("; ")))
-}
-
-fn hand_over(peer: &Figures, share: f64) -> u64 {
-    let samples = peer.hand_over.as_ref();
-    samples.map_or(0, |all| quantile(&all.samples_ns, share))
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use leasehold_peers_compare::Result;
+use leasehold_peers_compare::figures::grouped;
 use leasehold_peers_compare::results::Results;
-use leasehold_peers_compare::table::grouped;
 use plotters::backend::SVGBackend;
 use plotters::prelude::IntoDrawingArea;
 
