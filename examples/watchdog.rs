@@ -139,7 +139,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at all locks again and again. If they may be lost, it ends when all of them are, and
+    /// Looks at all locks repeatedly. If they may be lost, it ends when all of them are, and
     /// their keys have expired; otherwise a lost lock is an error.
     fn run(&mut self, length: Duration, may_be_lost: bool) -> Result<()> {
         let end = Instant::now() + length;

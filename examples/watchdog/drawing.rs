@@ -20,7 +20,7 @@ struct Line {
     event: Option<Event>,
 }
 
-/// Draws the lines again and again on a terminal, else prints one after another.
+/// Draws the lines repeatedly on a terminal, else prints one after another.
 pub struct Drawing {
     is_terminal: bool,
     lease: Duration,

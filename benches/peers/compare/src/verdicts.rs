@@ -6,63 +6,46 @@ use crate::table::wrapped;
 
 /// The figures in which a peer is better than leasehold, as a list.
 pub fn better_than_leasehold(results: &Results) -> String {
-    let all = figures::all(results);
-    let mut text =
-        "Better than leasehold in this run (leasehold's figure in parentheses):\n\n".to_owned();
+    let (ours, all) = (leasehold(results), figures::all(results));
+    let mut lines = String::new();
     for peer in &results.peers {
-        let parts: Vec<_> = better(results, &all, peer)
-            .map(|(figure, ours)| {
-                let (workload, what) = (&figure.workload, figure.what);
-                let (theirs, ours) = (figure.text(peer), figure.text(ours));
-                format!("{workload}, {what}: {theirs} ({ours})")
-            })
-            .collect();
+        let better = all.iter().filter(|figure| figure.is_better(peer, ours));
+        let part = |figure: &Figure| {
+            let (theirs, ours) = (figure.text(peer), figure.text(ours));
+            format!("{}, {}: {theirs} ({ours})", figure.workload, figure.what)
+        };
+        let parts: Vec<_> = better.map(part).collect();
         if !parts.is_empty() {
-            text += &format!("* {}: {}\n", peer.name, parts.join("; "));
+            lines += &format!("* {}: {}\n", peer.name, parts.join("; "));
         }
     }
-    text
+    format!("Better than leasehold in this run (leasehold's figure in parentheses):\n\n{lines}")
 }
 
-/// The workloads in which peers are better than leasehold, as a sentence.
+/// The same in a sentence, without the figures.
 pub fn summary(results: &Results) -> String {
-    let all = figures::all(results);
-    let mut workloads: Vec<(&str, Vec<String>)> = Vec::new();
-    for figures in all.chunk_by(|first, second| first.workload == second.workload) {
-        let of = |peer: &Figures| {
-            let what: Vec<_> = better(results, figures, peer)
-                .map(|(figure, _)| figure.what)
-                .collect();
-            (!what.is_empty()).then(|| format!("{} ({})", peer.name, what.join(", ")))
+    let ours = leasehold(results);
+    let mut parts = Vec::new();
+    for figure in figures::all(results) {
+        let peers = results.peers.iter();
+        let better = peers.filter(|peer| figure.is_better(peer, ours));
+        let names: Vec<_> = better.map(|peer| peer.name.as_str()).collect();
+        let who = match names.len() {
+            0 => continue,
+            all if all + 1 == results.peers.len() => "all others".to_owned(),
+            _ => names.join(", "),
         };
-        let peers: Vec<_> = results.peers.iter().filter_map(of).collect();
-        if !peers.is_empty() {
-            workloads.push((&figures[0].workload, peers));
-        }
+        parts.push(format!("{}, {}: {who}", figure.workload, figure.what));
     }
-    if workloads.is_empty() {
-        return wrapped("No other lock was better than leasehold in a figure of this run.");
-    }
-    let parts = workloads
-        .iter()
-        .map(|(workload, peers)| format!("{workload}: {}", peers.join(", ")));
     wrapped(&format!(
         "Better than leasehold in this run: {}.",
-        parts.collect::<Vec<_>>().join("; ")
+        parts.join("; ")
     ))
 }
 
-/// The figures in which a peer is better than leasehold, with leasehold's figures.
-fn better<'a>(
-    results: &'a Results,
-    figures: &'a [Figure],
-    peer: &'a Figures,
-) -> impl Iterator<Item = (&'a Figure, &'a Figures)> {
+fn leasehold(results: &Results) -> &Figures {
     let ours = results.peers.iter().find(|peer| peer.name == "leasehold");
-    let figures = figures
-        .iter()
-        .filter_map(move |figure| Some((figure, ours?)));
-    figures.filter(|(figure, ours)| figure.is_better(peer, ours))
+    ours.unwrap_or(&results.peers[0])
 }
 
 /// Peers whose holders were not alone, as lines.

@@ -56,7 +56,7 @@ impl Bars<'_> {
             }
             let end = self.names + (share(*length) * f64::from(room)).max(2.0) as i32;
             let corners = [(self.names, top + 2), (end, top + ROW - 6)];
-            // The first peer of a list is number 0, which has a colour of its own.
+            // The first peer of a list is number 0, which has its own colour.
             let fill = colour(place.saturating_sub(1), name).filled();
             area.draw(&Rectangle::new(corners, fill))?;
             let at = (end + 6, middle);

@@ -70,7 +70,7 @@ pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
     pairs::measure(&mut sides, &server)?;
     contended::measure(&mut sides, &server, scale)?;
     hand_over::measure(&mut sides, scale)?;
-    // Each of them needs processes of its own.
+    // Each of them needs its own processes.
     let mut peers: Vec<_> = sides
         .into_iter()
         .map(|side| (side.peer, side.figures))
