@@ -63,7 +63,7 @@ fn main() -> Result<()> {
         None => measure(&args)?,
     };
     let conditions = table::conditions(&results);
-    let better = verdicts::better_than_leasehold(&results);
+    let better = verdicts::better_than_first(&results);
     let details = format!("{}\n{conditions}\n{better}", table::markdown(&results));
     print!("{details}");
     if args.documents {

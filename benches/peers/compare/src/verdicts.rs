@@ -4,9 +4,10 @@ use crate::figures::{self, Figure};
 use crate::results::{Figures, Results};
 use crate::table::wrapped;
 
-/// The figures in which a peer is better than leasehold, as a list.
-pub fn better_than_leasehold(results: &Results) -> String {
-    let (ours, all) = (leasehold(results), figures::all(results));
+/// The figures in which a peer is better than the first one, which is leasehold unless `--peers`
+/// excludes it, as a list.
+pub fn better_than_first(results: &Results) -> String {
+    let (ours, all) = (&results.peers[0], figures::all(results));
     let mut lines = String::new();
     for peer in &results.peers {
         let better = all.iter().filter(|figure| figure.is_better(peer, ours));
@@ -19,12 +20,13 @@ pub fn better_than_leasehold(results: &Results) -> String {
             lines += &format!("* {}: {}\n", peer.name, parts.join("; "));
         }
     }
-    format!("Better than leasehold in this run (leasehold's figure in parentheses):\n\n{lines}")
+    let ours = &ours.name;
+    format!("Better than {ours} in this run (its figure in parentheses):\n\n{lines}")
 }
 
 /// The same in a sentence, without the figures.
 pub fn summary(results: &Results) -> String {
-    let ours = leasehold(results);
+    let ours = &results.peers[0];
     let mut parts = Vec::new();
     for figure in figures::all(results) {
         let peers = results.peers.iter();
@@ -37,15 +39,14 @@ pub fn summary(results: &Results) -> String {
         };
         parts.push(format!("{}, {}: {who}", figure.workload, figure.what));
     }
+    if parts.is_empty() {
+        parts.push("no peer, in no figure".to_owned());
+    }
     wrapped(&format!(
-        "Better than leasehold in this run: {}.",
+        "Better than {} in this run: {}.",
+        ours.name,
         parts.join("; ")
     ))
-}
-
-fn leasehold(results: &Results) -> &Figures {
-    let ours = results.peers.iter().find(|peer| peer.name == "leasehold");
-    ours.unwrap_or(&results.peers[0])
 }
 
 /// Peers whose holders were not alone, as lines.
