@@ -8,13 +8,15 @@ use leasehold_peers_compare::Result;
 use plotters::backend::SVGBackend;
 use plotters::prelude::{ChartBuilder, IntoDrawingArea, Rectangle, Text};
 use plotters::series::LineSeries;
+use plotters::style::Color;
 use plotters::style::text_anchor::{HPos, VPos};
-use plotters::style::{Color, RGBColor};
 
 use crate::style::{self, Area, BAD, GREY, LABEL, SECOND, TITLE, colour, text, thin};
 
 const WIDTH: u32 = 900;
 const HEADING: &str = "One lock of the torture program: which process holds it";
+/// The opacity of pauses.
+const PAUSED: f64 = 0.25;
 /// Before and after a process is killed, in nanoseconds.
 const BEFORE: u64 = 400_000_000;
 const AFTER: u64 = 600_000_000;
@@ -187,10 +189,9 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
         let right = x(until).max(x(begin) + 0.6);
         Rectangle::new([(x(begin), row + inset), (right, row + 1.0 - inset)], style)
     };
-    let pauses = story
-        .paused
-        .iter()
-        .map(|&(process, begin, until)| bar(process, begin, until, 0.05, GREY.mix(0.25).filled()));
+    let pauses = story.paused.iter().map(|&(process, begin, until)| {
+        bar(process, begin, until, 0.05, GREY.mix(PAUSED).filled())
+    });
     chart.draw_series(pauses)?;
     let slices = story.slices.iter().map(|&(process, begin, until)| {
         let colour = colour(rows[&process], "");
@@ -225,15 +226,19 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
 }
 
 fn legend(root: &Area<'_>, with_deletion: bool) -> Result<()> {
-    let entries: [(i32, RGBColor, &str); 3] = [
-        (110, GREY, "paused by SIGSTOP"),
-        (310, BAD, "killed"),
-        (410, SECOND, "the key is deleted by another program"),
+    let entries = [
+        (110, GREY.mix(PAUSED), "paused by SIGSTOP"),
+        (310, BAD.mix(1.0), "killed"),
+        (
+            410,
+            SECOND.mix(1.0),
+            "the key is deleted by another program",
+        ),
     ];
     let shown = if with_deletion { 3 } else { 2 };
     for (x, colour, words) in entries.into_iter().take(shown) {
         let square = [(x, 36), (x + 12, 48)];
-        root.draw(&Rectangle::new(square, colour.mix(0.7).filled()))?;
+        root.draw(&Rectangle::new(square, colour.filled()))?;
         root.draw(&Text::new(
             words,
             (x + 18, 42),
