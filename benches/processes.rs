@@ -1,5 +1,5 @@
 //! Threads of several processes on one lock. The floor of the rates is one of the processes alone,
-//! on a lock of its own. All processes have the clients' core.
+//! on its own lock. All processes have the clients' core.
 
 #[path = "support/mod.rs"]
 mod support;

@@ -43,7 +43,7 @@ pub fn is_list() -> bool {
     env::args().any(|argument| argument == "--list")
 }
 
-/// Starts this program again with an environment variable that tells it its part. It gets requests
+/// Starts this program again with an environment variable that gives its part. It gets requests
 /// on its standard input, and replies on its standard output.
 pub fn start_again(variable: &str, value: &str) -> Child {
     Command::new(env::current_exe().expect("this program"))

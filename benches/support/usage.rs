@@ -20,7 +20,7 @@ pub fn cpu_time_of(work: impl FnOnce()) -> Duration {
     cpu_time() - before
 }
 
-/// The resident memory of this process, in bytes. Only Linux tells it in this way.
+/// The resident memory of this process, in bytes. Only Linux reports it in this way.
 pub fn resident_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

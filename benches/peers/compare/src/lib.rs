@@ -1,5 +1,6 @@
 //! The figures of a comparison: the program that measures writes them, the pictures read them.
 
+pub mod figures;
 pub mod histogram;
 pub mod results;
 pub mod table;

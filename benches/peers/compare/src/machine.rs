@@ -1,9 +1,12 @@
 //! The machine: its clock, its cores, its load.
 
 use std::fs;
+use std::num::NonZero;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use leasehold_peers_compare::table::IDLE;
 use rustix::time::{ClockId, clock_gettime};
 
 const SERVER_CORE: &str = "0";
@@ -57,6 +60,42 @@ pub fn processor() -> String {
     let line = info.lines().find(|line| line.starts_with("model name"));
     let name = line.and_then(|line| line.split_once(": "));
     name.map_or_else(|| "unknown".to_owned(), |(_, name)| name.to_owned())
+}
+
+/// The cores that this process may use. Call it before `pin_clients`.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+pub fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim_end().to_owned()
+}
+
+/// The commit in this folder, with a mark if files were changed.
+pub fn commit() -> String {
+    let mut command = Command::new("git");
+    command.args(["describe", "--always", "--exclude=*", "--dirty"]);
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success());
+    let name = output.map(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned()
+    });
+    name.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Waits a few minutes until the machine has nothing else to do; the build has made load itself.
+pub fn wait_until_idle() {
+    const WAIT: Duration = Duration::from_secs(180);
+    let start = Instant::now();
+    while load() > IDLE && start.elapsed() < WAIT {
+        eprintln!("waiting: the load is {:.1}", load());
+        thread::sleep(Duration::from_secs(10));
+    }
 }
 
 /// The load of the last minute.

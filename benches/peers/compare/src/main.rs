@@ -22,9 +22,10 @@ use measure::Scale;
 /// Compares leasehold with other locks on Redis, and prints a table in Markdown.
 #[derive(Parser)]
 struct Args {
-    /// The file for the figures, which the pictures read
-    #[arg(long, default_value = "benches/peers/results/comparison.json")]
-    output: PathBuf,
+    /// The file for the figures [default: target/peers/comparison.json, or with --documents
+    /// benches/peers/results/comparison.json, from which the plots are drawn]
+    #[arg(long)]
+    output: Option<PathBuf>,
     /// Peers, separated by commas [default: all that are built]
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
@@ -49,8 +50,9 @@ struct Args {
     /// Does not measure: uses the figures of an earlier run
     #[arg(long)]
     figures: Option<PathBuf>,
-    /// Replaces the tables in README.md and benches/peers/README.md
-    #[arg(long)]
+    /// Replaces the figures in README.md and benches/peers/README.md. Waits until the machine is
+    /// idle; if it is not after three minutes, the figures are marked as preliminary.
+    #[arg(long, conflicts_with_all = ["quick", "peers"])]
     documents: bool,
 }
 
@@ -61,13 +63,16 @@ fn main() -> Result<()> {
         None => measure(&args)?,
     };
     let conditions = table::conditions(&results);
-    let better = verdicts::better_than_leasehold(&results);
+    let better = verdicts::better_than_first(&results);
     let details = format!("{}\n{conditions}\n{better}", table::markdown(&results));
     print!("{details}");
     if args.documents {
-        let readme = format!("{}\n{conditions}", table::summary(&results));
+        let readme = format!("{conditions}\n{}", verdicts::summary(&results));
         table::insert("README.md".as_ref(), &readme)?;
         table::insert("benches/peers/README.md".as_ref(), &details)?;
+    }
+    if results.run.load_before > table::IDLE {
+        eprintln!("WARNING: other programs used the machine: the figures are preliminary");
     }
     match verdicts::without_exclusion(&results).as_slice() {
         [] => Ok(()),
@@ -93,7 +98,17 @@ fn measure(args: &Args) -> Result<results::Results> {
             hold: Duration::from_secs(args.hold),
         }
     };
-    let results = measure::run(&peers::built(&args.peers)?, &scale)?;
-    results::write(&args.output, &results)?;
+    let peers = peers::built(&args.peers)?;
+    if args.documents {
+        machine::wait_until_idle();
+    }
+    let results = measure::run(&peers, &scale)?;
+    let default = if args.documents {
+        "benches/peers/results/comparison.json"
+    } else {
+        "target/peers/comparison.json"
+    };
+    let output = args.output.as_deref().unwrap_or(default.as_ref());
+    results::write(output, &results)?;
     Ok(results)
 }

@@ -1,5 +1,6 @@
 //! The locks that are compared.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +16,8 @@ pub struct Peer {
     /// How it waits, and its settings.
     pub settings: &'static str,
     program: Program,
+    /// What its version follows in the file that fixes it.
+    version: &'static str,
 }
 
 enum Program {
@@ -33,6 +36,7 @@ const PEERS: &[Peer] = &[
         workers: "threads",
         settings: "defaults; waits for a message; lease 30 s, renewed",
         program: Program::Rust,
+        version: "name = \"leasehold\"\nversion = \"",
     },
     Peer {
         name: "rslock",
@@ -41,6 +45,7 @@ const PEERS: &[Peer] = &[
         settings: "defaults; 3 attempts in a call, up to 200 ms between them, at random; calls are \
                    repeated, as in its README; lease 10 s, not renewed",
         program: Program::Rust,
+        version: "name = \"rslock\"\nversion = \"",
     },
     Peer {
         name: "distributed-lock-redis",
@@ -49,6 +54,7 @@ const PEERS: &[Peer] = &[
         settings: "defaults; `acquire` with one server fails at once if the lock is held, so the \
                    driver repeats it after 10 ms; lease 30 s, renewed",
         program: Program::Rust,
+        version: "name = \"distributed-lock-redis\"\nversion = \"",
     },
     Peer {
         name: "redisson-rs",
@@ -57,6 +63,7 @@ const PEERS: &[Peer] = &[
         settings: "the crate `redisson`, blocking, defaults; an attempt every 100 ms; lease 30 s, \
                    not renewed",
         program: Program::Rust,
+        version: "name = \"redisson\"\nversion = \"",
     },
     Peer {
         name: "redsync",
@@ -65,6 +72,7 @@ const PEERS: &[Peer] = &[
         settings: "defaults with go-redis; up to 32 attempts, 50 to 250 ms between them, at random; \
                    lease 8 s, not renewed",
         program: Program::Go,
+        version: "github.com/go-redsync/redsync/v4 v",
     },
     Peer {
         name: "node-redlock",
@@ -73,6 +81,7 @@ const PEERS: &[Peer] = &[
         settings: "defaults with ioredis; 11 attempts, 0 to 400 ms between them, at random; lease \
                    5 s, renewed by `using`",
         program: Program::Node,
+        version: "\"node_modules/redlock\": {\n      \"version\": \"",
     },
     Peer {
         name: "Redisson",
@@ -80,6 +89,7 @@ const PEERS: &[Peer] = &[
         workers: "threads",
         settings: "defaults; waits for a message; lease 30 s, renewed",
         program: Program::Java,
+        version: "<redisson.version>",
     },
 ];
 
@@ -92,6 +102,22 @@ impl Peer {
             Program::Node => "benches/peers/node/node_modules/redlock/package.json".into(),
             Program::Java => format!("{BUILD}/java/classes/peers/Main.class"),
         }
+    }
+
+    /// The version that is measured.
+    pub fn version(&self) -> Result<String> {
+        let file = match self.program {
+            Program::Rust => "Cargo.lock",
+            Program::Go => "go/go.mod",
+            Program::Node => "node/package-lock.json",
+            Program::Java => "java/pom.xml",
+        };
+        let text = fs::read_to_string(format!("benches/peers/{file}"))?;
+        let version = text
+            .split_once(self.version)
+            .and_then(|(_, rest)| rest.split(['"', '<', '\n']).next());
+        let missing = || format!("{file}: no version of {}", self.name);
+        Ok(version.ok_or_else(missing)?.to_owned())
     }
 
     pub fn driver(&self, url: &str) -> Command {

@@ -20,7 +20,11 @@ pub struct Results {
 pub struct Run {
     pub seconds_since_1970: u64,
     pub processor: String,
+    pub cores: usize,
+    pub kernel: String,
     pub redis: String,
+    /// The commit of leasehold, with a mark if files were changed.
+    pub commit: String,
     /// Whether the server and the clients had a core each.
     pub pinned: bool,
     pub load_before: f64,
@@ -35,6 +39,7 @@ pub struct Run {
 #[derive(Serialize, Deserialize)]
 pub struct Figures {
     pub name: String,
+    pub version: String,
     pub language: String,
     pub workers: String,
     pub settings: String,
@@ -91,6 +96,12 @@ pub struct Held {
 impl Contended {
     pub fn rate(&self) -> f64 {
         median(&self.rates)
+    }
+
+    /// The wait, in nanoseconds, that this share of all does not exceed.
+    pub fn wait(&self, share: f64) -> f64 {
+        // A bucket can reach beyond the longest wait.
+        self.waits.quantile(share).min(self.longest_ns as f64)
     }
 }
 

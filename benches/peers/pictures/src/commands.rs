@@ -8,14 +8,15 @@ use plotters::backend::SVGBackend;
 use plotters::prelude::IntoDrawingArea;
 
 use crate::bars::{self, Bars};
+use crate::style;
 
-const NAMES: i32 = 158;
+const NAMES: i32 = 172;
 const WIDTH: u32 = 900;
 const PANELS: [(u32, &str, &str, &str); 4] = [
-    (158 + 160, "pair", "a free lock", "commands per acquisition"),
-    (180, "busy", "8 workers, 2 ms of work", "the same"),
-    (180, "empty", "8 workers, no work", "the same"),
-    (200, "processes", "2 processes, no work", "the same"),
+    (172 + 180, "pair", "a free lock", "commands per acquisition"),
+    (184, "busy", "8 workers, 2 ms of work", "the same"),
+    (172, "empty", "8 workers, no work", "the same"),
+    (192, "processes", "2 processes, no work", "the same"),
 ];
 
 pub fn draw(results: &Results, path: &Path) -> Result<()> {
@@ -38,7 +39,8 @@ pub fn draw(results: &Results, path: &Path) -> Result<()> {
         bars.draw(&root.clone().shrink((left, 0), (width, height)))?;
         left += width;
     }
-    Ok(root.present()?)
+    root.present()?;
+    style::complete(path, "Commands that are sent to Redis for one acquisition")
 }
 
 fn commands(peer: &Figures, workload: &str) -> f64 {

@@ -10,9 +10,9 @@ use plotters::series::{AreaSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use crate::style::{Area, BAD, GREY, OURS, SECOND, text, thin};
+use crate::style::{self, Area, BAD, GREY, LABEL, OURS, SECOND, text, thin};
 
-const SIZE: (u32, u32) = (900, 320);
+const SIZE: (u32, u32) = (900, 350);
 
 /// Times in seconds.
 pub struct Trace {
@@ -67,9 +67,11 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
         .margin_top(34)
-        .margin_right(12)
-        .x_label_area_size(40)
-        .y_label_area_size(56)
+        .margin_right(20)
+        .margin_left(8)
+        .margin_bottom(8)
+        .x_label_area_size(48)
+        .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..lease * 1.12)?;
     // The last third, in which the watchdog renews.
     let third = Rectangle::new([(0.0, 0.0), (end, lease / 3.0)], GREY.mix(0.13).filled());
@@ -78,12 +80,13 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
         .configure_mesh()
         .disable_mesh()
         .axis_style(thin())
-        .label_style(text(12, HPos::Center, VPos::Top))
+        .label_style(text(LABEL, HPos::Center, VPos::Top))
         .x_label_formatter(&|seconds| format!("{seconds:.0} s"))
         .y_label_formatter(&|seconds| format!("{seconds:.0} s"))
         .y_labels(4)
+        .y_desc("time left")
         .x_desc("time since the lock was acquired")
-        .axis_desc_style(text(12, HPos::Center, VPos::Top))
+        .axis_desc_style(text(LABEL, HPos::Center, VPos::Top))
         .draw()?;
     let in_redis = trace.in_redis.iter().copied();
     let under = AreaSeries::new(in_redis.clone(), 0.0, SECOND.mix(0.12));
@@ -103,19 +106,19 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
 
     let at = |x: f64, y: f64| chart.backend_coord(&(x, y));
     let label = |words: &str, place: (i32, i32), across, colour: RGBColor| {
-        let style = text(12, across, VPos::Center).color(&colour);
+        let style = text(LABEL, across, VPos::Center).color(&colour);
         root.draw(&Text::new(words, place, style))
     };
     let (x, y) = at(0.0, lease * 1.09);
     label("acquired", (x + 4, y), HPos::Left, SECOND)?;
     for &(renewed, left) in &trace.renewed {
         let (x, y) = at(renewed, left);
-        label("renewed", (x, y - 14), HPos::Center, SECOND)?;
+        label("renewed", (x + 10, y - 14), HPos::Right, SECOND)?;
     }
     let (x, y) = at(trace.cut, lease * 1.09);
     label("cut off from Redis", (x + 4, y), HPos::Left, BAD)?;
     let (x, y) = at(trace.lost, lease * 1.09);
-    label("the loss is notified", (x - 4, y), HPos::Right, BAD)?;
+    label("loss notified", (x - 4, y), HPos::Right, BAD)?;
     let (x, y) = at(0.0, lease / 3.0);
     label(
         "the watchdog renews when about a third is left",
@@ -123,14 +126,16 @@ pub fn draw(trace: &Trace, path: &Path) -> Result<()> {
         HPos::Left,
         GREY,
     )?;
-    legend(&root)
+    legend(&root)?;
+    let title = "The life of a lease: renewed until the client is cut off from Redis, then lost";
+    style::complete(path, title)
 }
 
 fn legend(root: &Area<'_>) -> Result<()> {
     let entries = [
-        (60, SECOND, "time to live of the key in Redis"),
+        (72, SECOND, "time to live of the key in Redis"),
         (
-            330,
+            370,
             OURS,
             "what the holder may rely on: LockGuard::remaining",
         ),
@@ -138,8 +143,9 @@ fn legend(root: &Area<'_>) -> Result<()> {
     for (x, colour, words) in entries {
         let line = vec![(x, 12), (x + 22, 12)];
         root.draw(&PathElement::new(line, colour.stroke_width(3)))?;
-        let style = text(12, HPos::Left, VPos::Center);
+        let style = text(LABEL, HPos::Left, VPos::Center);
         root.draw(&Text::new(words, (x + 30, 12), style))?;
     }
-    Ok(root.present()?)
+    root.present()?;
+    Ok(())
 }

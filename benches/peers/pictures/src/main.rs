@@ -1,5 +1,5 @@
-//! Draws the plots of the documentation. They have no background and mid-grey text, so that they
-//! can be read on a light and on a dark page.
+//! Draws the plots of the documentation. They have no background, and their colours follow the
+//! page: light or dark.
 
 mod bars;
 mod commands;
@@ -9,7 +9,7 @@ mod style;
 mod torture;
 mod waits;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
 use leasehold_peers_compare::{Result, results};
@@ -23,7 +23,7 @@ struct Args {
     /// The trace that the example watchdog wrote
     #[arg(long, default_value = "benches/peers/results/lease.csv")]
     trace: PathBuf,
-    /// The event logs of a run of the torture program; without them it is not drawn
+    /// The event logs of a run of the torture program: draws only the plot of this run
     #[arg(long)]
     torture: Option<PathBuf>,
     /// The folder of the pictures
@@ -34,25 +34,14 @@ struct Args {
 fn main() -> Result<()> {
     let args = Args::parse();
     std::fs::create_dir_all(&args.output)?;
-    let results = results::read(&args.figures)?;
-    contention::draw(&results, &args.output.join("contention.svg"))?;
-    waits::draw(&results, &args.output.join("waits.svg"))?;
-    commands::draw(&results, &args.output.join("commands.svg"))?;
-    lease::draw(&lease::read(&args.trace)?, &args.output.join("lease.svg"))?;
+    let file = |name: &str| args.output.join(name);
     if let Some(logs) = &args.torture {
-        torture::draw(&torture::read(logs)?, &args.output.join("torture.svg"))?;
+        return torture::draw(&torture::read(logs)?, &file("torture.svg"));
     }
-    for name in ["contention", "waits", "commands", "lease", "torture"] {
-        end_with_newline(&args.output.join(name).with_extension("svg"))?;
-    }
-    Ok(())
-}
-
-/// The backend writes no newline at the end.
-fn end_with_newline(path: &Path) -> Result<()> {
-    if path.exists() {
-        let text = std::fs::read_to_string(path)?;
-        std::fs::write(path, format!("{}\n", text.trim_end()))?;
-    }
+    let results = results::read(&args.figures)?;
+    contention::draw(&results, &file("contention.svg"))?;
+    waits::draw(&results, &file("waits.svg"))?;
+    commands::draw(&results, &file("commands.svg"))?;
+    lease::draw(&lease::read(&args.trace)?, &file("lease.svg"))?;
     Ok(())
 }

@@ -8,12 +8,15 @@ use leasehold_peers_compare::Result;
 use plotters::backend::SVGBackend;
 use plotters::prelude::{ChartBuilder, IntoDrawingArea, Rectangle, Text};
 use plotters::series::LineSeries;
+use plotters::style::Color;
 use plotters::style::text_anchor::{HPos, VPos};
-use plotters::style::{Color, RGBColor};
 
-use crate::style::{Area, BAD, GREY, SECOND, colour, text, thin};
+use crate::style::{self, Area, BAD, GREY, LABEL, SECOND, TITLE, colour, text, thin};
 
 const WIDTH: u32 = 900;
+const HEADING: &str = "One lock of the torture program: which process holds it";
+/// The opacity of pauses.
+const PAUSED: f64 = 0.25;
 /// Before and after a process is killed, in nanoseconds.
 const BEFORE: u64 = 400_000_000;
 const AFTER: u64 = 600_000_000;
@@ -159,24 +162,25 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
     let killed = story.killed.iter().map(|kill| kill.0);
     let processes: BTreeSet<u32> = of_slices.chain(of_faults).chain(killed).collect();
     let rows: BTreeMap<u32, usize> = processes.iter().copied().zip(0..).collect();
-    let height = 96 + 26 * rows.len() as u32;
+    let height = 132 + 26 * rows.len() as u32;
     let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
     let end = (BEFORE + AFTER) as f64 / 1e6;
     let mut chart = ChartBuilder::on(&root)
-        .margin_top(34)
+        .margin_top(62)
         .margin_right(32)
-        .x_label_area_size(40)
-        .y_label_area_size(96)
+        .margin_bottom(8)
+        .x_label_area_size(48)
+        .y_label_area_size(110)
         .build_cartesian_2d(0.0..end, 0.0..rows.len() as f64)?;
     chart
         .configure_mesh()
         .disable_mesh()
         .disable_y_axis()
         .axis_style(thin())
-        .label_style(text(12, HPos::Center, VPos::Top))
+        .label_style(text(LABEL, HPos::Center, VPos::Top))
         .x_label_formatter(&|millis| format!("{millis:.0} ms"))
-        .x_desc("one lock of the torture program: which process holds it")
-        .axis_desc_style(text(12, HPos::Center, VPos::Top))
+        .x_desc("time")
+        .axis_desc_style(text(LABEL, HPos::Center, VPos::Top))
         .draw()?;
     let x = |at: u64| (at.saturating_sub(story.start) as f64 / 1e6).min(end);
     let bar = |process: u32, begin: u64, until: u64, inset: f64, style| {
@@ -185,10 +189,9 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
         let right = x(until).max(x(begin) + 0.6);
         Rectangle::new([(x(begin), row + inset), (right, row + 1.0 - inset)], style)
     };
-    let pauses = story
-        .paused
-        .iter()
-        .map(|&(process, begin, until)| bar(process, begin, until, 0.05, GREY.mix(0.25).filled()));
+    let pauses = story.paused.iter().map(|&(process, begin, until)| {
+        bar(process, begin, until, 0.05, GREY.mix(PAUSED).filled())
+    });
     chart.draw_series(pauses)?;
     let slices = story.slices.iter().map(|&(process, begin, until)| {
         let colour = colour(rows[&process], "");
@@ -209,28 +212,39 @@ pub fn draw(story: &Story, path: &Path) -> Result<()> {
         let name = format!("process {process}");
         root.draw(&Text::new(
             name,
-            (88, y),
-            text(12, HPos::Right, VPos::Center),
+            (102, y),
+            text(LABEL, HPos::Right, VPos::Center),
         ))?;
     }
-    legend(&root, !story.deleted.is_empty())
+    root.draw(&Text::new(
+        HEADING,
+        (110, 14),
+        text(TITLE, HPos::Left, VPos::Center),
+    ))?;
+    legend(&root, !story.deleted.is_empty())?;
+    style::complete(path, HEADING)
 }
 
 fn legend(root: &Area<'_>, with_deletion: bool) -> Result<()> {
-    let entries: [(i32, RGBColor, &str); 3] = [
-        (96, GREY, "paused by SIGSTOP"),
-        (280, BAD, "killed"),
-        (370, SECOND, "the key is deleted by another program"),
+    let entries = [
+        (110, GREY.mix(PAUSED), "paused by SIGSTOP"),
+        (310, BAD.mix(1.0), "killed"),
+        (
+            410,
+            SECOND.mix(1.0),
+            "the key is deleted by another program",
+        ),
     ];
     let shown = if with_deletion { 3 } else { 2 };
     for (x, colour, words) in entries.into_iter().take(shown) {
-        let square = [(x, 8), (x + 12, 20)];
-        root.draw(&Rectangle::new(square, colour.mix(0.7).filled()))?;
+        let square = [(x, 36), (x + 12, 48)];
+        root.draw(&Rectangle::new(square, colour.filled()))?;
         root.draw(&Text::new(
             words,
-            (x + 18, 14),
-            text(12, HPos::Left, VPos::Center),
+            (x + 18, 42),
+            text(LABEL, HPos::Left, VPos::Center),
         ))?;
     }
-    Ok(root.present()?)
+    root.present()?;
+    Ok(())
 }

@@ -10,38 +10,41 @@ use plotters::series::LineSeries;
 use plotters::style::Color;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use crate::style::{GREY, colour, text, thin};
+use crate::style::{self, GREY, LABEL, TITLE, colour, text, thin};
 
-const SIZE: (u32, u32) = (900, 400);
+const SIZE: (u32, u32) = (900, 430);
 /// The percentiles end where a run has few samples.
 const NINES: f64 = 3.0;
 const STEPS: usize = 150;
 
 pub fn draw(results: &Results, path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
-    let title = "8 workers on one lock, 2 ms of work and 20 ms of pause: wait for the lock";
+    let title = "8 workers on one lock, 2 ms of work, 20 ms of pause: wait for the lock";
     root.draw(&Text::new(
         title,
-        (64, 12),
-        text(14, HPos::Left, VPos::Center),
+        (88, 14),
+        text(TITLE, HPos::Left, VPos::Center),
     ))?;
     let mut chart = ChartBuilder::on(&root)
-        .margin_top(28)
-        .margin_right(190)
-        .x_label_area_size(40)
-        .y_label_area_size(64)
+        .margin_top(36)
+        .margin_right(200)
+        .margin_left(8)
+        .margin_bottom(8)
+        .x_label_area_size(48)
+        .y_label_area_size(80)
         .build_cartesian_2d(0.0..NINES, (0.02..2000.0).log_scale())?;
     chart
         .configure_mesh()
         .disable_mesh()
         .axis_style(thin())
-        .label_style(text(12, HPos::Center, VPos::Top))
+        .label_style(text(LABEL, HPos::Center, VPos::Top))
         .x_labels(4)
         .x_label_formatter(&|nines| percentile(*nines))
         .y_labels(6)
         .y_label_formatter(&|millis| duration(*millis))
+        .y_desc("wait, logarithmic")
         .x_desc("share of the calls that waited no longer")
-        .axis_desc_style(text(12, HPos::Center, VPos::Top))
+        .axis_desc_style(text(LABEL, HPos::Center, VPos::Top))
         .draw()?;
     for millis in [0.1, 1.0, 10.0, 100.0, 1000.0] {
         let line = [(0.0, millis), (NINES, millis)];
@@ -67,13 +70,17 @@ pub fn draw(results: &Results, path: &Path) -> Result<()> {
     let mut lowest = i32::MIN;
     for (wanted, (x, y), colour, name) in ends {
         let at = wanted.max(lowest);
-        lowest = at + 16;
+        lowest = at + 18;
         let link = vec![(x + 2, y), (x + 12, at)];
         root.draw(&PathElement::new(link, colour.mix(0.6).stroke_width(1)))?;
-        let style = text(13, HPos::Left, VPos::Center).color(&colour);
+        let style = text(LABEL, HPos::Left, VPos::Center).color(&colour);
         root.draw(&Text::new(name, (x + 16, at), style))?;
     }
-    Ok(root.present()?)
+    root.present()?;
+    style::complete(
+        path,
+        "The wait for the lock at each percentile, for each of the locks",
+    )
 }
 
 /// In milliseconds. The percentile is 1 - 10^-nines.

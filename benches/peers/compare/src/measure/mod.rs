@@ -36,7 +36,7 @@ impl Side {
         Ok(Self {
             peer,
             drivers: [Driver::start(peer, url)?, Driver::start(peer, url)?],
-            figures: no_figures(peer),
+            figures: no_figures(peer)?,
         })
     }
 
@@ -45,9 +45,10 @@ impl Side {
     }
 }
 
-fn no_figures(peer: &Peer) -> Figures {
-    Figures {
+fn no_figures(peer: &Peer) -> Result<Figures> {
+    Ok(Figures {
         name: peer.name.to_owned(),
+        version: peer.version()?,
         language: peer.language.to_owned(),
         workers: peer.workers.to_owned(),
         settings: peer.settings.to_owned(),
@@ -55,11 +56,12 @@ fn no_figures(peer: &Peer) -> Figures {
         contended: Default::default(),
         hand_over: None,
         held: Held::default(),
-    }
+    })
 }
 
 pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
     let server = Server::start()?;
+    let cores = machine::cores();
     let pinned = machine::pin_clients();
     let load_before = machine::load();
     let sides = peers.iter().map(|peer| Side::start(peer, &server.url()));
@@ -68,7 +70,7 @@ pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
     pairs::measure(&mut sides, &server)?;
     contended::measure(&mut sides, &server, scale)?;
     hand_over::measure(&mut sides, scale)?;
-    // Each of them needs processes of its own.
+    // Each of them needs its own processes.
     let mut peers: Vec<_> = sides
         .into_iter()
         .map(|side| (side.peer, side.figures))
@@ -82,7 +84,10 @@ pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
         run: Run {
             seconds_since_1970: since_1970.as_secs(),
             processor: machine::processor(),
+            cores,
+            kernel: machine::kernel(),
             redis: server.version()?,
+            commit: machine::commit(),
             pinned,
             load_before,
             load_after: machine::load(),
