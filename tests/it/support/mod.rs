@@ -34,7 +34,7 @@ pub fn refused(server: &server::Server) -> Vec<String> {
     let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
     let entries = log.iter().map(|entry| format!("{entry:?}"));
     // Redis 6 logs the command alone.
-    let name = if server::is_redis_7() {
+    let name = if server::program::is_redis_7() {
         "client|setname"
     } else {
         "\"client\""

@@ -5,7 +5,8 @@ use std::time::Instant;
 use leasehold::{Error, Lease, Lock};
 
 use crate::support::client;
-use crate::support::server::{Server, is_redis_7};
+use crate::support::server::Server;
+use crate::support::server::program::is_redis_7;
 use crate::support::timing::{LEASE, eventually};
 use crate::support::traffic::Monitor;
 

@@ -7,7 +7,7 @@ use leasehold::{Lease, LockClient};
 
 use super::commands_in;
 use crate::faults::deployment::Deployment;
-use crate::support::server::is_redis_7;
+use crate::support::server::program::is_redis_7;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, refused, traffic, unique};
 

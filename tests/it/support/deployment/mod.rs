@@ -19,7 +19,8 @@ pub use {
     shared::Shared,
 };
 
-use super::server::{Machine, Options, Port, Server, TimeLimit, is_redis_7};
+use super::server::program::is_redis_7;
+use super::server::{Machine, Options, Port, Server, TimeLimit};
 use super::timing::{SOON, eventually, eventually_some, millis};
 
 /// With these settings a replica gets a file and is then online. A replica that gets the data

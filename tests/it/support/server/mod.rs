@@ -4,7 +4,7 @@
 mod machine;
 mod options;
 mod port;
-mod program;
+pub mod program;
 mod reaper;
 mod server_process;
 mod time_limit;
@@ -24,7 +24,6 @@ use super::{process, timing};
 pub use machine::Machine;
 pub use options::Options;
 pub use port::Port;
-pub use program::is_redis_7;
 use server_process::{ServerProcess, StartOptions};
 pub use time_limit::TimeLimit;
 use tls_port::TlsPort;

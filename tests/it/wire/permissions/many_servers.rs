@@ -6,7 +6,8 @@ use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{ACL, uses_everything, with_user};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::server::{Server, is_redis_7};
+use crate::support::server::Server;
+use crate::support::server::program::is_redis_7;
 use crate::support::timing::{LEASE, SOON, eventually, millis, within};
 use crate::support::{on_another_thread, refused};
 
