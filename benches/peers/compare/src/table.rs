@@ -43,7 +43,7 @@ pub fn markdown(results: &Results) -> String {
     table
 }
 
-/// The run and its machine.
+/// The run and its machine. The versions of the peers are in the table.
 pub fn conditions(results: &Results) -> String {
     let run = &results.run;
     let cores = if run.pinned {
@@ -51,10 +51,6 @@ pub fn conditions(results: &Results) -> String {
     } else {
         "server and clients on the same cores"
     };
-    let versions = results.peers.iter().map(|peer| match peer.name.as_str() {
-        "leasehold" => format!("leasehold {} at commit {}", peer.version, run.commit),
-        name => format!("{name} {}", peer.version),
-    });
     let preliminary = if run.load_before > IDLE {
         "**Preliminary: other programs used the machine.** "
     } else {
@@ -62,7 +58,7 @@ pub fn conditions(results: &Results) -> String {
     };
     wrapped(&format!(
         "{preliminary}Measured on {} with {} cores, {cores}, Linux {}, Redis {}, at a load of \
-         {:.1} before the run; {} windows of {} s, locks held for {} s; {}.",
+         {:.1} before the run; {} windows of {} s, locks held for {} s; commit {}.",
         run.processor,
         run.cores,
         run.kernel,
@@ -71,7 +67,7 @@ pub fn conditions(results: &Results) -> String {
         run.rounds,
         run.window_seconds,
         run.hold_seconds,
-        versions.collect::<Vec<_>>().join(", "),
+        run.commit,
     ))
 }
 
