@@ -15,7 +15,6 @@ use crate::base::key::LockKey;
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::base::test_clock::ClientClock;
-use crate::base::under_way::UnderWay;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
@@ -39,7 +38,6 @@ pub(crate) struct Core {
     process: Process,
     /// Raised when the client is shut down.
     pub(crate) shutdown: Interrupt,
-    pub(crate) under_way: UnderWay,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
     /// For how long a grant stays in Redis after its last hold.
@@ -95,7 +93,6 @@ impl Core {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             process: Process::current(),
             shutdown: Interrupt::new(),
-            under_way: UnderWay::default(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             linger: config.linger,
@@ -130,8 +127,8 @@ impl Core {
         Ok(())
     }
 
-    /// Ends every use of the client, and its threads that talk to Redis. Returns at `until` at the
-    /// latest.
+    /// Ends every use of the client, and its threads that talk to Redis. Waits until `until` at the
+    /// latest; what is left then goes on in the background.
     ///
     /// The order matters. From the first step on no call begins or continues to wait. From the
     /// second on the watchdog accepts no grant, so a thread that is granted a lock later releases
@@ -140,13 +137,11 @@ impl Core {
         self.shutdown.interrupt();
         self.watchdog.release_all();
         self.subscriber.stop(until.left());
-        let are_calls_over = self.under_way.wait_for_end(until);
-        self.watchdog.stop();
-        let have_threads_ended = self.subscriber.join(until) & self.watchdog.join(until);
-        match self.watchdog.unreleased() {
-            0 if are_calls_over && have_threads_ended => Ok(()),
-            locks => Err(NotShutDown { locks }),
+        if self.subscriber.join(until) & self.watchdog.join(until) {
+            return Ok(());
         }
+        let locks = self.watchdog.unreleased();
+        Err(NotShutDown { locks })
     }
 
     /// True in the process that made the client, false in one that was forked from it.

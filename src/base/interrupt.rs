@@ -38,7 +38,7 @@ pub struct Interrupt(Arc<Waits>);
 #[derive(Default)]
 struct Waits {
     /// Set under the mutex. Read without it, because every call reads that of its client.
-    /// Sequentially consistent: see [`UnderWay`](crate::base::under_way::UnderWay).
+    /// Sequentially consistent: see `ActiveCalls` of the watchdog.
     raised: AtomicBool,
     /// Its mutex protects: raising the interrupt wakes every unparker that was registered before.
     unparkers: Mutex<Vec<Unparker>>,

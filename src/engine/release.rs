@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::group::{GrantReply, GrantRequest, request_each};
 use super::held::{
-    HeldPart, Needed, are_of_this_process, combine, note_count, reschedule_if_earlier,
+    HeldPart, Needed, are_of_this_process, begin_calls, combine, note_count, reschedule_if_earlier,
 };
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
@@ -89,9 +89,8 @@ fn release_levels(
     let Some((first, ..)) = levels.first() else {
         return Ok(());
     };
-    // A shutdown waits for what is released here, which the watchdog does not know any more.
-    let clients = levels.iter().map(|(core, ..)| core.under_way.begin());
-    let _under_way: List<_> = clients.collect();
+    // Before a grant ends here, because from then on only this thread releases it.
+    let _calls = begin_calls(levels.iter().map(|(core, ..)| *core));
     let requested = levels
         .iter()
         .map(|&(core, hold, level)| (hold, level, core.linger));

@@ -52,7 +52,7 @@ impl Renewer for Shared {
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
         let mut due = orphans.chain(state.registry.next_due());
         // During a pass of the thread, the moment is zero.
-        state.stop.is_some() || state.asleep_until > now && due.all(|due| due > now)
+        state.phase != super::Phase::Open || state.asleep_until > now && due.all(|due| due > now)
     }
 
     fn keys_of(&self, lock: &str) -> Vec<LockKey> {

@@ -59,7 +59,7 @@ impl Renew for Nested {
     fn end_idle_grant(&self) -> Option<Call> {
         None
     }
-    fn shut_down(&self) -> Option<Call> {
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
         None
     }
     fn key(&self) -> &LockKey {

@@ -204,7 +204,7 @@ fn acquire_missing(
         };
         // From here on grants may be released that the watchdog does not know. A shutdown waits for
         // that, unless it has begun before.
-        let _under_way = parts.under_way();
+        let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         match take_without_request(parts, missing, &mut claim, budget) {
             Ok(None) => {}

@@ -51,6 +51,8 @@ impl Parts {
             None => budget,
         };
         let budget = self.until_shutdown(budget);
+        // Until the place has ended.
+        let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;
         let mut waiting = Waiting::begin(part, keys, hold, &budget)?;
         if let Err(error @ Error::Lost { .. }) = suspend(core, hold) {

@@ -129,6 +129,10 @@ impl Number {
         budget: &CallBudget,
     ) -> Result<Clear<'_, T>> {
         let redis = &self.core.redis;
+        let _call = self.core.watchdog.begin_call();
+        if if_unclear != IfUnclear::Repeat {
+            self.core.check_open(self.name())?;
+        }
         loop {
             let id = self.core.lanes.next();
             let copy = |is_repeated| {

@@ -84,6 +84,8 @@ impl Number {
     /// replicas confirm it.
     fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step<()>> {
         let redis = &self.core.redis;
+        // Until permits that do not count are given back.
+        let _call = self.core.watchdog.begin_call();
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         loop {
