@@ -160,28 +160,28 @@ impl Core {
     }
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
-    pub(crate) fn budget_to_lock(&self) -> CallBudget {
+    pub(crate) fn budget_to_lock(&self) -> CallBudget<'static> {
         self.budget_with_wait(Duration::MAX)
     }
 
     /// For calls that wait at most this long: Redis has that time to reply, and at least one
     /// command timeout.
-    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget {
+    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget<'static> {
         CallBudget::with_wait(wait, self.command_timeout).with_clock(&self.clock)
     }
 
     /// For calls that wait until an interrupt is raised.
-    pub(crate) fn budget_until_interrupted(&self, interrupt: &Interrupt) -> CallBudget {
+    pub(crate) fn budget_until_interrupted<'c>(&self, interrupt: &'c Interrupt) -> CallBudget<'c> {
         CallBudget::until_interrupted(interrupt).with_clock(&self.clock)
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.
-    pub(crate) fn budget_to_unlock(&self) -> CallBudget {
+    pub(crate) fn budget_to_unlock(&self) -> CallBudget<'static> {
         CallBudget::for_reply(self.command_timeout * 3).with_clock(&self.clock)
     }
 
     /// For calls that send one request: one command timeout.
-    pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
+    pub(crate) fn budget_for_a_reply(&self) -> CallBudget<'static> {
         CallBudget::for_reply(self.command_timeout).with_clock(&self.clock)
     }
 

@@ -210,9 +210,8 @@ impl Parts {
     }
 
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
-    pub(super) fn until_shutdown(&self, budget: CallBudget) -> CallBudget {
-        let until = |budget: CallBudget, core: &Arc<Core>| budget.until_shutdown(&core.shutdown);
-        distinct(self.cores()).fold(budget, until)
+    pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
+        distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
     }
 
     /// Makes shutdowns of the clients wait for this call.

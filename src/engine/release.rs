@@ -59,7 +59,7 @@ impl Parts {
 pub(crate) fn release_all(
     held: &[HeldPart],
     needed: Needed,
-    budget: impl FnOnce() -> CallBudget,
+    budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
     if let Some(first) = held.first()
         && !are_of_this_process(held.iter().map(|part| &part.core))
@@ -84,7 +84,7 @@ pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
 fn release_levels(
     levels: &[Level<'_>],
     needed: Needed,
-    budget: impl FnOnce() -> CallBudget,
+    budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
     let Some((first, ..)) = levels.first() else {
         return Ok(());

@@ -202,16 +202,18 @@ fn acquire_missing(
                 None => return Ok(None),
             },
         };
-        // From here on grants may be released that the watchdog does not know. A shutdown waits for
-        // that, unless it has begun before.
-        let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
+        // A grant that is taken stays with the watchdog, so a shutdown ends it. Only what this
+        // thread itself has to release in Redis needs a call.
+        let begun = claim.may_end_grants().then(|| parts.begin_calls());
         match take_without_request(parts, missing, &mut claim, budget) {
             Ok(None) => {}
             Ok(held) => return Ok(held),
             // The next round waits in the local queue.
             Err(Gone) => continue,
         }
+        let _calls = begun.unwrap_or_else(|| parts.begin_calls());
+        budget.check_interrupt(parts.name())?;
         let mut request = Request::new(parts, missing, claim, budget);
         request.within = within;
         let is_granted = match parts.needed {

@@ -69,7 +69,7 @@ impl Number {
         self.wait_within(budget.with_interrupt(interrupt))
     }
 
-    fn wait_within(&self, budget: CallBudget) -> Result<bool> {
+    fn wait_within(&self, budget: CallBudget<'_>) -> Result<bool> {
         let budget = &budget.until_shutdown(&self.core.shutdown);
         let wait = Wait {
             core: &self.core,

@@ -53,7 +53,7 @@ impl Number {
         self.acquire_within(permits, budget.with_interrupt(interrupt))
     }
 
-    fn acquire_within(&self, permits: u32, budget: CallBudget) -> Result<bool> {
+    fn acquire_within(&self, permits: u32, budget: CallBudget<'_>) -> Result<bool> {
         let budget = &budget.until_shutdown(&self.core.shutdown);
         check(permits)?;
         if permits == 0 {
