@@ -104,18 +104,11 @@ fn release_levels(
             Unlocked::NotHeld | Unlocked::Lost { .. } => {}
             Unlocked::Inner => note_count(core, hold),
             Unlocked::HandedOver | Unlocked::Idle => {
-                core.observer.counters.held(|| hold.held_for());
                 reschedule_if_earlier(core, &grant);
-                hold.end_span(match unlocked {
-                    Unlocked::HandedOver => "handed_over",
-                    _ => "kept",
-                });
             }
             Unlocked::Shared => {
-                core.observer.counters.held(|| hold.held_for());
                 note_count(core, hold);
                 reschedule_if_earlier(core, &grant);
-                hold.end_span("released");
             }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),
@@ -159,24 +152,29 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Ends the unlock of one part. `reply` is set if Redis was asked.
+/// Ends the unlock of one part. `reply` is set if Redis was asked. Calls code of the application, so
+/// only after all requests.
 fn finish(
     core: &Core,
     hold: &Arc<Hold>,
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
 ) -> Result<()> {
+    let end_hold = |outcome| {
+        core.observer.counters.held(|| hold.held_for());
+        hold.end_span(outcome);
+        Ok(())
+    };
     match (unlocked, reply) {
         (Unlocked::NotHeld, _) => Err(hold.not_held()),
         (Unlocked::Last, Some((reply, budget))) => {
             let result = released(core, hold, reply, budget);
             core.queue
                 .close(hold, result.as_ref().ok().copied().flatten());
-            core.observer.counters.held(|| hold.held_for());
-            hold.end_span(match result {
+            end_hold(match result {
                 Ok(_) => "released",
                 Err(_) => "unconfirmed",
-            });
+            })?;
             result?;
             core.observer.counters.releases.add(1);
             Ok(())
@@ -191,7 +189,10 @@ fn finish(
             }
             Err(hold.lost_error(reason))
         }
-        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Shared | Unlocked::Idle, _) => Ok(()),
+        (Unlocked::Inner, _) => Ok(()),
+        (Unlocked::HandedOver, _) => end_hold("handed_over"),
+        (Unlocked::Idle, _) => end_hold("kept"),
+        (Unlocked::Shared, _) => end_hold("released"),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
             core.queue.close(hold, None);

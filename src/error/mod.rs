@@ -132,7 +132,8 @@ pub enum Error {
     },
 
     /// The client was shut down before or during the call: see
-    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing.
+    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing. (A call that
+    /// is granted a lock at that moment returns `Ok` with a lock that is lost.)
     #[error("lock {lock:?}: its client was shut down; make another client")]
     ShutDown {
         /// The name of the lock.
@@ -293,6 +294,16 @@ pub enum LostReason {
     /// The client was shut down while a thread held the lock: see
     /// [`LockClient::shutdown`](crate::LockClient::shutdown).
     ShutDown,
+}
+
+impl LostReason {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Expired,
+        Self::Deleted,
+        Self::Taken,
+        Self::RenewalLimit,
+        Self::ShutDown,
+    ];
 }
 
 impl fmt::Display for LostReason {

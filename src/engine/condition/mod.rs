@@ -17,7 +17,7 @@ use super::release::suspend;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Hold;
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, verdicts};
 use waiting::{Waiting, Woken};
 
@@ -32,7 +32,7 @@ impl Parts {
     ) -> Result<bool> {
         let (part, hold) = self.own_hold()?;
         let call = || self.wait_with(part, &hold, condition, wait, interrupt);
-        observe::wait(self.name(), "condition", call, Acquired::of)
+        observe::wait(self.name(), "condition", call, Outcome::of_wait)
     }
 
     fn wait_with(

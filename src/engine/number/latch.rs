@@ -7,7 +7,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
@@ -86,6 +86,6 @@ impl Number {
             })?;
             Ok(matches!(waited, Waited::DoneForAll))
         };
-        observe::wait(self.name(), "latch", call, Acquired::of)
+        observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

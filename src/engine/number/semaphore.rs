@@ -10,7 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::{Error, Result};
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
 
 /// Pauses between requests while too few replicas confirm them. The first is also that after a
@@ -67,16 +67,13 @@ impl Number {
             budget,
         };
         let call = || wait.run(|ahead| self.take(permits, ahead, budget));
-        let is_acquired = |waited: &_| match waited {
-            Waited::Done(()) => Acquired::Yes,
-            Waited::DoneForAll | Waited::Over => Acquired::No,
+        let outcome = |waited: &_| match waited {
+            Waited::Done(()) => Outcome::Acquired,
+            Waited::DoneForAll | Waited::Over => Outcome::Timeout,
         };
-        let waited = observe::wait(self.name(), "semaphore", call, is_acquired);
-        match &waited {
-            Ok(Waited::Done(())) => {}
-            Ok(_) => self.core.observer.failed_acquire(None),
-            Err(error) => self.core.observer.failed_acquire(Some(error)),
-        }
+        let waited = observe::wait(self.name(), "semaphore", call, outcome);
+        let observer = &self.core.observer;
+        observer.count_failure(Outcome::of(&waited, outcome));
         Ok(matches!(waited?, Waited::Done(())))
     }
 
