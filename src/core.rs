@@ -75,7 +75,10 @@ impl Core {
         let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
             .map_err(no_thread)?;
         #[cfg(feature = "testing")]
-        config.clock.test().inspect(|clock| watchdog.obey(clock));
+        config
+            .clock
+            .test()
+            .inspect(|clock| watchdog.set_test_clock(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -121,6 +124,11 @@ impl Core {
     /// Fails as [`check_process`](Self::check_process), and after a shutdown.
     pub(crate) fn check_open(&self, lock: &str) -> Result<()> {
         self.check_process(lock)?;
+        self.check_not_shut_down(lock)
+    }
+
+    /// Fails after a shutdown.
+    pub(crate) fn check_not_shut_down(&self, lock: &str) -> Result<()> {
         if self.shutdown.is_interrupted() {
             return Err(Error::ShutDown { lock: lock.into() });
         }

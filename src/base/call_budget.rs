@@ -23,8 +23,8 @@ const CUT_OFF: Duration = Duration::from_millis(20);
 /// A budget limits two things: the *wait*, which is the time that other holders may keep the lock,
 /// and the time that Redis may take to reply.
 ///
-/// It borrows the interrupts, because all calls of a client share that of its shutdown: a clone would
-/// write to memory that they all use.
+/// It borrows the interrupts. All calls of a client share that of its shutdown, so a clone would
+/// write to memory that they all read.
 #[derive(Debug)]
 pub(crate) struct CallBudget<'c> {
     started: Moment,
@@ -139,9 +139,9 @@ impl<'c> CallBudget<'c> {
 
     /// The budget of one request that undoes what this call did: what is left of the time for
     /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
-    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> CallBudget<'static> {
+    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
         let left = self.reply_deadline().left().max(GRACE);
-        CallBudget::for_reply(left.min(command_timeout))
+        Self::for_reply(left.min(command_timeout))
     }
 
     /// The budget of the last steps of this call: what is left of the time for replies, at most
@@ -177,7 +177,7 @@ impl<'c> CallBudget<'c> {
         }
         match self.reply_limit {
             ReplyLimit::By(moment) => {
-                let moment = self.aged(moment);
+                let moment = self.minus_skipped(moment);
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
@@ -210,7 +210,7 @@ impl<'c> CallBudget<'c> {
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
         match self.reply_limit {
-            ReplyLimit::By(moment) => self.aged(moment),
+            ReplyLimit::By(moment) => self.minus_skipped(moment),
             ReplyLimit::Within(_) => Moment::NEVER,
         }
     }
@@ -222,15 +222,15 @@ impl<'c> CallBudget<'c> {
     }
 
     pub(crate) fn is_wait_over(&self) -> bool {
-        self.aged(self.wait_until).is_past()
+        self.minus_skipped(self.wait_until).is_past()
     }
 
     pub(crate) fn wait_left(&self) -> Duration {
-        self.aged(self.wait_until).left()
+        self.minus_skipped(self.wait_until).left()
     }
 
     /// A moment of this budget, without the time that was skipped since its start.
-    fn aged(&self, moment: Moment) -> Moment {
+    fn minus_skipped(&self, moment: Moment) -> Moment {
         moment.before(self.clock.skipped_since(self.started))
     }
 

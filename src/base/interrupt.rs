@@ -44,8 +44,9 @@ struct Waits {
     unparkers: Unparkers,
 }
 
-/// The unparkers by their ids. Their mutex protects: raising the interrupt wakes every unparker that
-/// was registered before. Threads that park write here, so it shares no cache line with `raised`.
+/// The unparkers by their ids. Their mutex protects: raising the interrupt wakes every unparker
+/// that was registered before. Threads that park write here, so it shares no cache line with
+/// `raised`.
 #[derive(Default)]
 #[repr(align(128))]
 struct Unparkers(Mutex<HashMap<usize, Unparker>>);

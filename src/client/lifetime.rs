@@ -17,8 +17,8 @@ impl LockClient {
     /// These are the server of the URL, the master behind the sentinels, or every primary of the
     /// cluster. All replies are awaited at the same time. Sentinels and cluster servers are asked
     /// where the locks are only if the client does not know it, or if a server has failed since.
-    /// The check uses a connection of the pool. For a [`RedLock`](crate::RedLock), check each of its
-    /// clients.
+    /// The check uses a connection of the pool. For a [`RedLock`](crate::RedLock), check each of
+    /// its clients.
     ///
     /// A server that replies can still refuse a lock, for example because its memory is full or a
     /// permission is missing: `leasehold doctor` checks more.
@@ -59,8 +59,8 @@ impl LockClient {
 
     /// Shuts the client down for the whole process: releases its locks and permits, wakes the
     /// threads that wait, and joins the watchdog and the subscribers. Returns within `timeout` even
-    /// if a server does not reply. The time of the log subscriber and of the metrics recorder, which
-    /// this thread calls for each loss, is not limited.
+    /// if a server does not reply. The time of the log subscriber and of the metrics recorder,
+    /// which this thread calls for each loss, is not limited.
     ///
     /// It is for the end of a program whose threads cannot be ended one by one. A program that
     /// drops all guards, locks and clients does not need it.
@@ -88,8 +88,8 @@ impl LockClient {
     /// other clients may have the lock by then. So end the work before the shutdown where that is
     /// possible.
     ///
-    /// `Ok` means that this client has nothing in Redis any more, apart from permits of a semaphore,
-    /// and that no call and no thread can acquire anything. The thread that logs, and open
+    /// `Ok` means that this client has nothing in Redis any more, apart from permits of a
+    /// semaphore, and that no call can acquire anything. The thread that logs, and open
     /// connections, end with the last handle. A further call, also at the same time, waits for what
     /// is left.
     ///

@@ -150,22 +150,15 @@ impl Parts {
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a
     /// forked process, and after a shutdown.
-    pub(super) fn check(&self) -> Result<&Arc<Core>> {
-        let core = self.check_valid()?;
-        let is_shut_down = |part: &Part| part.core.shutdown.is_interrupted();
-        if self.list.iter().any(is_shut_down) {
-            let lock = self.name().into();
-            return Err(Error::ShutDown { lock });
-        }
+    pub(super) fn check_open(&self) -> Result<&Arc<Core>> {
+        let core = self.check_process()?;
+        distinct(self.cores()).try_for_each(|core| core.check_not_shut_down(self.name()))?;
         Ok(core)
     }
 
-    /// As [`check`](Self::check), but succeeds after a shutdown.
-    pub(super) fn check_valid(&self) -> Result<&Arc<Core>> {
-        if !are_of_this_process(self.cores()) {
-            let lock = self.name().into();
-            return Err(Error::Forked { lock });
-        }
+    /// As [`check_open`](Self::check_open), but succeeds after a shutdown.
+    pub(super) fn check_process(&self) -> Result<&Arc<Core>> {
+        distinct(self.cores()).try_for_each(|core| core.check_process(self.name()))?;
         self.list.iter().try_for_each(|part| part.key.check())?;
         match (self.needed, &*self.list) {
             (Needed::All, [part]) => return Ok(&part.core),

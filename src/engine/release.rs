@@ -22,7 +22,7 @@ type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
-        let core = match self.check_valid() {
+        let core = match self.check_process() {
             Ok(core) => core,
             // The child of a fork holds none of its parent's locks.
             Err(Error::Forked { .. }) => return Err(self.not_held()),
@@ -152,8 +152,8 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Ends the unlock of one part. `reply` is set if Redis was asked. Calls code of the application, so
-/// only after all requests.
+/// Ends the unlock of one part. `reply` is set if Redis was asked. Calls code of the application,
+/// so this is done only after all requests.
 fn finish(
     core: &Core,
     hold: &Arc<Hold>,

@@ -176,7 +176,7 @@ impl Renew for Place {
     }
 
     #[cfg(feature = "testing")]
-    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+    fn apply_skips(&self, clock: &crate::base::test_clock::TestClock) {
         let mut state = self.state.lock();
         let skipped = clock.take_skipped(&mut state.skips_counted_until);
         state.confirmed = state.confirmed.before(skipped);

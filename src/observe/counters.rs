@@ -9,8 +9,8 @@ use crate::error::LostReason;
 /// The name of a label, and one of its values.
 type Label = (&'static str, &'static str);
 
-/// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels, and
-/// its description.
+/// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,
+/// and its description.
 macro_rules! counters {
     ($(
         $(#[doc = $doc:literal])+
@@ -89,7 +89,8 @@ counters! {
         => "Locks released in Redis by the unlock of a thread.",
     /// Calls that did not acquire a lock or permits because others had them until the wait ended,
     /// also if the wait was zero.
-    acquires_timed_out = "leasehold_failed_acquires_total" [("reason", "timeout")] => FAILED_ACQUIRES,
+    acquires_timed_out = "leasehold_failed_acquires_total" [("reason", "timeout")]
+        => FAILED_ACQUIRES,
     /// Calls that did not acquire a lock or permits because Redis did not reply in time.
     acquires_unavailable = "leasehold_failed_acquires_total" [("reason", "unavailable")]
         => FAILED_ACQUIRES,

@@ -7,11 +7,11 @@ use super::{Shared, Watchdog};
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.
 ///
-/// * A call checks whether the client is shut down after it has [begun](Watchdog::begin_call), and
-///   before it sends a request. So either it sends none, or the thread, which reads the number
-///   after the shutdown was announced, sees the call.
-/// * A thread that unlocks begins a call before its grant ends. So the shutdown ends the grant, or
-///   the thread of the watchdog sees the call.
+/// * A call that acquires checks whether the client is shut down after it has
+///   [begun](Watchdog::begin_call), and before it sends a request. So either it sends none, or the
+///   thread, which reads the number after the interrupt of the shutdown was raised, sees the call.
+/// * A thread that unlocks, or finds an idle grant that does not suit it, begins a call before it
+///   ends the grant. So the shutdown ends the grant, or the watchdog's thread sees the call.
 /// * Either the last call sees the announcement and wakes the thread, or the thread sees that there
 ///   is no call.
 ///

@@ -66,8 +66,8 @@ struct Shared {
 ///   this mutex is locked before a target's mutex, never after it.
 /// * A shutdown ends every target: those that are registered when it begins, and no further one is
 ///   registered.
-/// * After a shutdown the thread ends only when nothing is left to release, and nothing can be added:
-///   there is no orphan and no [active call](ActiveCalls).
+/// * After a shutdown the thread ends only when nothing is left to release, and nothing can be
+///   added: there is no orphan and no [active call](ActiveCalls).
 #[derive(Debug)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
@@ -151,7 +151,7 @@ impl Watchdog {
         self.shared
             .clock
             .get()
-            .inspect(|clock| target.skipped(clock));
+            .inspect(|clock| target.apply_skips(clock));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);

@@ -40,7 +40,7 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn lease_ends(&self) -> Moment;
     /// Makes all moments earlier by what a test has skipped.
     #[cfg(feature = "testing")]
-    fn skipped(&self, _: &TestClock) {}
+    fn apply_skips(&self, clock: &TestClock);
     /// Makes a confirmation due.
     #[cfg(feature = "testing")]
     fn confirm_now(&self) {}

@@ -68,6 +68,8 @@ impl Renew for Nested {
     fn lease_ends(&self) -> Moment {
         Moment::NEVER
     }
+    #[cfg(feature = "testing")]
+    fn apply_skips(&self, _: &crate::base::test_clock::TestClock) {}
 }
 
 #[test]

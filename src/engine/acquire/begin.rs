@@ -172,3 +172,64 @@ fn join(parts: &Parts, held: &[HeldPart]) {
         Quorum::join(&holds, needed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::clock::Moment;
+    use crate::base::owner::ThreadId;
+    use crate::config::LockClientBuilder;
+    use crate::deployment::Urls;
+    use crate::error::Error;
+    use crate::lease::Lease;
+    use crate::local::{Waiter, Wanted};
+    use crate::protocol::Read;
+
+    /// Another thread gets a hold on the grant before the watchdog refuses the grant.
+    #[test]
+    fn a_shared_grant_that_a_shutdown_refuses_is_lost_for_all_threads() {
+        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
+        let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
+        let part = Part::new(Arc::clone(&core), "lock", &Read);
+        let lock = part.id.clone();
+        let parts = Parts::one(part);
+        let who = (ThreadId::current(), true);
+        let entered = core.queue.enter([&lock].into_iter(), who, Moment::now());
+        let budget = CallBudget::for_reply(Duration::ZERO);
+        let wanted = Wanted {
+            locks: [lock].into_iter().collect(),
+            terms: [terms].into_iter().collect(),
+            needed: 1,
+            kind: parts.kind(),
+            is_shared: true,
+        };
+        let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
+        assert!(core.queue.enqueue(&other).is_err(), "it waits");
+
+        let missing = [(&parts.list[0], terms)];
+        let mut request = Request::new(&parts, &missing, entered.claim.unwrap(), &budget);
+        let now = Moment::now();
+        request.units[0].granted = Some(UnitGrant {
+            owner: parts.list[0].new_owner(),
+            asked: now,
+            replied: now,
+            tokens: 0..0,
+            others_wait: false,
+        });
+        core.watchdog.release_all();
+        let held = request.keep();
+
+        let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
+        assert!(is_lost(&held[0].hold));
+        if let Some(mut claim) = core.queue.claim_of(&other)
+            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
+        {
+            assert!(is_lost(&holds[0]), "another thread believes that it reads");
+        }
+        let id = &parts.list[0].id;
+        assert_eq!(core.queue.current_grants(id).len(), 0);
+    }
+}

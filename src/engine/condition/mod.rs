@@ -115,7 +115,7 @@ impl Parts {
 
     /// The part of a lock of one name, and the hold of this thread.
     fn own_hold(&self) -> Result<(&Part, Arc<Hold>)> {
-        self.check()?;
+        self.check_open()?;
         let part = self.list.first().ok_or_else(|| self.not_held())?;
         let hold = part.hold().ok_or_else(|| self.not_held())?;
         hold.check()?;

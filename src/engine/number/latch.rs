@@ -24,14 +24,14 @@ impl Number {
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
-        let budget = self.check_valid()?.budget_to_unlock();
+        let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
         let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
-        let budget = self.check()?.budget_for_a_reply();
+        let budget = self.check_open()?.budget_for_a_reply();
         self.count_within(&budget)
     }
 
@@ -43,19 +43,19 @@ impl Number {
 
     /// Waits until the count is zero.
     pub(crate) fn wait(&self) -> Result<()> {
-        let budget = self.check()?.budget_to_lock();
+        let budget = self.check_open()?.budget_to_lock();
         self.wait_within(budget).map(drop)
     }
 
     /// Waits until the count is zero, at most for `time`. Returns whether it is zero.
     pub(crate) fn wait_for(&self, time: Duration) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(time);
+        let budget = self.check_open()?.budget_with_wait(time);
         self.wait_within(budget)
     }
 
     /// Waits until the count is zero; fails if it is interrupted.
     pub(crate) fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check()?.budget_until_interrupted(interrupt);
+        let budget = self.check_open()?.budget_until_interrupted(interrupt);
         self.wait_within(budget).map(drop)
     }
 
@@ -65,7 +65,7 @@ impl Number {
         time: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(time);
+        let budget = self.check_open()?.budget_with_wait(time);
         self.wait_within(budget.with_interrupt(interrupt))
     }
 

@@ -218,7 +218,7 @@ impl Renew for Grant {
     }
 
     #[cfg(feature = "testing")]
-    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+    fn apply_skips(&self, clock: &crate::base::test_clock::TestClock) {
         self.count_skips(clock);
     }
 
