@@ -133,8 +133,8 @@ pub enum Error {
     },
 
     /// The client was shut down before or during the call: see
-    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing: one that is
-    /// granted a lock at that moment returns `Ok`, and the lock is lost.
+    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing: one
+    /// that is granted a lock at that moment returns `Ok`, and the lock is lost.
     #[error("lock {lock:?}: its client was shut down; make another client")]
     ShutDown {
         /// The name of the lock.

@@ -204,8 +204,8 @@ fn acquire_missing(
             },
         };
         budget.check_interrupt(parts.name())?;
-        // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants that
-        // this thread ends, and has to release in Redis, need a call.
+        // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
+        // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());
         match take_without_request(parts, missing, &mut claim, budget) {
             Ok(None) => {}

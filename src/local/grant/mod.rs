@@ -99,8 +99,8 @@ struct GrantState {
     usage: Usage,
     /// The number of the hold that has `lease`.
     number: u64,
-    /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels and
-    /// holds that have ended.
+    /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels
+    /// and holds that have ended.
     lease_ends: Moment,
     /// The other holds on a shared grant. If one of them is live, so is that in `usage`.
     sharers: Vec<Sharer>,
