@@ -65,8 +65,8 @@ impl LockClient {
         Self::builder(url).build()
     }
 
-    /// Makes a builder for a client of one server, from a URL or from settings of the `redis` crate.
-    /// [`connect`](Self::connect) describes the URL.
+    /// Makes a builder for a client of one server, from a URL or from settings of the `redis`
+    /// crate. [`connect`](Self::connect) describes the URL.
     ///
     /// A program that has a [`redis::ConnectionInfo`] or a [`redis::Client`] of version 1 of that
     /// crate passes it or a reference to it. The address, TLS, the user, the password and the

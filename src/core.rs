@@ -15,7 +15,6 @@ use crate::base::key::LockKey;
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::base::test_clock::ClientClock;
-use crate::base::under_way::UnderWay;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
@@ -39,7 +38,6 @@ pub(crate) struct Core {
     process: Process,
     /// Raised when the client is shut down.
     pub(crate) shutdown: Interrupt,
-    pub(crate) under_way: UnderWay,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
     /// For how long a grant stays in Redis after its last hold.
@@ -77,7 +75,10 @@ impl Core {
         let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
             .map_err(no_thread)?;
         #[cfg(feature = "testing")]
-        config.clock.test().inspect(|clock| watchdog.obey(clock));
+        config
+            .clock
+            .test()
+            .inspect(|clock| watchdog.set_test_clock(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -95,7 +96,6 @@ impl Core {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             process: Process::current(),
             shutdown: Interrupt::new(),
-            under_way: UnderWay::default(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             linger: config.linger,
@@ -124,14 +124,19 @@ impl Core {
     /// Fails as [`check_process`](Self::check_process), and after a shutdown.
     pub(crate) fn check_open(&self, lock: &str) -> Result<()> {
         self.check_process(lock)?;
+        self.check_not_shut_down(lock)
+    }
+
+    /// Fails after a shutdown.
+    pub(crate) fn check_not_shut_down(&self, lock: &str) -> Result<()> {
         if self.shutdown.is_interrupted() {
             return Err(Error::ShutDown { lock: lock.into() });
         }
         Ok(())
     }
 
-    /// Ends every use of the client, and its threads that talk to Redis. Returns at `until` at the
-    /// latest.
+    /// Ends every use of the client, and its threads that talk to Redis. Waits until `until` at the
+    /// latest; what is left then goes on in the background.
     ///
     /// The order matters. From the first step on no call begins or continues to wait. From the
     /// second on the watchdog accepts no grant, so a thread that is granted a lock later releases
@@ -140,13 +145,11 @@ impl Core {
         self.shutdown.interrupt();
         self.watchdog.release_all();
         self.subscriber.stop(until.left());
-        let are_calls_over = self.under_way.wait_for_end(until);
-        self.watchdog.stop();
-        let have_threads_ended = self.subscriber.join(until) & self.watchdog.join(until);
-        match self.watchdog.unreleased() {
-            0 if are_calls_over && have_threads_ended => Ok(()),
-            locks => Err(NotShutDown { locks }),
+        if self.subscriber.join(until) & self.watchdog.join(until) {
+            return Ok(());
         }
+        let locks = self.watchdog.unreleased();
+        Err(NotShutDown { locks })
     }
 
     /// True in the process that made the client, false in one that was forked from it.
@@ -165,28 +168,28 @@ impl Core {
     }
 
     /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
-    pub(crate) fn budget_to_lock(&self) -> CallBudget {
+    pub(crate) fn budget_to_lock(&self) -> CallBudget<'static> {
         self.budget_with_wait(Duration::MAX)
     }
 
     /// For calls that wait at most this long: Redis has that time to reply, and at least one
     /// command timeout.
-    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget {
+    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget<'static> {
         CallBudget::with_wait(wait, self.command_timeout).with_clock(&self.clock)
     }
 
     /// For calls that wait until an interrupt is raised.
-    pub(crate) fn budget_until_interrupted(&self, interrupt: &Interrupt) -> CallBudget {
+    pub(crate) fn budget_until_interrupted<'c>(&self, interrupt: &'c Interrupt) -> CallBudget<'c> {
         CallBudget::until_interrupted(interrupt).with_clock(&self.clock)
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.
-    pub(crate) fn budget_to_unlock(&self) -> CallBudget {
+    pub(crate) fn budget_to_unlock(&self) -> CallBudget<'static> {
         CallBudget::for_reply(self.command_timeout * 3).with_clock(&self.clock)
     }
 
     /// For calls that send one request: one command timeout.
-    pub(crate) fn budget_for_a_reply(&self) -> CallBudget {
+    pub(crate) fn budget_for_a_reply(&self) -> CallBudget<'static> {
         CallBudget::for_reply(self.command_timeout).with_clock(&self.clock)
     }
 

@@ -22,8 +22,11 @@ const CUT_OFF: Duration = Duration::from_millis(20);
 ///
 /// A budget limits two things: the *wait*, which is the time that other holders may keep the lock,
 /// and the time that Redis may take to reply.
+///
+/// It borrows the interrupts. All calls of a client share that of its shutdown, so a clone would
+/// write to memory that they all read.
 #[derive(Debug)]
-pub(crate) struct CallBudget {
+pub(crate) struct CallBudget<'c> {
     started: Moment,
     /// When the wait ends.
     wait_until: Moment,
@@ -34,10 +37,11 @@ pub(crate) struct CallBudget {
     shared_grace: OnceCell<Rc<Cell<Option<Moment>>>>,
     /// Since when Redis has not replied to the thread that this one waits for.
     unanswered_since: Cell<Option<Moment>>,
-    interrupt: Option<Interrupt>,
+    interrupt: Option<&'c Interrupt>,
     clock: ClientClock,
-    /// Raised by the shutdowns of the clients of the call.
-    shutdowns: List<Interrupt>,
+    /// Raised by the shutdown of the client of the call, and by those of its further clients.
+    shutdown: Option<&'c Interrupt>,
+    further_shutdowns: Vec<&'c Interrupt>,
     parked: OnceCell<Parked>,
 }
 
@@ -59,7 +63,7 @@ struct Parked {
     _at_clock: test_clock::Registered,
 }
 
-impl CallBudget {
+impl<'c> CallBudget<'c> {
     fn new(started: Moment, wait_until: Moment, reply_limit: ReplyLimit, grace: Duration) -> Self {
         Self {
             started,
@@ -70,7 +74,8 @@ impl CallBudget {
             unanswered_since: Cell::new(None),
             interrupt: None,
             clock: ClientClock::default(),
-            shutdowns: List::new(),
+            shutdown: None,
+            further_shutdowns: Vec::new(),
             parked: OnceCell::new(),
         }
     }
@@ -102,14 +107,14 @@ impl CallBudget {
     }
 
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
-    pub(crate) fn until_interrupted(interrupt: &Interrupt) -> Self {
+    pub(crate) fn until_interrupted(interrupt: &'c Interrupt) -> Self {
         Self::with_unlimited_wait(Moment::now(), Duration::MAX).with_interrupt(interrupt)
     }
 
     /// This budget, which also ends when `interrupt` is raised.
-    pub(crate) fn with_interrupt(self, interrupt: &Interrupt) -> Self {
+    pub(crate) fn with_interrupt(self, interrupt: &'c Interrupt) -> Self {
         Self {
-            interrupt: Some(interrupt.clone()),
+            interrupt: Some(interrupt),
             ..self
         }
     }
@@ -123,8 +128,12 @@ impl CallBudget {
     }
 
     /// This budget, which also ends when a client is shut down, which raises `shutdown`.
-    pub(crate) fn until_shutdown(mut self, shutdown: &Interrupt) -> Self {
-        self.shutdowns.push(shutdown.clone());
+    pub(crate) fn until_shutdown(mut self, shutdown: &'c Interrupt) -> Self {
+        if self.shutdown.is_none() {
+            self.shutdown = Some(shutdown);
+        } else {
+            self.further_shutdowns.push(shutdown);
+        }
         self
     }
 
@@ -137,19 +146,20 @@ impl CallBudget {
 
     /// The budget of the last steps of this call: what is left of the time for replies, at most
     /// `command_timeout`. No interrupt ends it, and no grace is added.
-    pub(crate) fn remaining(&self, command_timeout: Duration) -> Self {
+    pub(crate) fn remaining(&self, command_timeout: Duration) -> CallBudget<'static> {
         let now = Moment::now();
         let end = self.reply_deadline().min(now.after(command_timeout));
-        Self::new(self.started, now, ReplyLimit::By(end), Duration::ZERO)
+        CallBudget::new(self.started, now, ReplyLimit::By(end), Duration::ZERO)
     }
 
     /// The budget of a first request that does not wait for other holders. Redis has as long to
     /// reply as to the whole call.
     pub(crate) fn without_wait(&self) -> Self {
         Self {
-            interrupt: self.interrupt.clone(),
+            interrupt: self.interrupt,
             clock: self.clock.clone(),
-            shutdowns: self.shutdowns.clone(),
+            shutdown: self.shutdown,
+            further_shutdowns: self.further_shutdowns.clone(),
             ..Self::new(self.started, self.started, self.reply_limit, self.grace)
         }
     }
@@ -167,7 +177,7 @@ impl CallBudget {
         }
         match self.reply_limit {
             ReplyLimit::By(moment) => {
-                let moment = self.aged(moment);
+                let moment = self.minus_skipped(moment);
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
@@ -200,7 +210,7 @@ impl CallBudget {
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
         match self.reply_limit {
-            ReplyLimit::By(moment) => self.aged(moment),
+            ReplyLimit::By(moment) => self.minus_skipped(moment),
             ReplyLimit::Within(_) => Moment::NEVER,
         }
     }
@@ -212,15 +222,15 @@ impl CallBudget {
     }
 
     pub(crate) fn is_wait_over(&self) -> bool {
-        self.aged(self.wait_until).is_past()
+        self.minus_skipped(self.wait_until).is_past()
     }
 
     pub(crate) fn wait_left(&self) -> Duration {
-        self.aged(self.wait_until).left()
+        self.minus_skipped(self.wait_until).left()
     }
 
     /// A moment of this budget, without the time that was skipped since its start.
-    fn aged(&self, moment: Moment) -> Moment {
+    fn minus_skipped(&self, moment: Moment) -> Moment {
         moment.before(self.clock.skipped_since(self.started))
     }
 
@@ -231,22 +241,23 @@ impl CallBudget {
 
     /// Fails if the call is interrupted.
     pub(crate) fn check_interrupt(&self, lock: &str) -> Result<()> {
-        if self.shutdowns.iter().any(Interrupt::is_interrupted) {
+        if self.shutdowns().any(Interrupt::is_interrupted) {
             return Err(Error::ShutDown { lock: lock.into() });
         }
         // Not `is_interrupted`: a shutdown may begin between the two checks.
-        if self
-            .interrupt
-            .as_ref()
-            .is_some_and(Interrupt::is_interrupted)
-        {
+        if self.interrupt.is_some_and(Interrupt::is_interrupted) {
             return Err(Error::Interrupted { lock: lock.into() });
         }
         Ok(())
     }
 
     fn interrupts(&self) -> impl Iterator<Item = &Interrupt> {
-        self.interrupt.iter().chain(&self.shutdowns)
+        self.interrupt.into_iter().chain(self.shutdowns())
+    }
+
+    fn shutdowns(&self) -> impl Iterator<Item = &Interrupt> {
+        let further = self.further_shutdowns.iter().copied();
+        self.shutdown.into_iter().chain(further)
     }
 
     pub(crate) fn started(&self) -> Moment {
@@ -315,7 +326,7 @@ impl CallBudget {
 mod tests {
     use super::*;
 
-    fn ended() -> CallBudget {
+    fn ended() -> CallBudget<'static> {
         let budget = CallBudget::for_reply(Duration::from_millis(1));
         while !budget.call_deadline().is_past() {
             std::thread::yield_now();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::base::parker::Unparker;
@@ -38,11 +39,17 @@ pub struct Interrupt(Arc<Waits>);
 #[derive(Default)]
 struct Waits {
     /// Set under the mutex. Read without it, because every call reads that of its client.
-    /// Sequentially consistent: see [`UnderWay`](crate::base::under_way::UnderWay).
+    /// Sequentially consistent: see `ActiveCalls` of the watchdog.
     raised: AtomicBool,
-    /// Its mutex protects: raising the interrupt wakes every unparker that was registered before.
-    unparkers: Mutex<Vec<Unparker>>,
+    unparkers: Unparkers,
 }
+
+/// The unparkers by their ids. Their mutex protects: raising the interrupt wakes every unparker
+/// that was registered before. Threads that park write here, so it shares no cache line with
+/// `raised`.
+#[derive(Default)]
+#[repr(align(128))]
+struct Unparkers(Mutex<HashMap<usize, Unparker>>);
 
 impl Interrupt {
     /// Creates an interrupt that is not raised.
@@ -54,11 +61,11 @@ impl Interrupt {
     /// Raises the interrupt: ends all waits with a clone of it, and all later ones. Never blocks.
     pub fn interrupt(&self) {
         let unparkers = {
-            let mut unparkers = self.0.unparkers.lock();
+            let mut unparkers = self.0.unparkers.0.lock();
             self.0.raised.store(true, Ordering::SeqCst);
             std::mem::take(&mut *unparkers)
         };
-        for unparker in unparkers {
+        for unparker in unparkers.into_values() {
             unparker.unpark();
         }
     }
@@ -71,16 +78,17 @@ impl Interrupt {
 
     /// Registers an unparker that raising the interrupt wakes, until the result is dropped.
     pub(crate) fn register(&self, unparker: Unparker) -> Registered {
-        let mut unparkers = self.0.unparkers.lock();
+        let id = unparker.id();
+        let mut unparkers = self.0.unparkers.0.lock();
         if self.is_interrupted() {
             unparker.unpark();
         } else {
-            unparkers.push(unparker.clone());
+            unparkers.insert(id, unparker);
         }
         drop(unparkers);
         Registered {
             interrupt: self.clone(),
-            unparker,
+            id,
         }
     }
 }
@@ -97,15 +105,12 @@ impl fmt::Debug for Interrupt {
 #[derive(Debug)]
 pub(crate) struct Registered {
     interrupt: Interrupt,
-    unparker: Unparker,
+    id: usize,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut unparkers = self.interrupt.0.unparkers.lock();
-        let place = unparkers.iter().position(|w| w.same_as(&self.unparker));
-        let removed = place.map(|at| unparkers.swap_remove(at));
-        drop(unparkers);
+        let removed = self.interrupt.0.unparkers.0.lock().remove(&self.id);
         drop(removed);
     }
 }

@@ -13,5 +13,4 @@ pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;
 pub(crate) mod test_clock;
-pub(crate) mod under_way;
 pub(crate) mod wait;

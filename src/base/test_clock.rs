@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 #[cfg(feature = "testing")]
-pub(crate) use skips::{Renewer, TestClock};
+pub(crate) use skips::{TestClock, TestedWatchdog};
 
 /// The clock of one client.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! The begin and the end of the use of a client: its health check, its shutdown.
+//! The health check and the shutdown of a client.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ impl LockClient {
     /// These are the server of the URL, the master behind the sentinels, or every primary of the
     /// cluster. All replies are awaited at the same time. Sentinels and cluster servers are asked
     /// where the locks are only if the client does not know it, or if a server has failed since.
-    /// The check uses a connection of the pool. For a [`RedLock`](crate::RedLock), check each of its clients.
+    /// The check uses a connection of the pool. For a [`RedLock`](crate::RedLock), check each of
+    /// its clients.
     ///
     /// A server that replies can still refuse a lock, for example because its memory is full or a
     /// permission is missing: `leasehold doctor` checks more.
@@ -44,21 +45,22 @@ impl LockClient {
     /// `(none: ping)`.
     ///
     /// * [`Error::Unavailable`] without a reply within one
-    ///   [`command_timeout`](crate::LockClientBuilder::command_timeout), opening the connection included,
-    ///   or if the server is not ready (`LOADING`, `MASTERDOWN`).
+    ///   [`command_timeout`](crate::LockClientBuilder::command_timeout), opening the connection
+    ///   included, or if the server is not ready (`LOADING`, `MASTERDOWN`).
     /// * [`Error::Redis`] if the server refuses (a wrong password, a
     ///   certificate, a failed save of its data).
     /// * [`Error::Config`] if the sentinels do not know the master.
-    /// * [`Error::Forked`] in a process that was forked from the client's, [`Error::ShutDown`] after
-    ///   a [`shutdown`](Self::shutdown).
+    /// * [`Error::Forked`] in a process that was forked from the client's.
+    /// * [`Error::ShutDown`] after a [`shutdown`](Self::shutdown).
     pub fn ping(&self) -> Result<()> {
         self.core.check_open(PING)?;
         self.core.redis.ping()
     }
 
-    /// Ends the use of this client in the whole process: releases its locks and permits, wakes the
-    /// threads that wait, and joins the watchdog and the subscribers. Returns within `timeout`,
-    /// whatever the servers do.
+    /// Shuts the client down for the whole process: releases its locks and permits, wakes the
+    /// threads that wait, and joins the watchdog and the subscribers. Returns within `timeout` even
+    /// if a server does not reply. The time of the log subscriber and of the metrics recorder,
+    /// which this thread calls for each loss, is not limited.
     ///
     /// It is for the end of a program whose threads cannot be ended one by one. A program that
     /// drops all guards, locks and clients does not need it.
@@ -69,6 +71,7 @@ impl LockClient {
     /// | its guard | [`check`](crate::LockGuard::check) fails; dropping it only logs the loss |
     /// | a lock that lingers | released |
     /// | a thread that waits, also on a condition | gets [`Error::ShutDown`] |
+    /// | a lock that Redis grants during the shutdown | is lost, and released |
     /// | a function with `#[locked]` that runs | returns [`Error::Lost`] when its body has ended |
     /// | every later call of a clone or a handle | [`Error::ShutDown`] (1) |
     /// | permits of a [`Semaphore`](crate::Semaphore), which have no owner | stay taken (1) |
@@ -85,9 +88,13 @@ impl LockClient {
     /// other clients may have the lock by then. So end the work before the shutdown where that is
     /// possible.
     ///
-    /// `Ok` means that this client has nothing in Redis any more, and that the threads have ended.
-    /// The thread that logs, and open connections, end with the last handle. A further call, also at
-    /// the same time, waits for what is left.
+    /// `Ok` means that this client has nothing in Redis any more, apart from permits of a
+    /// semaphore, and that no call can acquire anything. The thread that logs, and open
+    /// connections, end with the last handle. A further call, also at the same time, waits for what
+    /// is left.
+    ///
+    /// Do not call this from a log subscriber or a metrics recorder. If a call of the client has
+    /// called it, the shutdown waits for that call until `timeout`.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -111,8 +118,8 @@ impl LockClient {
     /// The name of the lock in them is `(none: shutdown)`.
     ///
     /// * [`Error::Unavailable`] if `timeout` was over before everything was released and had ended.
-    ///   All of the table is true nevertheless. The watchdog continues to release, until the leases
-    ///   are over or the last handle is dropped.
+    ///   All of the table is true nevertheless. The watchdog continues to release, also what calls
+    ///   leave to it later, until the leases are over or the last handle is dropped.
     /// * [`Error::Forked`] in a process that was forked from the client's.
     ///
     /// [`LostReason::ShutDown`]: crate::LostReason::ShutDown

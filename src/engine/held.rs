@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::local::{Grant, Hold, LevelId};
 use crate::request::{Enough, NoReply, Reply, Request, broadcast, request_batch};
 use crate::script::Call;
+use crate::watchdog::ActiveCall;
 
 /// One part of an acquired lock: a level of a hold. Dropping it releases nothing.
 #[derive(Clone, Debug)]
@@ -63,15 +64,27 @@ impl HeldPart {
     }
 }
 
-/// False in a process that was forked from that of one of these clients. Asks once for all parts of
-/// one client.
-pub(crate) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+/// Each of these clients once, if equal ones follow each other.
+pub(super) fn distinct<'a>(
+    cores: impl Iterator<Item = &'a Arc<Core>>,
+) -> impl Iterator<Item = &'a Arc<Core>> {
     let mut last = None;
-    let mut others = cores.filter(|core| {
+    cores.filter(move |core| {
         let core = Arc::as_ptr(core);
         last.replace(core) != Some(core)
-    });
-    others.all(|core| core.is_same_process())
+    })
+}
+
+/// False in a process that was forked from that of one of these clients.
+pub(crate) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> bool {
+    distinct(cores).all(|core| core.is_same_process())
+}
+
+/// Makes shutdowns of these clients wait for this call.
+pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> List<ActiveCall<'a>> {
+    distinct(cores)
+        .map(|core| core.watchdog.begin_call())
+        .collect()
 }
 
 /// Makes the watchdog write the hold count to Redis if the levels last.

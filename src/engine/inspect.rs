@@ -26,7 +26,7 @@ impl Parts {
     /// For how long enough parts are locked: of a majority, the longest time for which that many
     /// servers have the lock; of several names, the longest lease of any.
     pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
-        let budget = self.check()?.budget_for_a_reply();
+        let budget = self.check_open()?.budget_for_a_reply();
         let requests: List<Request<'_>> = self
             .list
             .iter()

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::held::{Needed, are_of_this_process, slowest};
+use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::{OwnerId, ThreadId};
-use crate::base::under_way::CallUnderWay;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Hold, LockId};
 use crate::protocol::Protocol;
+use crate::watchdog::ActiveCall;
 
 /// A name at one client: a whole lock, or the share of one name or one server in a lock of several.
 #[derive(Clone, Debug)]
@@ -150,30 +150,22 @@ impl Parts {
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a
     /// forked process, and after a shutdown.
-    pub(super) fn check(&self) -> Result<&Arc<Core>> {
-        let core = self.check_valid()?;
-        let is_shut_down = |part: &Part| part.core.shutdown.is_interrupted();
-        if self.list.iter().any(is_shut_down) {
-            let lock = self.name().into();
-            return Err(Error::ShutDown { lock });
-        }
+    pub(super) fn check_open(&self) -> Result<&Arc<Core>> {
+        let core = self.check_process()?;
+        distinct(self.cores()).try_for_each(|core| core.check_not_shut_down(self.name()))?;
         Ok(core)
     }
 
-    /// As [`check`](Self::check), but succeeds after a shutdown.
-    pub(super) fn check_valid(&self) -> Result<&Arc<Core>> {
-        if !are_of_this_process(self.list.iter().map(|part| &part.core)) {
-            let lock = self.name().into();
-            return Err(Error::Forked { lock });
-        }
+    /// As [`check_open`](Self::check_open), but succeeds after a shutdown.
+    pub(super) fn check_process(&self) -> Result<&Arc<Core>> {
+        distinct(self.cores()).try_for_each(|core| core.check_process(self.name()))?;
         self.list.iter().try_for_each(|part| part.key.check())?;
         match (self.needed, &*self.list) {
             (Needed::All, [part]) => return Ok(&part.core),
             (Needed::All, _) => self.check_names()?,
             (Needed::Majority(_), _) => self.check_servers()?,
         }
-        let cores = self.list.iter().map(|part| &part.core);
-        slowest(cores).ok_or_else(|| {
+        slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
             refused("names", "an empty list".into(), rule)
         })
@@ -205,30 +197,24 @@ impl Parts {
         })
     }
 
-    /// The clients, each once if its parts follow each other.
+    /// The clients of the parts.
     fn cores(&self) -> impl Iterator<Item = &Arc<Core>> {
-        let is_first = |at: usize| {
-            let before = at.checked_sub(1).map(|before| &self.list[before].core);
-            before.is_none_or(|before| !Arc::ptr_eq(before, &self.list[at].core))
-        };
-        let firsts = (0..self.list.len()).filter(move |&at| is_first(at));
-        firsts.map(|at| &self.list[at].core)
+        self.list.iter().map(|part| &part.core)
     }
 
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
-    pub(super) fn until_shutdown(&self, budget: CallBudget) -> CallBudget {
-        let until = |budget: CallBudget, core: &Arc<Core>| budget.until_shutdown(&core.shutdown);
-        self.cores().fold(budget, until)
+    pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
+        distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
     }
 
-    /// Makes a shutdown of the clients wait for this call.
-    pub(super) fn under_way(&self) -> List<CallUnderWay<'_>> {
-        self.cores().map(|core| core.under_way.begin()).collect()
+    /// Makes shutdowns of the clients wait for this call.
+    pub(super) fn begin_calls(&self) -> List<ActiveCall<'_>> {
+        begin_calls(self.cores())
     }
 
     /// The `count` of this thread's holds: the smallest one that is enough.
     pub(crate) fn hold_count(&self, count: fn(&Hold) -> u32) -> u32 {
-        if !are_of_this_process(self.list.iter().map(|part| &part.core)) {
+        if !are_of_this_process(self.cores()) {
             return 0;
         }
         let holds = self.list.iter().map(Part::hold);

@@ -8,7 +8,7 @@ use crate::protocol::{Permits, PermitsChange};
 impl Parts {
     /// Changes the number of permits. False if the semaphore exists and was not to be changed.
     pub(crate) fn change_permits(&self, change: PermitsChange) -> Result<bool> {
-        let core = self.check()?;
+        let core = self.check_open()?;
         let mut is_changed = false;
         for part in self.list.iter() {
             let call = Permits::change(&part.key, change);
@@ -21,7 +21,7 @@ impl Parts {
 
     /// The number of available permits, and of leased ones.
     pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
-        let core = self.check()?;
+        let core = self.check_open()?;
         let mut counts = (0, 0);
         for part in self.list.iter() {
             let call = Permits::count(&part.key);

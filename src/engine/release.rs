@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::group::{GrantReply, GrantRequest, request_each};
 use super::held::{
-    HeldPart, Needed, are_of_this_process, combine, note_count, reschedule_if_earlier,
+    HeldPart, Needed, are_of_this_process, begin_calls, combine, note_count, reschedule_if_earlier,
 };
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
@@ -22,7 +22,7 @@ type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
-        let core = match self.check_valid() {
+        let core = match self.check_process() {
             Ok(core) => core,
             // The child of a fork holds none of its parent's locks.
             Err(Error::Forked { .. }) => return Err(self.not_held()),
@@ -59,7 +59,7 @@ impl Parts {
 pub(crate) fn release_all(
     held: &[HeldPart],
     needed: Needed,
-    budget: impl FnOnce() -> CallBudget,
+    budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
     if let Some(first) = held.first()
         && !are_of_this_process(held.iter().map(|part| &part.core))
@@ -84,14 +84,13 @@ pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
 fn release_levels(
     levels: &[Level<'_>],
     needed: Needed,
-    budget: impl FnOnce() -> CallBudget,
+    budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
     let Some((first, ..)) = levels.first() else {
         return Ok(());
     };
-    // A shutdown waits for what is released here, which the watchdog does not know any more.
-    let clients = levels.iter().map(|(core, ..)| core.under_way.begin());
-    let _under_way: List<_> = clients.collect();
+    // Before a grant ends here, because from then on only this thread releases it.
+    let _calls = begin_calls(levels.iter().map(|(core, ..)| *core));
     let requested = levels
         .iter()
         .map(|&(core, hold, level)| (hold, level, core.linger));
@@ -105,18 +104,11 @@ fn release_levels(
             Unlocked::NotHeld | Unlocked::Lost { .. } => {}
             Unlocked::Inner => note_count(core, hold),
             Unlocked::HandedOver | Unlocked::Idle => {
-                core.observer.counters.held(|| hold.held_for());
                 reschedule_if_earlier(core, &grant);
-                hold.end_span(match unlocked {
-                    Unlocked::HandedOver => "handed_over",
-                    _ => "kept",
-                });
             }
             Unlocked::Shared => {
-                core.observer.counters.held(|| hold.held_for());
                 note_count(core, hold);
                 reschedule_if_earlier(core, &grant);
-                hold.end_span("released");
             }
             // First, so that no renewal follows the release.
             Unlocked::Last => core.watchdog.forget(grant.id()),
@@ -160,24 +152,29 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Ends the unlock of one part. `reply` is set if Redis was asked.
+/// Ends the unlock of one part. `reply` is set if Redis was asked. Calls code of the application,
+/// so this is done only after all requests.
 fn finish(
     core: &Core,
     hold: &Arc<Hold>,
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
 ) -> Result<()> {
+    let end_hold = |outcome| {
+        core.observer.counters.held(|| hold.held_for());
+        hold.end_span(outcome);
+        Ok(())
+    };
     match (unlocked, reply) {
         (Unlocked::NotHeld, _) => Err(hold.not_held()),
         (Unlocked::Last, Some((reply, budget))) => {
             let result = released(core, hold, reply, budget);
             core.queue
                 .close(hold, result.as_ref().ok().copied().flatten());
-            core.observer.counters.held(|| hold.held_for());
-            hold.end_span(match result {
+            end_hold(match result {
                 Ok(_) => "released",
                 Err(_) => "unconfirmed",
-            });
+            })?;
             result?;
             core.observer.counters.releases.add(1);
             Ok(())
@@ -192,7 +189,10 @@ fn finish(
             }
             Err(hold.lost_error(reason))
         }
-        (Unlocked::Inner | Unlocked::HandedOver | Unlocked::Shared | Unlocked::Idle, _) => Ok(()),
+        (Unlocked::Inner, _) => Ok(()),
+        (Unlocked::HandedOver, _) => end_hold("handed_over"),
+        (Unlocked::Idle, _) => end_hold("kept"),
+        (Unlocked::Shared, _) => end_hold("released"),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
             core.queue.close(hold, None);

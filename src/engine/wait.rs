@@ -51,7 +51,7 @@ pub(crate) struct Wait<'a> {
     pub(crate) key: &'a LockKey,
     /// How many permits the thread wants; 0 if that has no meaning.
     pub(crate) wanted: u32,
-    pub(crate) budget: &'a CallBudget,
+    pub(crate) budget: &'a CallBudget<'a>,
 }
 
 impl<'a> Wait<'a> {

@@ -1,11 +1,12 @@
 //! The errors of this crate.
 
 mod hint;
+mod lost_reason;
 
-use std::fmt;
 use std::time::Duration;
 
 pub use hint::{Hint, Permission};
+pub use lost_reason::LostReason;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -132,7 +133,8 @@ pub enum Error {
     },
 
     /// The client was shut down before or during the call: see
-    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing.
+    /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing: one
+    /// that is granted a lock at that moment returns `Ok`, and the lock is lost.
     #[error("lock {lock:?}: its client was shut down; make another client")]
     ShutDown {
         /// The name of the lock.
@@ -272,38 +274,6 @@ impl Error {
             | Self::Config { .. }
             | Self::Redis { .. } => false,
         }
-    }
-}
-
-/// How a held lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The lease may have expired on the server, by this process's clock: either it was a fixed
-    /// lease, or no renewal was confirmed in time.
-    Expired,
-    /// Redis replied that the key does not exist: it was deleted, evicted or flushed, or the lock
-    /// was released by [`force_unlock`](crate::LockClient::force_unlock).
-    Deleted,
-    /// Redis replied that another client or thread holds the lock.
-    Taken,
-    /// The limit of [`Lease::renewed_at_most`](crate::Lease::renewed_at_most) is reached. About a
-    /// third of the last lease is left.
-    RenewalLimit,
-    /// The client was shut down while a thread held the lock: see
-    /// [`LockClient::shutdown`](crate::LockClient::shutdown).
-    ShutDown,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its lease expired",
-            Self::Deleted => "its key was deleted",
-            Self::Taken => "another client or thread acquired it",
-            Self::RenewalLimit => "its renewal limit is reached",
-            Self::ShutDown => "its client was shut down",
-        })
     }
 }
 

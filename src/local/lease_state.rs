@@ -64,7 +64,7 @@ impl LeaseState {
 
     /// Makes all moments earlier by this time, which a test has skipped.
     #[cfg(feature = "testing")]
-    pub(super) fn skipped(&mut self, time: Duration) {
+    pub(super) fn shift_back(&mut self, time: Duration) {
         for moment in [&mut self.confirmed, &mut self.expires, &mut self.lease_ends] {
             *moment = moment.before(time);
         }

@@ -1,5 +1,6 @@
 //! The place of a waiting thread in the queue of a condition. The watchdog renews it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,7 +11,9 @@ use crate::base::parker::Unparker;
 use crate::error::LostReason;
 use crate::lease::drift;
 use crate::script::Call;
-use crate::watchdog::{Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack};
+use crate::watchdog::{
+    AtShutdown, Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack,
+};
 
 /// A place that is renewed until it is over: by the reply of Redis, or because no renewal was
 /// confirmed in time. Then its thread is woken.
@@ -160,7 +163,7 @@ impl Renew for Place {
     }
 
     /// Its thread is woken by the shutdown, and ends the place itself.
-    fn shut_down(&self) -> Option<Call> {
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
         None
     }
 
@@ -173,7 +176,7 @@ impl Renew for Place {
     }
 
     #[cfg(feature = "testing")]
-    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+    fn apply_skips(&self, clock: &crate::base::test_clock::TestClock) {
         let mut state = self.state.lock();
         let skipped = clock.take_skipped(&mut state.skips_counted_until);
         state.confirmed = state.confirmed.before(skipped);

@@ -335,7 +335,7 @@ impl LockGuard {
         self.finish(Core::budget_to_unlock)
     }
 
-    pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget) -> Result<()> {
+    pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
         self.unlocked = true;
         release_all(&self.parts, self.needed, || self.budget(budget))
     }
@@ -365,7 +365,7 @@ impl LockGuard {
     }
 
     /// The budget of a call, by the longest command timeout of the clients.
-    pub(super) fn budget(&self, of: fn(&Core) -> CallBudget) -> CallBudget {
+    pub(super) fn budget(&self, of: fn(&Core) -> CallBudget<'static>) -> CallBudget<'static> {
         let core = slowest(self.parts.iter().map(|part| &part.core));
         core.map_or_else(|| CallBudget::for_reply(Duration::ZERO), |core| of(core))
     }

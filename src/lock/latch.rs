@@ -16,8 +16,8 @@ use crate::error::Result;
 ///
 /// A latch without a count is open: its count is zero, and no thread waits for it. So set the count
 /// before other processes start to wait. When the count is zero again, its key is deleted, and a
-/// new count can be set. So a latch that Redis loses, as in a restart without its data, is open, too:
-/// the threads that wait for it return.
+/// new count can be set. So a latch that Redis loses, as in a restart without its data, is open,
+/// too: the threads that wait for it return.
 ///
 /// All waiting threads of a client share one request and one subscription. A message of the server
 /// wakes them. While they wait, the client sends no request, except one about every half minute,

@@ -334,8 +334,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
         with_guard(self, lease).map(Some)
     }
 
-    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value of
-    /// `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
+    /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value
+    /// of `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
     /// lost meanwhile. [`ReentrantLock::with`] has the details and an example. Not for `dyn Lock`.
     ///
     /// # Errors

@@ -170,7 +170,7 @@ impl PermitGuard {
         self.finish(Core::budget_to_unlock)
     }
 
-    fn finish(&mut self, budget: fn(&Core) -> CallBudget) -> Result<()> {
+    fn finish(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
         self.is_released = true;
         let part = std::slice::from_ref(&self.part);
         release_all(part, Needed::All, || budget(&self.part.core))

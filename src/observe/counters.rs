@@ -6,12 +6,15 @@ use std::time::Duration;
 use super::series::Series;
 use crate::error::LostReason;
 
-/// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its label with
-/// all values of the label that it has, and its description.
+/// The name of a label, and one of its values.
+type Label = (&'static str, &'static str);
+
+/// For each counter: its field in [`Stats`] and in `Counters`; in the facade its name, its labels,
+/// and its description.
 macro_rules! counters {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident = $series:literal $($label:literal [$($value:literal),+])? => $help:expr
+        $name:ident = $series:literal $labels:expr => $help:expr
     ),+ $(,)?) => {
         /// The counters of one client since it was created. They never decrease.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +33,7 @@ macro_rules! counters {
                 Self {
                     $($name: Counter::new(Series {
                         name: $series,
-                        label: [$($(($label, $value)),+)?].first().copied(),
+                        label: { const LABELS: &[Label] = &$labels; LABELS.first().copied() },
                     }),)+
                 }
             }
@@ -41,7 +44,7 @@ macro_rules! counters {
         const IN_FACADE: &[InFacade] = &[
             $(InFacade {
                 name: $series,
-                labels: &[$($(($label, $value)),+)?],
+                labels: &$labels,
                 help: $help,
             },)+
         ];
@@ -67,65 +70,76 @@ counters! {
     /// Locks and permits of leased semaphores acquired from Redis, each name or server of a lock of
     /// several counted separately. Not counted are nested acquires, locks that another thread of
     /// this client has handed over, and locks that [lingered](crate::LockClientBuilder::linger).
-    acquisitions = "leasehold_acquisitions_total"
+    acquisitions = "leasehold_acquisitions_total" []
         => "Locks and permits acquired from Redis.",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
-    unreplicated = "leasehold_unreplicated_total"
+    unreplicated = "leasehold_unreplicated_total" []
         => "Locks released again because too few replicas confirmed them.",
     /// Locks that a thread got from another thread of this client, or read locks that it shares
     /// with one, without a request to Redis; each name or server of a lock of several counted
     /// separately.
-    hand_overs = "leasehold_hand_overs_total"
+    hand_overs = "leasehold_hand_overs_total" []
         => "Locks that a thread got from another thread of its client, without a request.",
     /// Nested acquires: the thread already held the lock.
-    reentries = "leasehold_reentries_total"
+    reentries = "leasehold_reentries_total" []
         => "Nested acquires.",
     /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
     /// that the watchdog releases in the background, do not count.
-    releases = "leasehold_releases_total"
+    releases = "leasehold_releases_total" []
         => "Locks released in Redis by the unlock of a thread.",
     /// Calls that did not acquire a lock or permits because others had them until the wait ended,
     /// also if the wait was zero.
-    acquires_timed_out = "leasehold_failed_acquires_total" "reason" ["timeout"] => FAILED_ACQUIRES,
+    acquires_timed_out = "leasehold_failed_acquires_total" [("reason", "timeout")]
+        => FAILED_ACQUIRES,
     /// Calls that did not acquire a lock or permits because Redis did not reply in time.
-    acquires_unavailable = "leasehold_failed_acquires_total" "reason" ["unavailable"]
+    acquires_unavailable = "leasehold_failed_acquires_total" [("reason", "unavailable")]
         => FAILED_ACQUIRES,
     /// Calls that did not acquire a lock or permits because Redis replied with an error, or too few
     /// replicas confirmed the request.
-    acquires_refused = "leasehold_failed_acquires_total" "reason" ["refused"] => FAILED_ACQUIRES,
+    acquires_refused = "leasehold_failed_acquires_total" [("reason", "refused")] => FAILED_ACQUIRES,
     /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
     /// leases and of locks that other threads of this client wait for, and hold counts that were
     /// written.
-    renewals = "leasehold_renewals_total" "outcome" ["done"] => RENEWALS,
+    renewals = "leasehold_renewals_total" [("outcome", "done")] => RENEWALS,
     /// Renewals to which Redis replied with an error, each lock counted separately. The locks are
     /// still held, and the client repeats the renewals.
-    renewals_failed = "leasehold_renewals_total" "outcome" ["failed"] => RENEWALS,
+    renewals_failed = "leasehold_renewals_total" [("outcome", "failed")] => RENEWALS,
     /// Renewals without a reply, each lock counted separately. Redis may have executed them, and
     /// the client repeats them.
-    renewals_unknown = "leasehold_renewals_total" "outcome" ["unknown"] => RENEWALS,
+    renewals_unknown = "leasehold_renewals_total" [("outcome", "unknown")] => RENEWALS,
     /// Script calls that the watchdog sent, or tried to send, for renewals. One call renews many
     /// locks.
-    renewal_calls = "leasehold_renewal_calls_total"
+    renewal_calls = "leasehold_renewal_calls_total" []
         => "Script calls for renewals. One call renews many locks.",
     /// Held locks that were lost, for any reason.
-    lost = "leasehold_lost_total" "reason" ["expired", "deleted", "taken", "renewal_limit", "shut_down"]
-        => "Held locks that were lost.",
+    lost = "leasehold_lost_total" LOST => "Held locks that were lost.",
     /// Waits for another client's lock that a release message, a new subscription or an interrupt
     /// ended.
-    wakeups_by_message = "leasehold_wakeups_total" "by" ["message"] => WAKEUPS,
+    wakeups_by_message = "leasehold_wakeups_total" [("by", "message")] => WAKEUPS,
     /// Waits for another client's lock that ended at the end of the reported lease or of a polling
     /// interval.
-    wakeups_by_timeout = "leasehold_wakeups_total" "by" ["timeout"] => WAKEUPS,
+    wakeups_by_timeout = "leasehold_wakeups_total" [("by", "timeout")] => WAKEUPS,
     /// Connections of the client's own threads that were opened again after a failure.
-    reconnects = "leasehold_reconnects_total"
+    reconnects = "leasehold_reconnects_total" []
         => "Connections of the own threads of clients that were opened again.",
     /// Events that receivers missed because they were too slow.
-    events_dropped = "leasehold_events_dropped_total"
+    events_dropped = "leasehold_events_dropped_total" []
         => "Events that receivers missed because they were too slow.",
 }
 
+/// The labels of losses.
+const LOST: [Label; LostReason::ALL.len()] = {
+    let mut labels = [("reason", ""); LostReason::ALL.len()];
+    let mut at = 0;
+    while at < labels.len() {
+        labels[at].1 = label_of(LostReason::ALL[at]);
+        at += 1;
+    }
+    labels
+};
+
 /// The label of a loss in metrics and in spans.
-pub(super) fn label_of(reason: LostReason) -> &'static str {
+pub(super) const fn label_of(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Expired => "expired",
         LostReason::Deleted => "deleted",
@@ -142,7 +156,7 @@ pub(super) fn label_of(reason: LostReason) -> &'static str {
 )]
 struct InFacade {
     name: &'static str,
-    labels: &'static [(&'static str, &'static str)],
+    labels: &'static [Label],
     help: &'static str,
 }
 

@@ -4,22 +4,64 @@ use super::Observer;
 use super::span::WaitSpan;
 use crate::error::{Error, Result};
 
-/// What a call that waits for a lock has got without an error.
+/// How a call ended that waits for a lock, for permits, for a latch or on a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acquired {
-    /// What it waited for.
-    Yes,
-    /// A further level: its thread already held the lock.
+pub(crate) enum Outcome {
+    /// It has what it waited for.
+    Acquired,
+    /// It has a further level: its thread already held the lock.
     Reentered,
-    /// Nothing: its wait ended first.
-    No,
+    /// Its wait ended first.
+    Timeout,
+    Unavailable,
+    Refused,
+    Interrupted,
+    ShutDown,
+    Lost,
+    Invalid,
 }
 
-impl Acquired {
-    pub(crate) fn of(is_acquired: &bool) -> Self {
-        match is_acquired {
-            true => Self::Yes,
-            false => Self::No,
+impl Outcome {
+    /// The outcome of a call, by that of a value.
+    pub(crate) fn of<T>(result: &Result<T>, of_value: impl FnOnce(&T) -> Self) -> Self {
+        match result {
+            Ok(value) => of_value(value),
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    /// The outcome of a call that returns whether it has what it waited for.
+    pub(crate) fn of_wait(has_acquired: &bool) -> Self {
+        match has_acquired {
+            true => Self::Acquired,
+            false => Self::Timeout,
+        }
+    }
+
+    fn of_error(error: &Error) -> Self {
+        match error {
+            Error::Unavailable { .. } => Self::Unavailable,
+            Error::Redis { .. } | Error::WrongType { .. } | Error::TooFewReplicas { .. } => {
+                Self::Refused
+            }
+            Error::Interrupted { .. } => Self::Interrupted,
+            Error::ShutDown { .. } => Self::ShutDown,
+            Error::Lost { .. } => Self::Lost,
+            _ => Self::Invalid,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::Reentered => "reentered",
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::Interrupted => "interrupted",
+            Self::ShutDown => "shut_down",
+            Self::Lost => "lost",
+            Self::Invalid => "invalid",
         }
     }
 }
@@ -29,41 +71,28 @@ pub(crate) fn wait<T>(
     lock: &str,
     kind: &'static str,
     call: impl FnOnce() -> Result<T>,
-    acquired: impl FnOnce(&T) -> Acquired,
+    of_value: impl FnOnce(&T) -> Outcome,
 ) -> Result<T> {
     let span = WaitSpan::enter(lock, kind);
     let result = call();
-    span.end(match &result {
-        Ok(value) => match acquired(value) {
-            Acquired::Yes => "acquired",
-            Acquired::Reentered => "reentered",
-            Acquired::No => "timeout",
-        },
-        Err(error) => reason_of(error),
-    });
+    span.end(Outcome::of(&result, of_value).label());
     result
 }
 
-fn reason_of(error: &Error) -> &'static str {
-    match error {
-        Error::Unavailable { .. } => "unavailable",
-        Error::Redis { .. } | Error::WrongType { .. } | Error::TooFewReplicas { .. } => "refused",
-        Error::Interrupted { .. } => "interrupted",
-        Error::Lost { .. } => "lost",
-        _ => "invalid",
-    }
-}
-
 impl Observer {
-    /// Counts a call that did not acquire a lock or permits; `None` if its wait ended first.
-    #[cold]
-    pub(crate) fn failed_acquire(&self, error: Option<&Error>) {
+    /// Counts a call for a lock or for permits if it did not acquire them.
+    pub(crate) fn count_failure(&self, outcome: Outcome) {
         let counters = &self.counters;
-        match error.map(reason_of) {
-            None => counters.acquires_timed_out.add(1),
-            Some("unavailable") => counters.acquires_unavailable.add(1),
-            Some("refused") => counters.acquires_refused.add(1),
-            Some(_) => {}
+        match outcome {
+            Outcome::Timeout => counters.acquires_timed_out.add(1),
+            Outcome::Unavailable => counters.acquires_unavailable.add(1),
+            Outcome::Refused => counters.acquires_refused.add(1),
+            Outcome::Acquired
+            | Outcome::Reentered
+            | Outcome::Interrupted
+            | Outcome::ShutDown
+            | Outcome::Lost
+            | Outcome::Invalid => {}
         }
     }
 }

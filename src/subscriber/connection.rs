@@ -168,8 +168,8 @@ impl SubscriberConnection {
         }
     }
 
-    /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment. True
-    /// if it has.
+    /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment.
+    /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
         let Shared { state, ended, .. } = &*self.shared;
         let has_ended = wait_until(ended, &mut state.lock(), until, |state| !state.running);

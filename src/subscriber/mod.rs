@@ -32,14 +32,19 @@ use shared::Context;
 pub(crate) struct Subscriber {
     topology: Arc<Topology>,
     context: Arc<Context>,
-    /// Its mutex protects: a server has at most one connection.
-    connections: Mutex<Vec<Arc<SubscriberConnection>>>,
+    /// Its mutex protects: a server has at most one connection, and no thread starts after the
+    /// client is shut down.
+    connections: Mutex<Connections>,
     /// True once `connections` has an element. Read without the mutex.
     started: AtomicBool,
-    /// The client is shut down. Set and read under the mutex of `connections`, so that no thread
-    /// starts later.
-    is_stopped: AtomicBool,
     process: Process,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    list: Vec<Arc<SubscriberConnection>>,
+    /// The client is shut down.
+    is_stopped: bool,
 }
 
 /// The registration of one waiting thread for the messages of one channel.
@@ -71,7 +76,6 @@ impl Subscriber {
             topology,
             connections: Mutex::default(),
             started: AtomicBool::new(false),
-            is_stopped: AtomicBool::new(false),
             process: Process::current(),
         }
     }
@@ -91,6 +95,7 @@ impl Subscriber {
         let connection = self
             .connections
             .lock()
+            .list
             .iter()
             .find(|connection| connection.is_on(&server))
             .cloned()?;
@@ -140,6 +145,7 @@ impl Subscriber {
         };
         let connections = self.connections.lock();
         let mut of_server = connections
+            .list
             .iter()
             .filter(|connection| connection.is_on(&server));
         of_server.any(|connection| connection.is_live(key.channel()))
@@ -148,6 +154,7 @@ impl Subscriber {
     fn connection_to(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
         let mut connections = self.connections.lock();
         if let Some(connection) = connections
+            .list
             .iter()
             .find(|connection| connection.is_on(&server))
         {
@@ -158,13 +165,13 @@ impl Subscriber {
         let is_unused = |connection: &mut Arc<SubscriberConnection>| {
             Arc::get_mut(connection).is_some_and(|connection| connection.is_idle())
         };
-        let unused: Vec<_> = connections.extract_if(.., is_unused).collect();
+        let unused: Vec<_> = connections.list.extract_if(.., is_unused).collect();
         let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
-        if self.is_stopped.load(Ordering::Relaxed) {
+        if connections.is_stopped {
             // Its thread never starts, so this sends nothing.
             connection.stop(Duration::ZERO);
         }
-        connections.push(Arc::clone(&connection));
+        connections.list.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
         drop(connections);
         unused.iter().for_each(|connection| connection.join());
@@ -177,9 +184,9 @@ impl Subscriber {
     pub(crate) fn stop(&self, time: Duration) {
         let end = Moment::now().after(time);
         let connections = {
-            let connections = self.connections.lock();
-            self.is_stopped.store(true, Ordering::Relaxed);
-            connections.clone()
+            let mut connections = self.connections.lock();
+            connections.is_stopped = true;
+            connections.list.clone()
         };
         let stop = |connection: &Arc<SubscriberConnection>| connection.stop(end.left());
         connections.iter().for_each(stop);
@@ -187,7 +194,7 @@ impl Subscriber {
 
     /// Waits until all threads have ended, at most until this moment. True if they have.
     pub(crate) fn join(&self, until: Moment) -> bool {
-        let connections = self.connections.lock().clone();
+        let connections = self.connections.lock().list.clone();
         connections
             .iter()
             .fold(true, |all, connection| all & connection.join_until(until))
@@ -196,7 +203,7 @@ impl Subscriber {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        let connections = std::mem::take(self.connections.get_mut());
+        let connections = std::mem::take(&mut self.connections.get_mut().list);
         if !self.process.is_current() {
             // A forked child has the handles of these threads, but not the threads.
             std::mem::forget(connections);

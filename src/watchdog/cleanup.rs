@@ -1,9 +1,8 @@
 //! What the watchdog does besides renewals: it releases orphans, and retries that until Redis
-//! replies. That delays no renewal. When the client ends, it releases the idle grants. When the
-//! client is shut down, it releases everything.
+//! replies. That delays no renewal. When the client ends, it releases the idle grants.
 
+use super::Orphan;
 use super::thread::WatchdogThread;
-use super::{Orphan, Stop};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::script::Call;
@@ -36,41 +35,8 @@ impl WatchdogThread {
         }
     }
 
-    /// The last thing that the thread does.
-    pub(super) fn release_at_end(&mut self) {
-        let stop = self.shared.state.lock().stop;
-        match stop {
-            Some(Stop::ShutDown) => self.release_all_orphans(),
-            Some(Stop::Dropped) | None => self.release_idle_grants(),
-        }
-    }
-
-    /// Releases the orphans of a client that is shut down. Repeats that until Redis has replied to
-    /// all, or their leases are over, or the last handle is dropped.
-    fn release_all_orphans(&mut self) {
-        loop {
-            let mut state = self.shared.state.lock();
-            if state.stop != Some(Stop::ShutDown) {
-                return;
-            }
-            let now = Moment::now();
-            let is_due = |orphan: &mut Orphan| orphan.due <= now;
-            let orphans: Vec<Orphan> = state.orphans.extract_if(.., is_due).collect();
-            let next = state.orphans.iter().map(|orphan| orphan.due).min();
-            if !orphans.is_empty() {
-                drop(state);
-                self.release_orphans(orphans, false, now.after(self.command_timeout));
-                continue;
-            }
-            let Some(next) = next else {
-                return;
-            };
-            self.shared.changed.wait_for(&mut state, next.left());
-        }
-    }
-
     /// Releases the idle grants of a client that ends, all together and once.
-    fn release_idle_grants(&mut self) {
+    pub(super) fn release_idle_grants(&mut self) {
         let targets = self.shared.state.lock().registry.take_all();
         let idle: Vec<(LockKey, Call)> = targets
             .iter()

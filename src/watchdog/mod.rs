@@ -2,6 +2,7 @@
 //! whose lock is lost. It also releases grants that are idle for too long, and what this client may
 //! hold in Redis without a grant.
 
+mod calls;
 mod cleanup;
 mod registry;
 mod target;
@@ -17,8 +18,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+pub(crate) use calls::ActiveCall;
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
-pub(crate) use target::{Renew, Renewal, Step};
+pub(crate) use target::{AtShutdown, Renew, Renewal, Report, Step};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -28,6 +30,7 @@ use crate::base::wait::wait_until;
 use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::Call;
+use calls::ActiveCalls;
 use registry::Registry;
 
 /// Between attempts to release an orphan.
@@ -46,6 +49,7 @@ pub(crate) struct Watchdog {
 struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
+    calls: ActiveCalls,
     /// Set for the client of an in-memory server.
     #[cfg(feature = "testing")]
     clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
@@ -53,7 +57,7 @@ struct Shared {
     ended: Condvar,
 }
 
-/// Its mutex protects three invariants:
+/// Its mutex protects four invariants:
 ///
 /// * The thread handles each target when it is due. The thread decides under the mutex how long to
 ///   sleep, and an insertion decides under the mutex whether to end that sleep.
@@ -62,6 +66,8 @@ struct Shared {
 ///   this mutex is locked before a target's mutex, never after it.
 /// * A shutdown ends every target: those that are registered when it begins, and no further one is
 ///   registered.
+/// * After a shutdown the thread ends only when nothing is left to release, and nothing can be
+///   added: there is no orphan and no [active call](ActiveCalls).
 #[derive(Debug)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
@@ -70,19 +76,21 @@ struct WatchdogState {
     noted: Vec<TargetId>,
     /// When the thread wakes up by itself.
     asleep_until: Moment,
-    /// The client is shut down: no target is registered any more.
-    is_closed: bool,
-    stop: Option<Stop>,
-    has_ended: bool,
+    phase: Phase,
 }
 
-/// How the thread ends.
+/// | phase | begun by | new targets | new orphans | the thread |
+/// |---|---|---|---|---|
+/// | `Open` | the start | accepted | released | renews, and releases orphans |
+/// | `Closing` | a shutdown | refused | released | releases orphans |
+/// | `Dropped` | the drop of the last handle | none | none | releases what is idle, once |
+/// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// The client is shut down. The thread first releases all orphans.
-    ShutDown,
-    /// The last handle of the client was dropped. The thread first releases what is idle, once.
+enum Phase {
+    Open,
+    Closing,
     Dropped,
+    Ended,
 }
 
 impl Default for WatchdogState {
@@ -92,9 +100,7 @@ impl Default for WatchdogState {
             orphans: Vec::new(),
             noted: Vec::new(),
             asleep_until: Moment::NEVER,
-            is_closed: false,
-            stop: None,
-            has_ended: false,
+            phase: Phase::Open,
         }
     }
 }
@@ -137,7 +143,7 @@ impl Watchdog {
     #[must_use]
     pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) -> bool {
         let mut state = self.shared.state.lock();
-        if state.is_closed {
+        if state.phase != Phase::Open {
             return false;
         }
         // Time that was skipped since the request.
@@ -145,7 +151,7 @@ impl Watchdog {
         self.shared
             .clock
             .get()
-            .inspect(|clock| target.skipped(clock));
+            .inspect(|clock| target.apply_skips(clock));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);
@@ -172,9 +178,12 @@ impl Watchdog {
 
     /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
     /// or `until`, when the lease is over. The owner of the call must never be used again.
+    ///
+    /// After a shutdown this is certain only within an [active call](Self::begin_call): the thread
+    /// may have ended.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) {
         let mut state = self.shared.state.lock();
-        if state.has_ended {
+        if state.phase == Phase::Ended {
             return;
         }
         state.orphans.push(Orphan::new(key, call, until));
@@ -216,29 +225,43 @@ impl Shared {
 
 impl Watchdog {
     /// Ends all targets, also those that threads use, and releases them in the background. From
-    /// now on no target can be added.
+    /// now on no target can be added. The thread ends when all calls have ended, and all orphans
+    /// are released or their leases are over.
+    ///
+    /// The holders are notified, and last the losses are reported, which calls code of the
+    /// application.
     pub(crate) fn release_all(&self) {
+        // Another shutdown at the same time waits until these orphans are queued.
+        let call = self.begin_call();
+        self.shared.calls.announce_end();
         let targets = {
             let mut state = self.shared.state.lock();
-            state.is_closed = true;
+            if state.phase == Phase::Open {
+                state.phase = Phase::Closing;
+            }
             state.registry.take_all()
         };
+        let mut orphans = Vec::with_capacity(targets.len());
+        let mut notices = Vec::with_capacity(targets.len());
         for target in targets {
-            if let Some(call) = target.shut_down() {
-                self.release_orphan(target.key().clone(), call, target.lease_ends());
+            let (key, ends) = (target.key().clone(), target.lease_ends());
+            if let Some(AtShutdown { release, notify }) = target.shut_down() {
+                orphans.push(Orphan::new(key, release, ends));
+                notices.push(notify);
             }
         }
-    }
-
-    /// Makes the thread end as soon as all orphans are released, or their leases are over.
-    pub(crate) fn stop(&self) {
-        self.stop_by(Stop::ShutDown);
+        self.shared.state.lock().orphans.append(&mut orphans);
+        self.shared.changed.notify_one();
+        drop(call);
+        let reports: Vec<Report> = notices.into_iter().map(|notify| notify()).collect();
+        reports.into_iter().for_each(|report| report());
     }
 
     /// Waits until the thread has ended, at most until this moment. True if it has.
     pub(crate) fn join(&self, until: Moment) -> bool {
         let Shared { state, ended, .. } = &*self.shared;
-        let has_ended = wait_until(ended, &mut state.lock(), until, |state| state.has_ended);
+        let is_over = |state: &WatchdogState| state.phase == Phase::Ended;
+        let has_ended = wait_until(ended, &mut state.lock(), until, is_over);
         if has_ended {
             self.join_thread();
         }
@@ -257,13 +280,14 @@ impl Watchdog {
             std::mem::forget(self.thread.get_mut().take());
             return;
         }
-        self.stop_by(Stop::Dropped);
-        self.join_thread();
-    }
-
-    fn stop_by(&self, stop: Stop) {
-        self.shared.state.lock().stop = Some(stop);
+        {
+            let mut state = self.shared.state.lock();
+            if state.phase != Phase::Ended {
+                state.phase = Phase::Dropped;
+            }
+        }
         self.shared.changed.notify_one();
+        self.join_thread();
     }
 
     fn join_thread(&self) {

@@ -1,6 +1,7 @@
 //! What the watchdog renews, and what it asks of it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::registry::Schedule;
 use crate::base::clock::Moment;
@@ -30,9 +31,9 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn lost(&self, reason: LostReason);
     /// Ends the target if no thread uses it, and returns the call that releases it in Redis.
     fn end_idle_grant(&self) -> Option<Call>;
-    /// Ends the target because its client is shut down, also if a thread uses it, and returns the
-    /// call that releases it in Redis.
-    fn shut_down(&self) -> Option<Call>;
+    /// Ends the target because its client is shut down, also if a thread uses it. Notifies no
+    /// thread, and calls no code of the application.
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown>;
     /// The lock in Redis.
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.
@@ -44,11 +45,22 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     }
     /// Makes all moments earlier by what a test has skipped.
     #[cfg(feature = "testing")]
-    fn skipped(&self, _: &TestClock) {}
+    fn apply_skips(&self, clock: &TestClock);
     /// Makes a confirmation due.
     #[cfg(feature = "testing")]
     fn confirm_now(&self) {}
 }
+
+/// What has to be done about a target that a shutdown has ended.
+pub(crate) struct AtShutdown {
+    /// Releases it in Redis.
+    pub(crate) release: Call,
+    /// Notifies the threads that use it or wait for it.
+    pub(crate) notify: Box<dyn FnOnce() -> Report>,
+}
+
+/// Reports a loss to the operator, which calls code of the application.
+pub(crate) type Report = Box<dyn FnOnce()>;
 
 /// The renewal of one lock.
 #[derive(Clone, Debug)]

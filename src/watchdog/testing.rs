@@ -5,11 +5,11 @@ use std::sync::{Arc, Weak};
 use super::{Renew, Shared, TargetId, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::test_clock::{Renewer, TestClock};
+use crate::base::test_clock::{TestClock, TestedWatchdog};
 
 impl Watchdog {
     /// From now on the test that has this clock can drive this watchdog.
-    pub(crate) fn obey(&self, clock: &Arc<TestClock>) {
+    pub(crate) fn set_test_clock(&self, clock: &Arc<TestClock>) {
         let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
         clock.add_renewer(shared);
@@ -28,10 +28,10 @@ impl Shared {
     }
 }
 
-impl Renewer for Shared {
-    fn skipped(&self, clock: &TestClock) {
+impl TestedWatchdog for Shared {
+    fn apply_skips(&self, clock: &TestClock) {
         for (id, target) in self.targets() {
-            target.skipped(clock);
+            target.apply_skips(clock);
             self.reschedule(id, |target| target.schedule());
         }
         // What it could not release while the server was not available.
@@ -52,7 +52,7 @@ impl Renewer for Shared {
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
         let mut due = orphans.chain(state.registry.next_due());
         // During a pass of the thread, the moment is zero.
-        state.stop.is_some() || state.asleep_until > now && due.all(|due| due > now)
+        state.phase != super::Phase::Open || state.asleep_until > now && due.all(|due| due > now)
     }
 
     fn keys_of(&self, lock: &str) -> Vec<LockKey> {

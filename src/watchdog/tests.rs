@@ -59,7 +59,7 @@ impl Renew for Nested {
     fn end_idle_grant(&self) -> Option<Call> {
         None
     }
-    fn shut_down(&self) -> Option<Call> {
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
         None
     }
     fn key(&self) -> &LockKey {
@@ -68,6 +68,8 @@ impl Renew for Nested {
     fn lease_ends(&self) -> Moment {
         Moment::NEVER
     }
+    #[cfg(feature = "testing")]
+    fn apply_skips(&self, _: &crate::base::test_clock::TestClock) {}
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{Orphan, Renew, Renewal, Schedule, Shared, Step, TargetId};
+use super::{Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
@@ -23,7 +23,7 @@ use crate::transport::retry_action::RetryAction;
 /// Redis for long.
 const BATCH: usize = 250;
 
-/// The most orphans that are released in one pass.
+/// The most orphans that are released in one pass while there may be renewals.
 const ORPHANS: usize = 50;
 
 /// The longest sleep while a target is registered. Leases run while the machine is suspended, but a
@@ -74,9 +74,10 @@ impl WatchdogThread {
                 self.pause_after_panic();
             }
         }
-        let _ = catch_unwind(AssertUnwindSafe(|| self.release_at_end()));
-        self.shared.state.lock().has_ended = true;
-        self.shared.ended.notify_all();
+        let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
+        if is_dropped {
+            let _ = catch_unwind(AssertUnwindSafe(|| self.release_idle_grants()));
+        }
     }
 
     fn pass(&mut self, work: Work) {
@@ -94,17 +95,17 @@ impl WatchdogThread {
     fn pause_after_panic(&self) {
         let end = Moment::now().after(AFTER_PANIC);
         let mut state = self.shared.state.lock();
-        while state.stop.is_none() && !end.is_past() {
+        while state.phase != Phase::Dropped && !end.is_past() {
             self.shared.changed.wait_for(&mut state, end.left());
         }
     }
 
-    /// Sleeps until there is something to do. Returns `None` when the client is dropped or shut
-    /// down.
+    /// Sleeps until there is something to do. Returns `None` when the client is dropped, and when
+    /// all is released after a shutdown.
     fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         loop {
-            if state.stop.is_some() {
+            if self.is_over(&mut state) {
                 return None;
             }
             for id in std::mem::take(&mut state.noted) {
@@ -114,9 +115,13 @@ impl WatchdogThread {
             }
             let now = Moment::now();
             let due = state.registry.due(now);
+            let most_orphans = match state.phase {
+                Phase::Open => ORPHANS,
+                _ => usize::MAX,
+            };
             let mut orphans = Vec::new();
             state.orphans.retain(|orphan| {
-                let later = orphan.due > now || orphans.len() == ORPHANS;
+                let later = orphan.due > now || orphans.len() == most_orphans;
                 if !later {
                     orphans.push(orphan.clone());
                 }
@@ -149,6 +154,17 @@ impl WatchdogThread {
                 self.shared.changed.wait_for(&mut state, sleep);
             }
         }
+    }
+
+    /// True if the thread has to end. The end after a shutdown is recorded under the mutex under
+    /// which it is decided, so no orphan is queued after it.
+    fn is_over(&self, state: &mut WatchdogState) -> bool {
+        let is_done = || state.orphans.is_empty() && self.shared.calls.is_empty();
+        if state.phase == Phase::Closing && is_done() {
+            state.phase = Phase::Ended;
+            self.shared.ended.notify_all();
+        }
+        matches!(state.phase, Phase::Dropped | Phase::Ended)
     }
 
     /// Handles each target that is due. Returns the renewals to send.

@@ -6,4 +6,4 @@ mod registry;
 mod target;
 
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
-pub(crate) use target::{Renew, Renewal, Step};
+pub(crate) use target::{AtShutdown, Renew, Renewal, Step};

@@ -26,9 +26,9 @@ const SHORTEST_STEP: Duration = Duration::from_millis(1);
 const BUSY: Duration = Duration::from_micros(200);
 
 /// The watchdog of a client, as a test drives it.
-pub(crate) trait Renewer: Send + Sync + fmt::Debug {
+pub(crate) trait TestedWatchdog: Send + Sync + fmt::Debug {
     /// Applies what was skipped to all leases, and does what is due.
-    fn skipped(&self, clock: &TestClock);
+    fn apply_skips(&self, clock: &TestClock);
     /// When the next lease is due.
     fn next_due(&self) -> Moment;
     /// True if nothing is due or under way.
@@ -52,7 +52,7 @@ struct State {
     skips: Vec<(Moment, Duration)>,
     /// The threads that wait in a call.
     calls: Vec<Unparker>,
-    renewers: Vec<Weak<dyn Renewer>>,
+    renewers: Vec<Weak<dyn TestedWatchdog>>,
     is_cut_off: bool,
 }
 
@@ -79,7 +79,7 @@ impl TestClock {
         }
     }
 
-    pub(crate) fn add_renewer(&self, renewer: Weak<dyn Renewer>) {
+    pub(crate) fn add_renewer(&self, renewer: Weak<dyn TestedWatchdog>) {
         let mut state = self.state.lock();
         state.renewers.retain(|one| one.strong_count() > 0);
         state.renewers.push(renewer);
@@ -134,7 +134,7 @@ impl TestClock {
     /// Lets the watchdogs and the waiting threads look at the time again.
     fn wake_all(&self) {
         for renewer in self.renewers() {
-            renewer.skipped(self);
+            renewer.apply_skips(self);
         }
         let calls = self.state.lock().calls.clone();
         calls.iter().for_each(Unparker::unpark);
@@ -202,7 +202,7 @@ impl TestClock {
         self.settle();
     }
 
-    fn renewers(&self) -> Vec<Arc<dyn Renewer>> {
+    fn renewers(&self) -> Vec<Arc<dyn TestedWatchdog>> {
         let state = self.state.lock();
         state.renewers.iter().filter_map(Weak::upgrade).collect()
     }

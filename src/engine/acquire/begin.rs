@@ -31,7 +31,8 @@ pub(super) fn take_without_request(
         CameWith::HandedOver(holds) => (holds, true),
         CameWith::Idle(holds) => (holds, false),
         CameWith::Unsuited(grants) => {
-            release_idle(missing, &grants, budget);
+            let of_part = |grant| part_of(missing, grant).map(|part| (&part.core, grant));
+            release_idle(grants.iter().filter_map(of_part), budget);
             return Ok(None);
         }
         CameWith::Loss => return Err(Gone),
@@ -58,22 +59,25 @@ pub(super) fn take_without_request(
     Ok(Some(held))
 }
 
-fn part_of<'a>(missing: &[Missing<'a>], grant: &Grant) -> Option<&'a Part> {
+fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {
     let mut parts = missing.iter().map(|&(part, _)| part);
     parts.find(|part| part.id == *grant.lock())
 }
 
 /// Releases grants of this client that this call does not use. They may be of another kind.
-fn release_idle(missing: &[Missing<'_>], grants: &[Arc<Grant>], budget: &CallBudget) {
-    let idle = grants.iter().filter_map(|grant| {
-        let part = part_of(missing, grant)?;
-        part.core.watchdog.forget(grant.id());
+fn release_idle<'a>(
+    grants: impl Iterator<Item = (&'a Arc<Core>, &'a Arc<Grant>)>,
+    budget: &CallBudget,
+) {
+    let idle = grants.map(|(core, grant)| {
+        core.watchdog.forget(grant.id());
         let part = Part {
+            core: Arc::clone(core),
             key: grant.key().clone(),
             protocol: grant.protocol(),
-            ..part.clone()
+            id: grant.lock().clone(),
         };
-        Some((part, grant))
+        (part, grant)
     });
     let idle: List<(Part, &Arc<Grant>)> = idle.collect();
     let timeout = idle.iter().map(|(part, _)| part.core.command_timeout).max();
@@ -92,9 +96,6 @@ impl Request<'_> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
         let mut held = List::new();
-        let units = self.units.iter();
-        let missing = units.flat_map(|unit| unit.parts.iter().map(|&part| (part, unit.terms)));
-        let missing: List<Missing<'_>> = missing.collect();
         for unit in self.units {
             let Some(UnitGrant {
                 owner,
@@ -129,18 +130,26 @@ impl Request<'_> {
             &[]
         };
         self.claim.keep(exclusive.iter().map(|part| &part.hold));
-        let is_refused = |part: &&HeldPart| {
+        let refused = held.iter().filter_map(|part| {
             let grant = part.hold.grant();
-            !part.core.watchdog.watch(grant.id(), grant as _)
-        };
-        let refused: Vec<&HeldPart> = held.iter().filter(is_refused).collect();
+            let is_watched = part
+                .core
+                .watchdog
+                .watch(grant.id(), Arc::clone(&grant) as _);
+            (!is_watched).then_some((&part.core, grant))
+        });
+        let refused: Vec<(&Arc<Core>, Arc<Grant>)> = refused.collect();
         join(self.parts, &held);
         if !refused.is_empty() {
-            // The client was shut down during the request. Other threads may share the grant already.
-            let lose = |part: &&HeldPart| part.hold.grant().lose(LostReason::ShutDown);
-            refused.iter().for_each(lose);
-            let grants: Vec<_> = refused.iter().map(|part| part.hold.grant()).collect();
-            release_idle(&missing, &grants, self.budget);
+            // The client was shut down during the request. Other threads may share the grant
+            // already.
+            for (_, grant) in &refused {
+                grant.lose(LostReason::ShutDown);
+            }
+            release_idle(
+                refused.iter().map(|(core, grant)| (*core, grant)),
+                self.budget,
+            );
         }
         held
     }
@@ -161,5 +170,66 @@ fn join(parts: &Parts, held: &[HeldPart]) {
     if let Needed::Majority(needed) = parts.needed {
         let holds: Vec<&Arc<Hold>> = held.iter().map(|part| &part.hold).collect();
         Quorum::join(&holds, needed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::clock::Moment;
+    use crate::base::owner::ThreadId;
+    use crate::config::LockClientBuilder;
+    use crate::deployment::Urls;
+    use crate::error::Error;
+    use crate::lease::Lease;
+    use crate::local::{Waiter, Wanted};
+    use crate::protocol::Read;
+
+    /// Another thread gets a hold on the grant before the watchdog refuses the grant.
+    #[test]
+    fn a_shared_grant_that_a_shutdown_refuses_is_lost_for_all_threads() {
+        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
+        let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
+        let part = Part::new(Arc::clone(&core), "lock", &Read);
+        let lock = part.id.clone();
+        let parts = Parts::one(part);
+        let who = (ThreadId::current(), true);
+        let entered = core.queue.enter([&lock].into_iter(), who, Moment::now());
+        let budget = CallBudget::for_reply(Duration::ZERO);
+        let wanted = Wanted {
+            locks: [lock].into_iter().collect(),
+            terms: [terms].into_iter().collect(),
+            needed: 1,
+            kind: parts.kind(),
+            is_shared: true,
+        };
+        let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
+        assert!(core.queue.enqueue(&other).is_err(), "it waits");
+
+        let missing = [(&parts.list[0], terms)];
+        let mut request = Request::new(&parts, &missing, entered.claim.unwrap(), &budget);
+        let now = Moment::now();
+        request.units[0].granted = Some(UnitGrant {
+            owner: parts.list[0].new_owner(),
+            asked: now,
+            replied: now,
+            tokens: 0..0,
+            others_wait: false,
+        });
+        core.watchdog.release_all();
+        let held = request.keep();
+
+        let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
+        assert!(is_lost(&held[0].hold));
+        if let Some(mut claim) = core.queue.claim_of(&other)
+            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
+        {
+            assert!(is_lost(&holds[0]), "another thread believes that it reads");
+        }
+        let id = &parts.list[0].id;
+        assert_eq!(core.queue.current_grants(id).len(), 0);
     }
 }

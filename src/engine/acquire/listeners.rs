@@ -9,12 +9,12 @@ use crate::subscriber::Listener;
 
 /// Where this thread listens for releases.
 pub(super) struct Listeners<'a> {
-    budget: &'a CallBudget,
+    budget: &'a CallBudget<'a>,
     list: Vec<(&'a Part, Listener)>,
 }
 
 impl<'a> Listeners<'a> {
-    pub(super) fn new(budget: &'a CallBudget) -> Self {
+    pub(super) fn new(budget: &'a CallBudget<'a>) -> Self {
         Self {
             budget,
             list: Vec::new(),

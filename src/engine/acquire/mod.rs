@@ -49,7 +49,7 @@ use request::Request;
 impl Parts {
     /// Acquires the lock, or a further level of it.
     pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
-        let core = self.check()?;
+        let core = self.check_process()?;
         let budget = self.until_shutdown(core.budget_to_lock());
         self.observed(
             core,
@@ -73,7 +73,7 @@ impl Parts {
 
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
     pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
-        let core = self.check()?;
+        let core = self.check_process()?;
         let budget = self.until_shutdown(core.budget_with_wait(wait));
         self.observed(core, Option::as_deref, || {
             acquire(self, core, lease, &budget)
@@ -86,7 +86,7 @@ impl Parts {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<List<HeldPart>> {
-        let core = self.check()?;
+        let core = self.check_process()?;
         let budget = self.until_shutdown(core.budget_until_interrupted(interrupt));
         self.observed(
             core,
@@ -103,7 +103,7 @@ impl Parts {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<Option<List<HeldPart>>> {
-        let core = self.check()?;
+        let core = self.check_process()?;
         let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
         let budget = self.until_shutdown(budget);
         self.observed(core, Option::as_deref, || {
@@ -136,7 +136,8 @@ impl Parts {
     }
 }
 
-/// Acquires a lock, or a further level of it; `None` if the budget ends first.
+/// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
+/// shutdown, which ends the budget.
 fn acquire(
     parts: &Parts,
     core: &Core,
@@ -202,16 +203,18 @@ fn acquire_missing(
                 None => return Ok(None),
             },
         };
-        // From here on grants may be released that the watchdog does not know. A shutdown waits for
-        // that, unless it has begun before.
-        let _under_way = parts.under_way();
         budget.check_interrupt(parts.name())?;
+        // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
+        // that this thread ends, and has to release in Redis, need a call.
+        let _ending = claim.may_end_grants().then(|| parts.begin_calls());
         match take_without_request(parts, missing, &mut claim, budget) {
             Ok(None) => {}
             Ok(held) => return Ok(held),
             // The next round waits in the local queue.
             Err(Gone) => continue,
         }
+        let _calls = parts.begin_calls();
+        budget.check_interrupt(parts.name())?;
         let mut request = Request::new(parts, missing, claim, budget);
         request.within = within;
         let is_granted = match parts.needed {

@@ -5,7 +5,7 @@ use crate::engine::held::HeldPart;
 use crate::engine::parts::Parts;
 use crate::error::Result;
 use crate::local::Hold;
-use crate::observe::{Acquired, are_spans_enabled, wait};
+use crate::observe::{Outcome, are_spans_enabled, wait};
 
 impl Parts {
     /// Makes a call that acquires the lock, and counts its failure. `held` is what the call has
@@ -21,11 +21,9 @@ impl Parts {
         } else {
             call()
         };
-        match &result {
-            Ok(value) if held(value).is_some() => {}
-            Ok(_) => core.observer.failed_acquire(None),
-            Err(error) => core.observer.failed_acquire(Some(error)),
-        }
+        let has_acquired = |value: &T| Outcome::of_wait(&held(value).is_some());
+        let outcome = Outcome::of(&result, has_acquired);
+        core.observer.count_failure(outcome);
         result
     }
 
@@ -38,12 +36,12 @@ impl Parts {
         call: &dyn Fn() -> Result<T>,
     ) -> Result<T> {
         let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
-        let acquired = |value: &T| match held(value) {
-            Some(held) if held.iter().any(|part| is_new(&part)) => Acquired::Yes,
-            Some(_) => Acquired::Reentered,
-            None => Acquired::No,
+        let outcome = |value: &T| match held(value) {
+            Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::Acquired,
+            Some(_) => Outcome::Reentered,
+            None => Outcome::Timeout,
         };
-        let result = wait(self.name(), self.type_name(), call, acquired)?;
+        let result = wait(self.name(), self.type_name(), call, outcome)?;
         for part in held(&result).into_iter().flatten().filter(is_new) {
             let node = part.core.node(part.hold.key());
             part.hold.begin_span(self.type_name(), &node);

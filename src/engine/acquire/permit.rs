@@ -31,7 +31,7 @@ pub(super) fn acquire_permit(
     });
     if let Some(claim) = claim {
         let at_once = budget.without_wait();
-        let _under_way = parts.under_way();
+        let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         let mut request = Request::new(parts, &missing, claim, &at_once);
         let is_granted = request.acquire_all();

@@ -37,7 +37,7 @@ const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 pub(super) struct Request<'a> {
     pub(super) parts: &'a Parts,
     pub(super) units: List<Unit<'a>>,
-    pub(super) budget: &'a CallBudget,
+    pub(super) budget: &'a CallBudget<'a>,
     pub(super) claim: Claim,
     pub(super) listeners: Listeners<'a>,
     pub(super) polls: Backoff,
@@ -121,7 +121,7 @@ impl<'a> Request<'a> {
         parts: &'a Parts,
         missing: &[Missing<'a>],
         claim: Claim,
-        budget: &'a CallBudget,
+        budget: &'a CallBudget<'a>,
     ) -> Self {
         let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
         let groups = group(places, |_, at| {
@@ -253,7 +253,7 @@ impl<'a> Request<'a> {
             none.lost_copies.is_ambiguous()
                 || matches!(
                     none.error,
-                    Error::Unavailable { .. } | Error::Interrupted { .. }
+                    Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
                 )
         });
         let (parts, terms) = (&unit.parts, unit.terms);

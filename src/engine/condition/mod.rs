@@ -17,7 +17,7 @@ use super::release::suspend;
 use crate::base::interrupt::Interrupt;
 use crate::error::{Error, LostReason, Result};
 use crate::local::Hold;
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, verdicts};
 use waiting::{Waiting, Woken};
 
@@ -32,7 +32,7 @@ impl Parts {
     ) -> Result<bool> {
         let (part, hold) = self.own_hold()?;
         let call = || self.wait_with(part, &hold, condition, wait, interrupt);
-        observe::wait(self.name(), "condition", call, Acquired::of)
+        observe::wait(self.name(), "condition", call, Outcome::of_wait)
     }
 
     fn wait_with(
@@ -51,6 +51,8 @@ impl Parts {
             None => budget,
         };
         let budget = self.until_shutdown(budget);
+        // Until the place has ended.
+        let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;
         let mut waiting = Waiting::begin(part, keys, hold, &budget)?;
         if let Err(error @ Error::Lost { .. }) = suspend(core, hold) {
@@ -113,7 +115,7 @@ impl Parts {
 
     /// The part of a lock of one name, and the hold of this thread.
     fn own_hold(&self) -> Result<(&Part, Arc<Hold>)> {
-        self.check()?;
+        self.check_open()?;
         let part = self.list.first().ok_or_else(|| self.not_held())?;
         let hold = part.hold().ok_or_else(|| self.not_held())?;
         hold.check()?;

@@ -41,7 +41,7 @@ pub(super) enum Woken {
 pub(super) struct Waiting<'a> {
     core: &'a Arc<Core>,
     keys: ConditionKeys,
-    budget: &'a CallBudget,
+    budget: &'a CallBudget<'a>,
     /// The lock, with the channel on which this client hears of notifications.
     key: LockKey,
     id: OwnerId,
@@ -61,7 +61,7 @@ impl<'a> Waiting<'a> {
         part: &'a Part,
         keys: ConditionKeys,
         hold: &Hold,
-        budget: &'a CallBudget,
+        budget: &'a CallBudget<'a>,
     ) -> Result<Self> {
         let core = &part.core;
         let id = OwnerId::new(&core.owner_prefix);

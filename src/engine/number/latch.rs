@@ -7,7 +7,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
@@ -24,14 +24,14 @@ impl Number {
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
-        let budget = self.check_valid()?.budget_to_unlock();
+        let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
         let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
-        let budget = self.check()?.budget_for_a_reply();
+        let budget = self.check_open()?.budget_for_a_reply();
         self.count_within(&budget)
     }
 
@@ -43,19 +43,19 @@ impl Number {
 
     /// Waits until the count is zero.
     pub(crate) fn wait(&self) -> Result<()> {
-        let budget = self.check()?.budget_to_lock();
+        let budget = self.check_open()?.budget_to_lock();
         self.wait_within(budget).map(drop)
     }
 
     /// Waits until the count is zero, at most for `time`. Returns whether it is zero.
     pub(crate) fn wait_for(&self, time: Duration) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(time);
+        let budget = self.check_open()?.budget_with_wait(time);
         self.wait_within(budget)
     }
 
     /// Waits until the count is zero; fails if it is interrupted.
     pub(crate) fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check()?.budget_until_interrupted(interrupt);
+        let budget = self.check_open()?.budget_until_interrupted(interrupt);
         self.wait_within(budget).map(drop)
     }
 
@@ -65,11 +65,11 @@ impl Number {
         time: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(time);
+        let budget = self.check_open()?.budget_with_wait(time);
         self.wait_within(budget.with_interrupt(interrupt))
     }
 
-    fn wait_within(&self, budget: CallBudget) -> Result<bool> {
+    fn wait_within(&self, budget: CallBudget<'_>) -> Result<bool> {
         let budget = &budget.until_shutdown(&self.core.shutdown);
         let wait = Wait {
             core: &self.core,
@@ -86,6 +86,6 @@ impl Number {
             })?;
             Ok(matches!(waited, Waited::DoneForAll))
         };
-        observe::wait(self.name(), "latch", call, Acquired::of)
+        observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

@@ -84,14 +84,15 @@ impl Number {
     }
 
     /// Fails if the name is invalid, in a forked process, and after a shutdown.
-    fn check(&self) -> Result<&Core> {
-        self.core.check_open(self.name())?;
-        self.check_valid()
+    fn check_open(&self) -> Result<&Core> {
+        let core = self.check_process()?;
+        core.check_not_shut_down(self.name())?;
+        Ok(core)
     }
 
-    /// As [`check`](Self::check), but succeeds after a shutdown: for what other processes may wait
-    /// for.
-    fn check_valid(&self) -> Result<&Core> {
+    /// As [`check_open`](Self::check_open), but succeeds after a shutdown: for what other processes
+    /// may wait for.
+    fn check_process(&self) -> Result<&Core> {
         self.core.check_process(self.name())?;
         self.key.check()?;
         Ok(&self.core)
@@ -114,7 +115,7 @@ impl Number {
 
     /// Sets the number if there is none. Returns whether it is set.
     fn set(&self, call: impl Fn(RequestCopy<'_>) -> Call) -> Result<bool> {
-        let budget = self.check()?.budget_to_unlock();
+        let budget = self.check_open()?.budget_to_unlock();
         let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }
@@ -129,6 +130,11 @@ impl Number {
         budget: &CallBudget,
     ) -> Result<Clear<'_, T>> {
         let redis = &self.core.redis;
+        let _call = self.core.watchdog.begin_call();
+        // Other processes may wait for what is repeated.
+        if if_unclear != IfUnclear::Repeat {
+            self.core.check_not_shut_down(self.name())?;
+        }
         loop {
             let id = self.core.lanes.next();
             let copy = |is_repeated| {

@@ -10,7 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::{Error, Result};
-use crate::observe::{self, Acquired};
+use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
 
 /// Pauses between requests while too few replicas confirm them. The first is also that after a
@@ -26,19 +26,19 @@ impl Number {
 
     /// Takes permits, and waits for them.
     pub(crate) fn acquire(&self, permits: u32) -> Result<()> {
-        let budget = self.check()?.budget_to_lock();
+        let budget = self.check_open()?.budget_to_lock();
         self.acquire_within(permits, budget).map(drop)
     }
 
     /// Takes permits if that many are free within `wait`. Returns whether it took them.
     pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(wait);
+        let budget = self.check_open()?.budget_with_wait(wait);
         self.acquire_within(permits, budget)
     }
 
     /// Takes permits, and waits for them; fails if it is interrupted.
     pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check()?.budget_until_interrupted(interrupt);
+        let budget = self.check_open()?.budget_until_interrupted(interrupt);
         self.acquire_within(permits, budget).map(drop)
     }
 
@@ -49,11 +49,11 @@ impl Number {
         wait: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let budget = self.check()?.budget_with_wait(wait);
+        let budget = self.check_open()?.budget_with_wait(wait);
         self.acquire_within(permits, budget.with_interrupt(interrupt))
     }
 
-    fn acquire_within(&self, permits: u32, budget: CallBudget) -> Result<bool> {
+    fn acquire_within(&self, permits: u32, budget: CallBudget<'_>) -> Result<bool> {
         let budget = &budget.until_shutdown(&self.core.shutdown);
         check(permits)?;
         if permits == 0 {
@@ -67,16 +67,13 @@ impl Number {
             budget,
         };
         let call = || wait.run(|ahead| self.take(permits, ahead, budget));
-        let is_acquired = |waited: &_| match waited {
-            Waited::Done(()) => Acquired::Yes,
-            Waited::DoneForAll | Waited::Over => Acquired::No,
+        let outcome = |waited: &_| match waited {
+            Waited::Done(()) => Outcome::Acquired,
+            Waited::DoneForAll | Waited::Over => Outcome::Timeout,
         };
-        let waited = observe::wait(self.name(), "semaphore", call, is_acquired);
-        match &waited {
-            Ok(Waited::Done(())) => {}
-            Ok(_) => self.core.observer.failed_acquire(None),
-            Err(error) => self.core.observer.failed_acquire(Some(error)),
-        }
+        let waited = observe::wait(self.name(), "semaphore", call, outcome);
+        let observer = &self.core.observer;
+        observer.count_failure(Outcome::of(&waited, outcome));
         Ok(matches!(waited?, Waited::Done(())))
     }
 
@@ -84,6 +81,8 @@ impl Number {
     /// replicas confirm it.
     fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step<()>> {
         let redis = &self.core.redis;
+        // Until permits that do not count are given back.
+        let _call = self.core.watchdog.begin_call();
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         loop {
@@ -129,7 +128,7 @@ impl Number {
     /// Adds permits.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
         match check(permits)? {
-            0 => self.check_valid().map(drop),
+            0 => self.check_process().map(drop),
             permits => self.add(permits),
         }
     }
@@ -137,13 +136,13 @@ impl Number {
     /// Adds permits, or removes some.
     pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
         match permits {
-            0 => self.check_valid().map(drop),
+            0 => self.check_process().map(drop),
             permits => self.add(permits),
         }
     }
 
     fn add(&self, permits: i32) -> Result<()> {
-        let budget = self.check_valid()?.budget_to_unlock();
+        let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
         let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
@@ -154,7 +153,7 @@ impl Number {
 
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
-        let budget = self.check()?.budget_to_unlock();
+        let budget = self.check_open()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().drain(copy);
         let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
@@ -162,7 +161,7 @@ impl Number {
 
     /// Returns how many permits are free.
     pub(crate) fn available(&self) -> Result<i32> {
-        let budget = self.check()?.budget_for_a_reply();
+        let budget = self.check_open()?.budget_for_a_reply();
         self.read(&budget)
     }
 }

@@ -115,18 +115,28 @@ impl Grant {
         let Some(lost) = lost else {
             return false;
         };
-        for (hold, reason) in &lost {
+        self.notify_holders(&lost);
+        self.report(lost);
+        true
+    }
+
+    /// Notifies the holders and the local queue of these losses.
+    pub(super) fn notify_holders(&self, lost: &Losses) {
+        for (hold, reason) in lost {
             hold.notify_loss(*reason);
         }
         // Without a holder, no thread held the lock, so no thread is notified.
         if let Some(keeper) = self.keeper.upgrade() {
             keeper.lost(self);
         }
+    }
+
+    /// Reports these losses to the operator.
+    pub(super) fn report(&self, lost: Losses) {
         for (hold, reason) in lost {
             self.report_loss(reason, hold.take_span());
             self.observer.counters.held(|| hold.held_for());
         }
-        true
     }
 
     /// Reports a loss to the operator, and ends the span of the hold.

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+pub(super) use loss::Losses;
 use sharing::Sharer;
 
 use super::LockId;
@@ -68,8 +69,9 @@ pub(super) trait Keeper: Send + Sync + std::fmt::Debug {
     fn lost(&self, grant: &Grant);
     /// Ends an idle grant, if no thread has taken it meanwhile.
     fn end_idle(&self, grant: &Grant) -> bool;
-    /// Ends a grant as lost because its client is shut down. False if it has ended.
-    fn shut_down(&self, grant: &Grant) -> bool;
+    /// Ends a grant as lost because its client is shut down. The caller
+    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
+    fn shut_down(&self, grant: &Grant) -> Option<Losses>;
 }
 
 /// The hold of a thread on a grant.
@@ -97,8 +99,8 @@ struct GrantState {
     usage: Usage,
     /// The number of the hold that has `lease`.
     number: u64,
-    /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels and
-    /// holds that have ended.
+    /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels
+    /// and holds that have ended.
     lease_ends: Moment,
     /// The other holds on a shared grant. If one of them is live, so is that in `usage`.
     sharers: Vec<Sharer>,

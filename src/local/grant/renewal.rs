@@ -1,5 +1,6 @@
 //! What the watchdog does for a grant, and how the grant handles the replies.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::error::LostReason;
 use crate::local::lease_state::{Action, LeaseState};
 use crate::observe::LockEvent;
 use crate::script::Call;
-use crate::watchdog::{Renew, Renewal, Schedule, Step};
+use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
 
 /// A hold count that has differed for this long from what Redis has is written to Redis. It counts
 /// from when the watchdog sees the difference, so that all of it takes less than a second.
@@ -201,9 +202,15 @@ impl Renew for Grant {
         keeper.end_idle(self).then(|| self.release_call())
     }
 
-    fn shut_down(&self) -> Option<Call> {
-        let keeper = self.keeper.upgrade()?;
-        keeper.shut_down(self).then(|| self.end_call())
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
+        let lost = self.keeper.upgrade()?.shut_down(&self)?;
+        Some(AtShutdown {
+            release: self.end_call(),
+            notify: Box::new(move || {
+                self.notify_holders(&lost);
+                Box::new(move || self.report(lost))
+            }),
+        })
     }
 
     fn key(&self) -> &LockKey {
@@ -216,7 +223,7 @@ impl Renew for Grant {
     }
 
     #[cfg(feature = "testing")]
-    fn skipped(&self, clock: &crate::base::test_clock::TestClock) {
+    fn apply_skips(&self, clock: &crate::base::test_clock::TestClock) {
         self.count_skips(clock);
     }
 

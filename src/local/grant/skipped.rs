@@ -14,9 +14,9 @@ impl GrantState {
     }
 
     fn make_earlier(&mut self, time: Duration) {
-        self.lease.skipped(time);
+        self.lease.shift_back(time);
         for sharer in &mut self.sharers {
-            sharer.lease.skipped(time);
+            sharer.lease.shift_back(time);
         }
         self.lease_ends = self.lease_ends.before(time);
         self.count_changed = self.count_changed.map(|since| since.before(time));
@@ -61,8 +61,8 @@ mod tests {
         let late = Moment::now();
         let second = Duration::from_secs(1);
         clock.skip(second);
-        grant.skipped(&clock);
-        grant.skipped(&clock);
+        grant.apply_skips(&clock);
+        grant.apply_skips(&clock);
         assert_eq!(grant.lease_ends(), ends.before(second));
         grant.renewed(late, &renewal);
         assert_eq!(grant.lease_ends(), ends.before(second));

@@ -22,6 +22,8 @@ pub(crate) struct Claim {
     /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
     /// were handed over may be lost since, and their tickets with them.
     has_grants: bool,
+    /// Idle grants may have come with the tickets.
+    may_have_idle: bool,
     /// Nothing is given back when the claim is dropped.
     is_over: bool,
 }
@@ -57,6 +59,7 @@ impl Claim {
             thread,
             is_shared,
             has_grants: is_shared,
+            may_have_idle: is_shared,
             is_over: false,
         }
     }
@@ -66,6 +69,7 @@ impl Claim {
     pub(super) fn within(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
         let mut claim = Self::new(queue, locks, thread, true);
         claim.has_grants = false;
+        claim.may_have_idle = false;
         claim.is_over = true;
         claim
     }
@@ -91,7 +95,13 @@ impl Claim {
 
     /// Notes what came with one ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
+        self.may_have_idle |= entry.idle.is_some();
         self.has_grants |= entry.idle.is_some() || !entry.is_requested_by(self.thread);
+    }
+
+    /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.
+    pub(crate) fn may_end_grants(&self) -> bool {
+        self.may_have_idle
     }
 
     /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are

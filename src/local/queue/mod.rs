@@ -38,7 +38,7 @@ pub(crate) use waiter::{Waiter, Wanted};
 use entry::{Entry, TicketOwner, Unanswered};
 
 use super::LockId;
-use super::grant::{Grant, Granted, Keeper};
+use super::grant::{Grant, Granted, Keeper, Losses};
 use super::hold::Hold;
 use super::lost::LostHolds;
 use crate::base::clock::Moment;
@@ -348,13 +348,11 @@ impl Keeper for LocalQueue {
         is_ended
     }
 
-    fn shut_down(&self, grant: &Grant) -> bool {
+    fn shut_down(&self, grant: &Grant) -> Option<Losses> {
         // Under this mutex no thread is about to hand the grant over, which then would not be
         // released.
-        let locks = self.0.lock();
-        let lost = grant.end_as_lost(LostReason::ShutDown);
-        drop(locks);
-        grant.notify(lost)
+        let _locks = self.0.lock();
+        grant.end_as_lost(LostReason::ShutDown)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The shutdown of a client: what its threads have, threads that wait, calls at the same moment,
 //! servers that hang.
 
+mod calls;
 mod waiting;
 
 use std::sync::atomic::{AtomicU32, Ordering};

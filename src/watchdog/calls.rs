@@ -1,0 +1,66 @@
+//! The calls of a client that may leave something to the watchdog.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::{Shared, Watchdog};
+
+/// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
+/// an orphan. After a shutdown the thread ends only when there is none.
+///
+/// * A call that acquires checks whether the client is shut down after it has
+///   [begun](Watchdog::begin_call), and before it sends a request. So either it sends none, or the
+///   thread, which reads the number after the interrupt of the shutdown was raised, sees the call.
+/// * A thread that unlocks, or finds an idle grant that does not suit it, begins a call before it
+///   ends the grant. So the shutdown ends the grant, or the watchdog's thread sees the call.
+/// * Either the last call sees the announcement and wakes the thread, or the thread sees that there
+///   is no call.
+///
+/// For this the atomics are sequentially consistent. They share no cache line with what other
+/// threads read, because every call writes here.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct ActiveCalls {
+    number: AtomicUsize,
+    is_end_announced: AtomicBool,
+}
+
+impl ActiveCalls {
+    /// Makes the last call wake the thread.
+    pub(super) fn announce_end(&self) {
+        self.is_end_announced.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.number.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// One call, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ActiveCall<'a>(&'a Shared);
+
+impl Watchdog {
+    /// Makes a shutdown wait for a call, so that its orphans are released. The call then checks
+    /// whether the client is shut down.
+    pub(crate) fn begin_call(&self) -> ActiveCall<'_> {
+        self.shared.calls.number.fetch_add(1, Ordering::SeqCst);
+        ActiveCall(&self.shared)
+    }
+}
+
+impl Drop for ActiveCall<'_> {
+    fn drop(&mut self) {
+        let Shared {
+            state,
+            changed,
+            calls,
+            ..
+        } = self.0;
+        let before = calls.number.fetch_sub(1, Ordering::SeqCst);
+        if before == 1 && calls.is_end_announced.load(Ordering::SeqCst) {
+            // The thread sleeps, or has not looked yet.
+            drop(state.lock());
+            changed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls that have sent a request when their client is shut down. Redis executes it, and the
+//! connection breaks before the reply.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use crossbeam_channel::{Receiver, bounded};
+use leasehold::{Error, LockClient, LostReason, Result};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::is_shut_down;
+use crate::faults::proxied_server::ProxiedServer;
+use crate::support::builder;
+use crate::support::proxy::Fault;
+use crate::support::server::Server;
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+
+/// Makes `call`, whose request of `script` gets no reply. The client is shut down meanwhile, in less
+/// time than the call takes. Then the connection is reset, and the shutdown completed.
+#[track_caller]
+fn shut_down_without_reply(
+    proxied: &ProxiedServer,
+    client: &LockClient,
+    script: &'static str,
+    call: impl FnOnce() -> Result<()> + Send,
+) {
+    let lost = proxied.fault_once(script, &Fault::SwallowReply);
+    thread::scope(|scope| {
+        let calling = scope.spawn(call);
+        eventually("the request", || lost.load(Ordering::SeqCst));
+        let short = millis(50);
+        let result = within(short + SLIP.get(), "shutdown", || client.shutdown(short));
+        assert!(
+            matches!(result, Err(Error::Unavailable { .. })),
+            "the call is not over: {result:?}"
+        );
+        proxied.proxy.reset_all();
+        let result = calling.join().unwrap();
+        assert!(is_shut_down(&result), "{result:?}");
+    });
+    within(SOON.get() / 2, "shutdown", || client.shutdown(SOON.get())).unwrap();
+}
+
+/// A client for which nothing ends by itself within a test.
+fn patient(proxied: &ProxiedServer) -> LockClient {
+    let builder = proxied.builder(SOON.get());
+    builder.watchdog_lease(SOON.get() * 6).build().unwrap()
+}
+
+#[test]
+fn a_lock_is_released_although_the_shutdown_timed_out() {
+    let proxied = ProxiedServer::new();
+    let client = patient(&proxied);
+    let lock = client.reentrant_lock("lock");
+    shut_down_without_reply(&proxied, &client, "acquire", || lock.lock());
+    assert_eq!(proxied.rival().inspect("lock").unwrap().owner, None);
+}
+
+#[test]
+fn permits_without_a_lease_are_given_back() {
+    let proxied = ProxiedServer::new();
+    let slots = proxied.rival().semaphore("slots");
+    slots.try_set_permits(3).unwrap();
+    let client = patient(&proxied);
+    let theirs = client.semaphore("slots");
+    shut_down_without_reply(&proxied, &client, "take_permits", || theirs.acquire(2));
+    assert_eq!(slots.available().unwrap(), 3);
+}
+
+#[test]
+fn the_place_of_a_thread_that_begins_to_wait_on_a_condition_is_ended() {
+    let proxied = ProxiedServer::new();
+    let client = patient(&proxied);
+    let lock = client.reentrant_lock("lock");
+    shut_down_without_reply(&proxied, &client, "condition_wait", || {
+        let _guard = lock.acquire()?;
+        let _ = lock.condition("ready").wait();
+        lock.lock()
+    });
+    let keys: Vec<String> = proxied.server.ask(redis::cmd("KEYS").arg("*"));
+    let is_of_condition = |key: &&String| key.contains("ready");
+    assert_eq!(keys.iter().find(is_of_condition), None);
+}
+
+/// Blocks in each line until the receiver is disconnected.
+struct Blocking(Receiver<()>);
+
+impl Subscriber for Blocking {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target().starts_with("leasehold")
+    }
+    fn event(&self, _: &Event<'_>) {
+        let _ = self.0.recv();
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The log of the first shutdown blocks while it reports the first loss.
+#[test]
+fn a_shutdown_waits_for_another_one_but_not_for_its_log() {
+    let server = Server::start();
+    let client = builder(&server.url())
+        .watchdog_lease(SOON.get() * 6)
+        .build()
+        .unwrap();
+    let names: Vec<String> = (0..100).map(|number| format!("lock {number}")).collect();
+    let guards = names
+        .iter()
+        .map(|name| client.reentrant_lock(name).acquire());
+    let guards: Vec<_> = guards.map(Result::unwrap).collect();
+    let lost: Vec<_> = guards.iter().map(|guard| guard.lost().clone()).collect();
+    let (release_log, log) = bounded(0);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            tracing::subscriber::with_default(Blocking(log), || client.shutdown(SOON.get()))
+        });
+        for lost in &lost {
+            assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::ShutDown));
+        }
+        within(SOON.get() / 2, "shutdown", || client.shutdown(SOON.get())).unwrap();
+        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+        assert_eq!(keys, Vec::<String>::new());
+        assert!(guards.iter().all(leasehold::LockGuard::is_lost));
+        assert!(!first.is_finished());
+        drop(release_log);
+        first.join().unwrap().unwrap();
+    });
+}
