@@ -88,8 +88,10 @@ impl LockClient {
     /// other clients may have the lock by then. So end the work before the shutdown where that is
     /// possible.
     ///
-    /// `Ok` means that this client has nothing in Redis any more, apart from permits of a
-    /// semaphore, and that no call can acquire anything. The thread that logs, and open
+    /// `Ok` means that no call can acquire anything, and that this client has nothing in Redis any
+    /// more, apart from permits of a semaphore. A lock that was lost before the shutdown without a
+    /// change in Redis, by the limit of its renewals or with a majority, stays there until its
+    /// thread unlocks it or its lease ends. The thread that logs, and open
     /// connections, end with the last handle. A further call, also at the same time, waits for what
     /// is left.
     ///
