@@ -323,9 +323,9 @@ impl LockClientBuilder {
 #[non_exhaustive]
 pub struct LockStatus {
     /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. [`LockClient::holder`]
-    /// tells its process. A client of this crate
-    /// uses a new number each time it acquires a lock from Redis. The threads of a client that hand
-    /// a lock over to each other have one owner id. In Redisson the number is that of a thread.
+    /// finds its process. A client of this crate uses a new number each time it acquires a lock
+    /// from Redis. The threads of a client that hand a lock over to each other have one owner id.
+    /// In Redisson the number is that of a thread.
     pub owner: Option<String>,
     /// How many times the owner holds the lock; 0 if it is free. Clients of this crate count in the
     /// process, and write the number for other programs to read: it may be up to a second old.

@@ -89,9 +89,9 @@ impl LockClient {
     /// possible.
     ///
     /// `Ok` means that no call can acquire anything, and that this client has nothing in Redis any
-    /// more, apart from permits of a semaphore. A lock that was lost before the shutdown without a
-    /// change in Redis, by the limit of its renewals or with a majority, stays there until its
-    /// thread unlocks it or its lease ends. The thread that logs, and open
+    /// more, with two exceptions: permits of a semaphore, and a lock that was lost before the
+    /// shutdown without a change in Redis (by the limit of its renewals, or with a majority), which
+    /// stays until its thread unlocks it or its lease ends. The thread that logs, and open
     /// connections, end with the last handle. A further call, also at the same time, waits for what
     /// is left.
     ///
@@ -120,8 +120,9 @@ impl LockClient {
     /// The name of the lock in them is `(none: shutdown)`.
     ///
     /// * [`Error::Unavailable`] if `timeout` was over before everything was released and had ended.
-    ///   All of the table is true nevertheless. The watchdog continues to release, also what calls
-    ///   leave to it later, until the leases are over or the last handle is dropped.
+    ///   All holds are lost nevertheless, waiting threads get [`Error::ShutDown`], and no call
+    ///   acquires anything. The watchdog continues to release, also what calls leave to it later,
+    ///   until the leases are over or the last handle is dropped.
     /// * [`Error::Forked`] in a process that was forked from the client's.
     ///
     /// [`LostReason::ShutDown`]: crate::LostReason::ShutDown

@@ -41,7 +41,8 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
     Ok(signal.map_or(ExitCode::SUCCESS, signalled))
 }
 
-/// Reports the failure and ends the process.
+/// Reports the failure and ends the process. What is left in Redis, such as the share of a Redlock,
+/// ends with its lease.
 fn end(failure: Failure) -> ! {
     let status = failure.status.into();
     failure.report();

@@ -1,4 +1,4 @@
-//! Tells when standard input ends. What it contains does not matter.
+//! Notices the end of standard input. Its content is ignored.
 
 use std::fs::{File, Metadata};
 use std::io;

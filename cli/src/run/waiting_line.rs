@@ -61,7 +61,8 @@ impl WaitingLine {
         line
     }
 
-    /// Erases the line, and does not wait for its thread, which ends after at most two requests.
+    /// Erases the line, and does not wait for its thread, which ends after
+    /// its current request.
     pub(super) fn detach(mut self) {
         self.thread = None;
     }
@@ -123,6 +124,9 @@ impl Updater {
         }
         let mut has_replied = false;
         let held = self.clients.iter().find_map(|client| {
+            if self.state.lock().is_over {
+                return None;
+            }
             let status = client.inspect(&self.key).ok()?;
             has_replied = true;
             Some((client, status.owner?, status.readers))

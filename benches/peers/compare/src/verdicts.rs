@@ -21,7 +21,7 @@ pub fn better_than_first(results: &Results) -> String {
         }
     }
     let ours = &ours.name;
-    format!("Better than {ours} in this run (its figure in parentheses):\n\n{lines}")
+    format!("Better than {ours} in this run ({ours}'s figure in parentheses):\n\n{lines}")
 }
 
 /// The same in a sentence, without the figures.
@@ -43,7 +43,7 @@ pub fn summary(results: &Results) -> String {
         parts.push("no peer, in no figure".to_owned());
     }
     wrapped(&format!(
-        "Better than {} in this run: {}.",
+        "Better than {} in this run, with the workloads of `benches/peers/README.md`: {}.",
         ours.name,
         parts.join("; ")
     ))
