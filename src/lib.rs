@@ -253,8 +253,8 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: which lock, callers on tokio, deployments, operations, monitoring, testing,
-/// sharing locks with Redisson, migration, the command, and design decisions.
+/// The pages of `docs/`: which lock, callers on tokio, deployments, operations, monitoring,
+/// testing, sharing locks with Redisson, migration, the command, and design decisions.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {

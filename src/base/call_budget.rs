@@ -1,6 +1,6 @@
 //! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const CUT_OFF: Duration = Duration::from_millis(20);
 /// and the time that Redis may take to reply.
 ///
 /// It borrows the interrupts. All calls of a client share that of its shutdown, so a clone would
-/// write to memory that they all read.
+/// write to memory that they all write.
 #[derive(Debug)]
 pub(crate) struct CallBudget<'c> {
     started: Moment,
@@ -60,7 +60,7 @@ struct Parked {
     unparker: Unparker,
     parker: Parker,
     _registered: List<Registered>,
-    _at_clock: test_clock::Registered,
+    at_clock: RefCell<Option<test_clock::Registered>>,
 }
 
 impl<'c> CallBudget<'c> {
@@ -287,6 +287,13 @@ impl<'c> CallBudget<'c> {
         !timeout.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(timeout)
     }
 
+    /// Ends the sleeps of this call, for the clock of a test, which waits until all calls sleep.
+    pub(crate) fn end_parking(&self) {
+        if let Some(parked) = self.parked.get() {
+            *parked.at_clock.borrow_mut() = None;
+        }
+    }
+
     /// True if a message of another client has unparked this thread since the last call. Other
     /// wake-ups are those by a subscription that has begun or has ended, and by an interrupt.
     pub(crate) fn take_message(&self) -> bool {
@@ -313,7 +320,7 @@ impl<'c> CallBudget<'c> {
             let registered = registered.map(|interrupt| interrupt.register(unparker.clone()));
             let registered = registered.collect();
             Parked {
-                _at_clock: self.clock.register(&unparker),
+                at_clock: RefCell::new(Some(self.clock.register(&unparker))),
                 unparker,
                 parker,
                 _registered: registered,

@@ -90,7 +90,7 @@ fn release_levels(
         return Ok(());
     };
     // Before a grant ends here, because from then on only this thread releases it.
-    let _calls = begin_calls(levels.iter().map(|(core, ..)| *core));
+    let calls = begin_calls(levels.iter().map(|(core, ..)| *core));
     let requested = levels
         .iter()
         .map(|&(core, hold, level)| (hold, level, core.linger));
@@ -132,9 +132,14 @@ fn release_levels(
             finish(core, hold, unlocked, reply.zip(budget.as_ref()))
         },
     );
-    let results: List<Result<()>> = results.collect();
+    let results: List<(Result<()>, Report)> = results.collect();
+    // Nothing is left to do. Last, what calls code of the application.
+    drop(calls);
+    for ((core, hold, _), (_, report)) in levels.iter().zip(&results) {
+        report.tell(core, hold);
+    }
     let needed = needed.of(results.len());
-    combine(results.into_iter(), needed)
+    combine(results.into_iter().map(|(result, _)| result), needed)
 }
 
 /// True if Redis has to release the lock.
@@ -152,51 +157,42 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Ends the unlock of one part. `reply` is set if Redis was asked. Calls code of the application,
-/// so this is done only after all requests.
+/// Ends the unlock of one part. `reply` is set if Redis was asked.
 fn finish(
     core: &Core,
     hold: &Arc<Hold>,
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
-) -> Result<()> {
-    let end_hold = |outcome| {
-        core.observer.counters.held(|| hold.held_for());
-        hold.end_span(outcome);
-        Ok(())
-    };
+) -> (Result<()>, Report) {
     match (unlocked, reply) {
-        (Unlocked::NotHeld, _) => Err(hold.not_held()),
+        (Unlocked::NotHeld, _) => (Err(hold.not_held()), Report::Nothing),
         (Unlocked::Last, Some((reply, budget))) => {
-            let result = released(core, hold, reply, budget);
-            core.queue
-                .close(hold, result.as_ref().ok().copied().flatten());
-            end_hold(match result {
-                Ok(_) => "released",
-                Err(_) => "unconfirmed",
-            })?;
-            result?;
-            core.observer.counters.releases.add(1);
-            Ok(())
+            let (result, report) = released(core, hold, reply, budget);
+            let listeners = result.as_ref().ok().copied().flatten();
+            core.queue.close(hold, listeners);
+            (result.map(drop), report)
         }
         (Unlocked::Lost { reason, last }, reply) => {
-            // After a request without a reply, the lock ends with its lease.
-            if matches!(reply, Some((Ok(reply), _)) if reply.verdict.is_done()) {
-                report_late_release(core, hold);
-            }
             if last {
                 core.queue.close(hold, None);
             }
-            Err(hold.lost_error(reason))
+            // After a request without a reply, the lock ends with its lease.
+            let was_there = matches!(reply, Some((Ok(reply), _)) if reply.verdict.is_done());
+            let report = if was_there {
+                Report::ReleasedLate
+            } else {
+                Report::Nothing
+            };
+            (Err(hold.lost_error(reason)), report)
         }
-        (Unlocked::Inner, _) => Ok(()),
-        (Unlocked::HandedOver, _) => end_hold("handed_over"),
-        (Unlocked::Idle, _) => end_hold("kept"),
-        (Unlocked::Shared, _) => end_hold("released"),
+        (Unlocked::Inner, _) => (Ok(()), Report::Nothing),
+        (Unlocked::HandedOver, _) => (Ok(()), Report::Ended("handed_over")),
+        (Unlocked::Idle, _) => (Ok(()), Report::Ended("kept")),
+        (Unlocked::Shared, _) => (Ok(()), Report::Ended("released")),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
             core.queue.close(hold, None);
-            Ok(())
+            (Ok(()), Report::Nothing)
         }
     }
 }
@@ -208,27 +204,70 @@ fn released(
     hold: &Arc<Hold>,
     reply: Result<GrantReply>,
     budget: &CallBudget,
-) -> Result<Option<Released>> {
-    let reply = reply.inspect_err(|_| release_later(core, hold))?;
+) -> (Result<Option<Released>>, Report) {
+    let unconfirmed = |error| {
+        release_later(core, hold);
+        (Err(error), Report::Ended("unconfirmed"))
+    };
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => return unconfirmed(error),
+    };
     match reply.verdict {
         Verdict::Done { listeners } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
-            Ok(Some(Released {
+            let released = Released {
                 asked: reply.asked,
                 listeners: listeners.saturating_sub(own),
-            }))
+            };
+            (Ok(Some(released)), Report::Released)
         }
         // Either an earlier copy has released the lock, or the lock was lost before.
         Verdict::Lost(_) if reply.reached_another_server => {
-            release_later(core, hold);
             let cause = "a failover during the release: the new server does not have the lock";
-            Err(core.redis.unavailable(hold.key(), budget, cause.into()))
+            unconfirmed(core.redis.unavailable(hold.key(), budget, cause.into()))
         }
         // An earlier copy of this request has released the lock.
-        Verdict::Lost(_) if reply.is_ambiguous => Ok(None),
+        Verdict::Lost(_) if reply.is_ambiguous => (Ok(None), Report::Released),
         Verdict::Lost(reason) => {
-            hold.lose_on_release(reason);
-            Err(hold.loss_error(reason))
+            let lost = hold.lose_on_release(reason);
+            let report = lost.map_or(Report::Nothing, Report::Lost);
+            (Err(hold.loss_error(reason)), report)
+        }
+    }
+}
+
+/// What the operator learns of the unlock of one part.
+enum Report {
+    Nothing,
+    /// The outcome in the span of the hold.
+    Ended(&'static str),
+    /// By Redis.
+    Released,
+    Lost(LostReason),
+    /// The lock of a lost hold was still in Redis.
+    ReleasedLate,
+}
+
+impl Report {
+    /// Calls code of the application.
+    fn tell(&self, core: &Core, hold: &Hold) {
+        let counters = &core.observer.counters;
+        match self {
+            Self::Nothing => {}
+            Self::Ended(outcome) => {
+                counters.held(|| hold.held_for());
+                hold.end_span(outcome);
+            }
+            Self::Released => {
+                Self::Ended("released").tell(core, hold);
+                counters.releases.add(1);
+            }
+            Self::Lost(reason) => {
+                hold.report_loss(*reason);
+                counters.held(|| hold.held_for());
+            }
+            Self::ReleasedLate => report_late_release(core, hold),
         }
     }
 }

@@ -295,8 +295,10 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// No reply will arrive on a connection that broke.
     pub(super) fn broke(&mut self, exchange: Exchange, error: &RedisError) {
-        // A connection that was cut while it was idle says nothing of its server.
-        let is_stale = exchange.is_reused && !error.is_timeout();
+        // A connection that was cut while it was idle, or because of its name, says nothing of its
+        // server.
+        let is_stale =
+            (exchange.is_reused || exchange.connection.awaits_name()) && !error.is_timeout();
         let server = &exchange.server;
         server.failed(error, exchange.connection.is_established());
         if !is_stale {

@@ -23,8 +23,9 @@ struct Sent<'a> {
     server: &'a Arc<Server>,
     slot: Slot,
     connection: Box<Connection>,
-    /// The connection had been idle.
-    is_reused: bool,
+    /// The connection had been idle, or its name is not confirmed: if it was cut, that says nothing of
+    /// the server.
+    may_repeat: bool,
     at: Moment,
 }
 
@@ -74,7 +75,7 @@ impl RedisClient {
                     server,
                     slot,
                     connection: idle,
-                    is_reused: true,
+                    may_repeat: true,
                     at: Moment::now(),
                 });
             }
@@ -89,20 +90,20 @@ impl RedisClient {
         Ok(Sent {
             server,
             slot,
+            may_repeat: may_reuse && connection.awaits_name(),
             connection,
-            is_reused: false,
             at,
         })
     }
 
-    /// Waits for the reply. If the connection had been cut while it was idle, sends another PING on
-    /// a new one.
+    /// Waits for the reply. If the connection had been cut while it was idle, or because of its
+    /// name, sends another PING on a new one.
     fn await_pong(&self, sent: Sent<'_>, until: Moment) -> Result<(), Refused> {
         let Sent {
             server,
             mut slot,
             mut connection,
-            is_reused,
+            may_repeat,
             at,
         } = sent;
         connection.set_deadline(until);
@@ -113,7 +114,7 @@ impl RedisClient {
                 slot.put(connection);
                 Ok(())
             }
-            Err(error) if is_reused && !error.is_timeout() && !RetryAction::is_reply(&error) => {
+            Err(error) if may_repeat && !error.is_timeout() && !RetryAction::is_reply(&error) => {
                 drop(slot);
                 let again = self.send_ping(server, until, false)?;
                 self.await_pong(again, until)

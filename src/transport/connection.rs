@@ -133,6 +133,7 @@ impl Connection {
         }
         pack(self.publish, &mut self.packed);
         let sent = self.socket.write_all(&self.packed);
+        let sent = sent.inspect_err(|error| self.note_failure(error.kind()));
         self.packed.clear();
         // What is rarely needed, such as the source of a script, is not kept.
         self.packed.shrink_to(4096);
@@ -152,14 +153,25 @@ impl Connection {
                         None => break reply,
                     }
                 }
-                None => self.received.read(&mut self.socket).inspect_err(|error| {
-                    if let Some(name) = &self.name_sent {
-                        name.not_received(error.kind());
-                    }
-                })?,
+                None => {
+                    let read = self.received.read(&mut self.socket);
+                    read.inspect_err(|error| self.note_failure(error.kind()))?;
+                }
             }
         };
         reply.extract_error()
+    }
+
+    fn note_failure(&self, failure: io::ErrorKind) {
+        if let Some(name) = &self.name_sent {
+            name.not_received(failure);
+        }
+    }
+
+    /// True before the reply to the name: a server or a proxy may have closed this connection because
+    /// of it, which says nothing of the request.
+    pub(crate) fn awaits_name(&self) -> bool {
+        self.name_sent.is_some()
     }
 
     /// Waits until a reply may be read from one of these connections, or the deadline has passed.

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct ConnectionName {
     packed: Vec<u8>,
-    refused_until: Mutex<Moment>,
+    paused_until: Mutex<Moment>,
 }
 
 impl ConnectionName {
@@ -29,7 +29,7 @@ impl ConnectionName {
         command.arg("SETNAME").arg(name);
         Self {
             packed: command.get_packed_command(),
-            refused_until: Mutex::new(Moment::ZERO),
+            paused_until: Mutex::new(Moment::ZERO),
         }
     }
 
@@ -38,10 +38,10 @@ impl ConnectionName {
         &self.packed
     }
 
-    /// True if the next connection gets no name, because the server would refuse it again. It may
-    /// log each refusal.
-    pub(crate) fn is_refused(&self) -> bool {
-        !self.refused_until.lock().is_past()
+    /// True if the next connection gets no name: the server has refused it, and may log each refusal,
+    /// or a connection was closed before the reply to it.
+    pub(crate) fn is_paused(&self) -> bool {
+        !self.paused_until.lock().is_past()
     }
 
     /// Handles the reply to the command. A refusal of the name is no error. An error means that the
@@ -54,7 +54,7 @@ impl ConnectionName {
             return Err(error);
         }
         if RetryAction::on(&error) == RetryAction::Fail {
-            *self.refused_until.lock() = Moment::NEVER;
+            *self.paused_until.lock() = Moment::NEVER;
         }
         Ok(())
     }
@@ -64,9 +64,9 @@ impl ConnectionName {
     pub(crate) fn not_received(&self, failure: ErrorKind) {
         if matches!(
             failure,
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
         ) {
-            let mut until = self.refused_until.lock();
+            let mut until = self.paused_until.lock();
             *until = Moment::now().after(PAUSE).max(*until);
         }
     }
@@ -86,7 +86,7 @@ mod tests {
         let name = ConnectionName::new("leasehold:id:host:1");
         let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
         let is_ok = name.received(reply).is_ok();
-        (is_ok, name.is_refused())
+        (is_ok, name.is_paused())
     }
 
     #[test]
@@ -124,12 +124,12 @@ mod tests {
             (ErrorKind::ConnectionReset, true),
         ] {
             name.not_received(failure);
-            assert_eq!(name.is_refused(), is_refused, "{failure}");
+            assert_eq!(name.is_paused(), is_refused, "{failure}");
         }
-        *name.refused_until.lock() = Moment::now();
-        assert!(!name.is_refused());
-        *name.refused_until.lock() = Moment::NEVER;
+        *name.paused_until.lock() = Moment::now();
+        assert!(!name.is_paused());
+        *name.paused_until.lock() = Moment::NEVER;
         name.not_received(ErrorKind::UnexpectedEof);
-        assert_eq!(*name.refused_until.lock(), Moment::NEVER);
+        assert_eq!(*name.paused_until.lock(), Moment::NEVER);
     }
 }

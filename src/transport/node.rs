@@ -156,7 +156,7 @@ impl Node {
             check_role(connection.receive())?;
         }
         if let Some(name) = &self.login.connection_name
-            && !name.is_refused()
+            && !name.is_paused()
         {
             connection.set_name(Arc::clone(name));
         }

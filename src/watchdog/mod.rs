@@ -72,6 +72,8 @@ struct Shared {
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
     orphans: Vec<Orphan>,
+    /// How many more orphans the thread releases in its present pass.
+    orphans_in_pass: usize,
     /// Targets whose hold counts have changed. The thread reads their schedules when it wakes up.
     noted: Vec<TargetId>,
     /// When the thread wakes up by itself.
@@ -98,6 +100,7 @@ impl Default for WatchdogState {
         Self {
             registry: Registry::default(),
             orphans: Vec::new(),
+            orphans_in_pass: 0,
             noted: Vec::new(),
             asleep_until: Moment::NEVER,
             phase: Phase::Open,
@@ -229,7 +232,8 @@ impl Watchdog {
     /// are released or their leases are over.
     ///
     /// The holders are notified, and last the losses are reported, which calls code of the
-    /// application.
+    /// application. Only if a majority of servers is lost by that, its other members are reported
+    /// before.
     pub(crate) fn release_all(&self) {
         // Another shutdown at the same time waits until these orphans are queued.
         let call = self.begin_call();
@@ -244,10 +248,11 @@ impl Watchdog {
         let mut orphans = Vec::with_capacity(targets.len());
         let mut notices = Vec::with_capacity(targets.len());
         for target in targets {
-            let (key, ends) = (target.key().clone(), target.lease_ends());
-            if let Some(AtShutdown { release, notify }) = target.shut_down() {
-                orphans.push(Orphan::new(key, release, ends));
-                notices.push(notify);
+            if let Some(ended) = Arc::clone(&target).shut_down() {
+                // After its end no reply prolongs its lease.
+                let (key, until) = (target.key().clone(), target.lease_ends());
+                orphans.push(Orphan::new(key, ended.release, until));
+                notices.push(ended.notify);
             }
         }
         self.shared.state.lock().orphans.append(&mut orphans);
@@ -270,7 +275,8 @@ impl Watchdog {
 
     /// The number of orphans that are not released.
     pub(crate) fn unreleased(&self) -> usize {
-        self.shared.state.lock().orphans.len()
+        let state = self.shared.state.lock();
+        state.orphans.len() + state.orphans_in_pass
     }
 
     /// Ends the thread, which releases the idle grants first.

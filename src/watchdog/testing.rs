@@ -12,7 +12,7 @@ impl Watchdog {
     pub(crate) fn set_test_clock(&self, clock: &Arc<TestClock>) {
         let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        clock.add_renewer(shared);
+        clock.add_watchdog(shared);
     }
 }
 

@@ -104,6 +104,7 @@ impl WatchdogThread {
     /// all is released after a shutdown.
     fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
+        state.orphans_in_pass = 0;
         loop {
             if self.is_over(&mut state) {
                 return None;
@@ -128,6 +129,7 @@ impl WatchdogThread {
                 later
             });
             if !due.is_empty() || !orphans.is_empty() {
+                state.orphans_in_pass = orphans.len();
                 // Not asleep: an insertion during the pass needs no wake-up.
                 state.asleep_until = Moment::ZERO;
                 // A target that is registered during the pass waits until the I/O is over.

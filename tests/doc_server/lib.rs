@@ -35,11 +35,16 @@ pub mod server {
         }
     }
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     /// The process id of the server that replies at this address.
     fn process_at(server: &redis_test::server::RedisServer) -> Option<u32> {
         let client = redis::Client::open(server.connection_info()).ok()?;
         let info = redis::cmd("INFO").arg("server").to_owned();
-        let info: InfoDict = info.query(&mut client.get_connection().ok()?).ok()?;
+        let connection = client.get_connection_with_timeout(SECOND);
+        let mut connection = connection.ok()?;
+        connection.set_read_timeout(Some(SECOND)).ok()?;
+        let info: InfoDict = info.query(&mut connection).ok()?;
         info.get("process_id")
     }
 

@@ -52,7 +52,7 @@ struct State {
     skips: Vec<(Moment, Duration)>,
     /// The threads that wait in a call.
     calls: Vec<Unparker>,
-    renewers: Vec<Weak<dyn TestedWatchdog>>,
+    watchdogs: Vec<Weak<dyn TestedWatchdog>>,
     is_cut_off: bool,
 }
 
@@ -79,10 +79,10 @@ impl TestClock {
         }
     }
 
-    pub(crate) fn add_renewer(&self, renewer: Weak<dyn TestedWatchdog>) {
+    pub(crate) fn add_watchdog(&self, watchdog: Weak<dyn TestedWatchdog>) {
         let mut state = self.state.lock();
-        state.renewers.retain(|one| one.strong_count() > 0);
-        state.renewers.push(renewer);
+        state.watchdogs.retain(|one| one.strong_count() > 0);
+        state.watchdogs.push(watchdog);
     }
 
     pub(super) fn add_call(&self, unparker: &Unparker) {
@@ -133,8 +133,8 @@ impl TestClock {
 
     /// Lets the watchdogs and the waiting threads look at the time again.
     fn wake_all(&self) {
-        for renewer in self.renewers() {
-            renewer.apply_skips(self);
+        for watchdog in self.watchdogs() {
+            watchdog.apply_skips(self);
         }
         let calls = self.state.lock().calls.clone();
         calls.iter().for_each(Unparker::unpark);
@@ -143,7 +143,7 @@ impl TestClock {
 
     /// How much of `left` is skipped next, so that no renewal is missed.
     pub(crate) fn next_step(&self, left: Duration) -> Duration {
-        let due = self.renewers().iter().map(|one| one.next_due()).min();
+        let due = self.watchdogs().iter().map(|one| one.next_due()).min();
         let mut step = due.unwrap_or(Moment::NEVER).left();
         if !self.state.lock().calls.is_empty() {
             step = step.min(STEP_OF_WAITING);
@@ -182,13 +182,16 @@ impl TestClock {
     fn is_settled(&self) -> bool {
         let calls = self.state.lock().calls.clone();
         calls.iter().all(Unparker::is_asleep)
-            && self.renewers().iter().all(|renewer| renewer.is_settled())
+            && self
+                .watchdogs()
+                .iter()
+                .all(|watchdog| watchdog.is_settled())
     }
 
     /// The keys of the locks with this name that clients hold.
     pub(crate) fn keys_of(&self, lock: &str) -> Vec<LockKey> {
-        let renewers = self.renewers();
-        let keys = renewers.iter().flat_map(|renewer| renewer.keys_of(lock));
+        let watchdogs = self.watchdogs();
+        let keys = watchdogs.iter().flat_map(|watchdog| watchdog.keys_of(lock));
         keys.collect()
     }
 
@@ -196,15 +199,15 @@ impl TestClock {
     pub(crate) fn confirm(&self, lock: &str) {
         // The reply to a renewal that is under way would count as this confirmation.
         self.settle();
-        for renewer in self.renewers() {
-            renewer.confirm(lock);
+        for watchdog in self.watchdogs() {
+            watchdog.confirm(lock);
         }
         self.settle();
     }
 
-    fn renewers(&self) -> Vec<Arc<dyn TestedWatchdog>> {
+    fn watchdogs(&self) -> Vec<Arc<dyn TestedWatchdog>> {
         let state = self.state.lock();
-        state.renewers.iter().filter_map(Weak::upgrade).collect()
+        state.watchdogs.iter().filter_map(Weak::upgrade).collect()
     }
 }
 

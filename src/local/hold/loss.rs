@@ -17,7 +17,8 @@ impl Hold {
     }
 
     /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
-    pub(crate) fn lose_on_release(&self, reason: LostReason) {
+    /// Returns the reason if it was not lost before; the caller [reports](Self::report_loss) it.
+    pub(crate) fn lose_on_release(&self, reason: LostReason) -> Option<LostReason> {
         let grant = self.grant();
         let reason = if self.late_by().is_some() {
             LostReason::Expired
@@ -27,7 +28,7 @@ impl Hold {
         let suspended = {
             let mut state = self.state.lock();
             if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended)) {
-                return;
+                return None;
             }
             state.end = Some(HoldEnd::Lost(reason));
             grant.count_loss();
@@ -38,7 +39,12 @@ impl Hold {
             grant.restore(suspended.levels);
         }
         self.notify_loss(reason);
-        grant.report_loss(reason, self.remove_span());
+        Some(reason)
+    }
+
+    /// Reports a loss to the operator, which calls code of the application.
+    pub(crate) fn report_loss(&self, reason: LostReason) {
+        self.grant().report_loss(reason, self.remove_span());
     }
 
     /// A channel that gets one message when the hold is lost. In a forked process

@@ -24,8 +24,8 @@ impl ClientEnd {
         Ok(Self(Mutex::new(Some(Arc::new(stream)))))
     }
 
-    /// Does nothing if the client is gone. A write without the mutex, so that it does not delay the
-    /// end of this connection or of others; `cut` ends it, and a reset is sent after it.
+    /// Does nothing if the client is gone. It writes without the mutex, so that it does not delay
+    /// the end of this connection or of others; `cut` ends it, and a reset is sent after it.
     pub(super) fn write(&self, bytes: &[u8]) {
         let stream = self.0.lock().clone();
         if stream.is_some_and(|stream| (&*stream).write_all(bytes).is_err()) {

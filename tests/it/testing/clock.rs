@@ -137,3 +137,21 @@ fn an_idle_grant_is_released_when_the_clock_is_advanced() {
     redis.advance(linger + Duration::from_millis(10));
     assert!(!other.reentrant_lock("job").is_locked().unwrap());
 }
+
+#[test]
+fn time_can_be_skipped_while_a_notified_thread_waits_for_its_lock() {
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let call = waiting(&redis, move || {
+        let lock = one.reentrant_lock("shared");
+        let guard = lock.acquire()?;
+        lock.condition("ready").wait()?;
+        guard.check()
+    });
+    let lock = other.reentrant_lock("shared");
+    let guard = lock.acquire().unwrap();
+    lock.condition("ready").notify_one().unwrap();
+    redis.advance(LEASE / 3);
+    guard.unlock().unwrap();
+    call.join().unwrap().unwrap();
+}

@@ -16,8 +16,8 @@ use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 
-/// Makes `call`, whose request of `script` gets no reply. The client is shut down meanwhile, in less
-/// time than the call takes. Then the connection is reset, and the shutdown completed.
+/// Makes `call`, whose request of `script` gets no reply. The client is shut down meanwhile, in
+/// less time than the call takes. Then the connection is reset, and the shutdown completed.
 #[track_caller]
 fn shut_down_without_reply(
     proxied: &ProxiedServer,
