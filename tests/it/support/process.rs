@@ -28,9 +28,10 @@ pub fn threads() -> usize {
     status("Threads:")
 }
 
-/// The resident memory of this process, in kilobytes.
+/// The memory that the process has allocated and used. The pages of its program do not count: how
+/// many of them are resident depends on what the system has read ahead.
 pub fn resident_kilobytes() -> usize {
-    status("VmRSS:")
+    status("RssAnon:")
 }
 
 /// The calling thread, for other threads to inspect.
