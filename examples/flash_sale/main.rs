@@ -2,8 +2,12 @@
 //!
 //! Each sale is a GET, a check and a SET. It is correct only if no other thread or process sells at
 //! the same time. After a sale, the thread does other work for half a millisecond. The program
-//! compares four strategies: no protection, a mutex in each process, `SET NX`, and a lock of
-//! leasehold.
+//! compares five strategies: no protection, a mutex in each process, `SET NX`, a lock of leasehold,
+//! and all threads in one process with one mutex. The last one needs no lock in Redis, so it shows
+//! how much of a sale is the lock.
+//!
+//! Each strategy sells the stock several times. The strategies take turns, so that a change of the
+//! machine's load affects all of them.
 
 mod report;
 mod stock;
@@ -13,16 +17,16 @@ mod support;
 mod worker;
 
 use std::{
+    io::{self, IsTerminal},
     process::ExitCode,
     sync::mpsc::{self, Receiver, Sender},
     time::Instant,
 };
 
 use clap::{Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    report::Outcome,
+    report::{Results, Sale},
     stock::{Keys, Stock},
     strategy::Strategy,
     support::{Result, Server, Stop},
@@ -30,14 +34,18 @@ use crate::{
 };
 
 /// Sells a stock in Redis with several processes at once: without a lock, with a mutex inside each
-/// process, with SET NX, and with leasehold. Exit status 1 if SET NX or leasehold oversold.
+/// process, with SET NX, and with leasehold. Then in one process with one mutex. Exit status 1 if a
+/// strategy that has to be exact sold more or less than the stock.
 ///
 /// Uses the server at REDIS_URL if that is set, else starts a private redis-server.
 #[derive(Parser)]
 struct Args {
     /// Number of articles to sell
-    #[arg(long, default_value_t = 3000)]
+    #[arg(long, default_value_t = 2000)]
     stock: u32,
+    /// How often each strategy sells them
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
     /// Number of processes that sell
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
@@ -90,19 +98,27 @@ fn run_sales(args: &Args) -> Result<ExitCode> {
     if !args.json {
         report::print_introduction(args)?;
     }
-    let mut outcomes = Vec::new();
-    for &strategy in &args.strategy {
-        let outcome = run_sale(args, strategy, server.url(), &sender, &events)?;
-        if args.json {
-            report::print_json(&outcome)?;
+    let mut results: Vec<_> = args.strategy.iter().copied().map(Results::new).collect();
+    let shows_progress = !args.json && io::stderr().is_terminal();
+    for round in 1..=args.rounds {
+        if shows_progress {
+            eprint!("\rround {round} of {} ", args.rounds);
         }
-        outcomes.push(outcome);
+        for results in &mut results {
+            let sale = run_sale(args, results.strategy, server.url(), &sender, &events)?;
+            results.sales.push(sale);
+        }
     }
-    if !args.json {
-        report::print_table(args, &outcomes)?;
-        report::print_conclusion(&outcomes)?;
+    if shows_progress {
+        eprintln!();
     }
-    Ok(exit_code(&outcomes))
+    if args.json {
+        report::print_json(&results)?;
+    } else {
+        report::print_table(&results)?;
+        report::print_conclusion(&results)?;
+    }
+    Ok(exit_code(&results))
 }
 
 fn run_sale(
@@ -111,21 +127,19 @@ fn run_sale(
     url: &str,
     sender: &Sender<Event>,
     events: &Receiver<Event>,
-) -> Result<Outcome> {
+) -> Result<Sale> {
     let mut stock = Stock::create(url, args.stock)?;
-    let mut workers = (0..args.processes)
-        .map(|_| Worker::spawn(url, &stock.keys, strategy, args.threads, sender.clone()))
+    let (processes, threads) = strategy.workers(args.processes, args.threads);
+    let mut workers = (0..processes)
+        .map(|_| Worker::spawn(url, &stock.keys, strategy, threads, sender.clone()))
         .collect::<Result<Vec<_>>>()?;
-    let bar = progress_bar(args.stock, strategy);
-    await_all(args.processes, Event::Ready, events, &bar)?;
+    await_all(processes, Event::Ready, events)?;
     let start = Instant::now();
     workers.iter_mut().try_for_each(Worker::start)?;
-    let sold = await_all(args.processes, Event::Done, events, &bar)?;
+    let sold = await_all(processes, Event::Done, events)?;
     let elapsed = start.elapsed();
     workers.iter_mut().try_for_each(Worker::wait)?;
-    bar.finish_and_clear();
-    Ok(Outcome {
-        strategy,
+    Ok(Sale {
         stock: args.stock,
         sold,
         left: stock.left()?,
@@ -134,49 +148,34 @@ fn run_sale(
 }
 
 /// Waits until each worker has sent the event, and counts the sales meanwhile.
-fn await_all(
-    workers: u16,
-    awaited: Event,
-    events: &Receiver<Event>,
-    bar: &ProgressBar,
-) -> Result<u32> {
+fn await_all(workers: u16, awaited: Event, events: &Receiver<Event>) -> Result<u32> {
     let (mut sold, mut pending) = (0, workers);
     while pending > 0 {
         match events.recv()? {
             Event::Interrupted => return Err(Stop::Interrupted.into()),
             Event::WorkerDied => return Err("a worker died".into()),
-            Event::Sold => {
-                sold += 1;
-                bar.inc(1);
-            }
+            Event::Sold => sold += 1,
             event => pending -= u16::from(event == awaited),
         }
     }
     Ok(sold)
 }
 
-/// A progress bar; drawn only on a terminal.
-fn progress_bar(stock: u32, strategy: Strategy) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:10} {bar:40.green} {pos} sold of {len}")
-        .expect("the template is valid");
-    ProgressBar::new(stock.into())
-        .with_style(style)
-        .with_message(strategy.name())
-}
-
-fn exit_code(outcomes: &[Outcome]) -> ExitCode {
+fn exit_code(results: &[Results]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
-    for outcome in outcomes
+    for results in results
         .iter()
-        .filter(|outcome| outcome.strategy.must_be_exact() && !outcome.is_exact())
+        .filter(|results| results.strategy.must_be_exact())
     {
-        eprintln!(
-            "{} sold {} of {}",
-            outcome.strategy.name(),
-            outcome.sold,
-            outcome.stock
-        );
-        code = ExitCode::FAILURE;
+        for sale in results.sales.iter().filter(|sale| !sale.is_exact()) {
+            eprintln!(
+                "{} sold {} of {}",
+                results.strategy.name(),
+                sale.sold,
+                sale.stock
+            );
+            code = ExitCode::FAILURE;
+        }
     }
     code
 }

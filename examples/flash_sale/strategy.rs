@@ -1,4 +1,4 @@
-//! The four strategies, and how each of them sells one article.
+//! The strategies, and how each of them sells one article.
 
 use std::{sync::Mutex, thread, time::Duration};
 
@@ -22,6 +22,8 @@ pub enum Strategy {
     SetNx,
     /// A lock of leasehold
     Leasehold,
+    /// All threads in one process, with one mutex and no lock in Redis
+    OneProcess,
 }
 
 impl Strategy {
@@ -31,12 +33,21 @@ impl Strategy {
             Self::Mutex => "mutex",
             Self::SetNx => "set-nx",
             Self::Leasehold => "leasehold",
+            Self::OneProcess => "one-process",
+        }
+    }
+
+    /// How many processes sell, and with how many threads each.
+    pub fn workers(self, processes: u16, threads: u16) -> (u16, u16) {
+        match self {
+            Self::OneProcess => (1, processes * threads),
+            _ => (processes, threads),
         }
     }
 
     /// True if the strategy must sell every article exactly once.
     pub fn must_be_exact(self) -> bool {
-        matches!(self, Self::SetNx | Self::Leasehold)
+        matches!(self, Self::SetNx | Self::Leasehold | Self::OneProcess)
     }
 }
 
@@ -52,7 +63,7 @@ impl Protection {
     pub fn new(strategy: Strategy, url: &str, keys: &Keys) -> Result<Self> {
         Ok(match strategy {
             Strategy::None => Self::None,
-            Strategy::Mutex => Self::Mutex(Mutex::default()),
+            Strategy::Mutex | Strategy::OneProcess => Self::Mutex(Mutex::default()),
             Strategy::SetNx => Self::SetNx { lock: keys.lock() },
             Strategy::Leasehold => {
                 Self::Leasehold(LockClient::connect(url)?.reentrant_lock(&keys.lock()))
