@@ -55,9 +55,10 @@ fn exists(folder: PathBuf, test: &str) -> bool {
 /// `it::..` is below tests/it, `model::..` below tests/model, `..::tests` and `..::tests::..` below
 /// src.
 #[test]
-fn the_tests_that_the_architecture_names_exist() {
+fn the_tests_that_the_architecture_and_the_promises_name_exist() {
     let root = repository();
-    let text = read(&root.join("ARCHITECTURE.md"));
+    let text = ["ARCHITECTURE.md", "docs/promises.md"].map(|page| read(&root.join(page)));
+    let text = text.concat();
     let (mut named, mut missing) = (0, Vec::new());
     for word in text.split('`').skip(1).step_by(2) {
         let (first, rest) = word.split_once("::").unwrap_or_default();
