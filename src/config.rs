@@ -299,7 +299,9 @@ impl LockClientBuilder {
             return Err(Error::Config {
                 field: "watchdog_lease",
                 value: format!("{:?}", self.watchdog_lease),
-                rule: "must be at least 10 ms and at most 2^53 ms, about 285,000 years".into(),
+                rule: format!(
+                    "must be at least {SHORTEST_RENEWED:?} and at most 2^53 ms, about 285,000 years"
+                ),
             });
         }
         within(

@@ -8,7 +8,7 @@ use crate::locks::{client, names, objects, send, with_long_timeout};
 use crate::program::{Output, Program};
 use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually};
+use crate::support::timing::eventually;
 
 fn ask(server: &Server, args: &[&str]) -> Output {
     with_long_timeout(&server.url()).args(args).output()
@@ -112,7 +112,7 @@ fn a_semaphore_that_lost_its_leases_is_listed_and_repaired() {
 }
 
 /// Breaks the only permit of a semaphore while a thread waits for it.
-fn break_it(program: &dyn Fn() -> Program, name: &str, waiter: &LeasedSemaphore) {
+fn break_it(program: &dyn Fn() -> Program, name: &str, waiter: LeasedSemaphore) {
     let hold = ["hold", "--lease", "5m", "--kind", "permits=1", name];
     let holder = program().args(hold).keep_input().start();
     assert_eq!(holder.next_output(), format!("held {name}\n"));
@@ -121,15 +121,14 @@ fn break_it(program: &dyn Fn() -> Program, name: &str, waiter: &LeasedSemaphore)
         objects(&output.expect(0)).remove(0)
     };
     let permit = show()["permits"][0]["id"].as_str().unwrap().to_owned();
-    std::thread::scope(|scope| {
-        // The lease of the holder is longer.
-        let waiting = scope.spawn(|| waiter.try_acquire(SOON.get(), leasehold::Lease::RENEWED));
-        eventually("a listener", || show()["listeners"] == 1);
-        let output = program().args(["break", "-y", name, &permit]).output();
-        let freed = format!("freed permit {permit} of {name} (time to live ");
-        assert!(output.expect(0).text().starts_with(&freed));
-        assert!(waiting.join().unwrap().unwrap().is_some());
-    });
+    // Only a message ends the wait soon: the lease of the holder is longer.
+    let waiting = std::thread::spawn(move || waiter.acquire().map(drop));
+    eventually("a listener", || show()["listeners"] == 1);
+    let output = program().args(["break", "-y", name, &permit]).output();
+    let freed = format!("freed permit {permit} of {name} (time to live ");
+    assert!(output.expect(0).text().starts_with(&freed));
+    eventually("the permit", || waiting.is_finished());
+    waiting.join().unwrap().unwrap();
     holder.end().expect_failure(76, &["lost"]);
     let permits = program().args(["permits", name]).output().expect(0);
     assert!(permits.text().contains("permits    1\n"), "{permits:?}");
@@ -140,7 +139,7 @@ fn break_ends_a_single_permit() {
     let server = Server::start();
     let program = || with_long_timeout(&server.url());
     let waiter = client(&server).leased_semaphore("api");
-    break_it(&program, "api", &waiter);
+    break_it(&program, "api", waiter);
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn break_ends_a_single_permit_in_a_cluster() {
     let client = leasehold::LockClient::builder_cluster(&urls)
         .build()
         .unwrap();
-    break_it(&program, &name, &client.leased_semaphore(&name));
+    break_it(&program, &name, client.leased_semaphore(&name));
 }
 
 #[test]
