@@ -1,6 +1,8 @@
 //! How Redis is deployed: turns the URLs of the builder into addresses and credentials.
 
+mod fault;
 mod info;
+mod parameters;
 mod url;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};

@@ -1,17 +1,18 @@
 //! The command line. The help, the completions and the manual page are made from it.
 
+mod redis;
 mod run;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use redis::RedisArgs;
 pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 
-use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::mistakes;
@@ -49,93 +50,6 @@ pub(super) struct Args {
 
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-/// The servers, and how they are deployed.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Redis")]
-pub(super) struct RedisArgs {
-    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path
-    /// (or the same with valkey://, valkeys://, valkey+unix://);
-    /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
-    /// password into the environment, where other users cannot read it
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_URL",
-        hide_env_values = true,
-        value_name = "URL[,URL..]"
-    )]
-    pub(super) url: Option<String>,
-
-    /// The URLs are sentinels, and they monitor the master under this name
-    #[arg(long, global = true, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
-    pub(super) sentinel: Option<String>,
-
-    /// The URLs are servers of one cluster
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CLUSTER",
-        value_parser = FalseyValueParser::new()
-    )]
-    pub(super) cluster: bool,
-
-    /// The URLs are independent servers, three, five or more; a majority must grant a lock
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_REDLOCK",
-        value_parser = FalseyValueParser::new()
-    )]
-    pub(super) redlock: bool,
-
-    /// A lock counts as acquired only if this many replicas confirm it within 100 ms
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_MIN_REPLICAS",
-        value_name = "NUMBER"
-    )]
-    pub(super) min_replicas: Option<u32>,
-
-    /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
-    /// environment. A URL with a password overrides both variables, unless it is a sentinel's
-    #[arg(long, global = true, env = "LEASEHOLD_USER", value_name = "NAME")]
-    pub(super) user: Option<String>,
-
-    /// True if the command line names the user, and not the environment.
-    #[arg(skip)]
-    pub(super) names_user: bool,
-
-    /// PEM file with the authorities to trust for rediss://, instead of those of the system
-    #[arg(long, global = true, env = "LEASEHOLD_CACERT", value_name = "FILE")]
-    pub(super) cacert: Option<PathBuf>,
-
-    /// PEM file with the certificate of the client, for a server that asks for one
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CERT",
-        value_name = "FILE",
-        requires = "cert_key"
-    )]
-    pub(super) cert: Option<PathBuf>,
-
-    /// PEM file with the private key of --cert
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CERT_KEY",
-        value_name = "FILE",
-        requires = "cert"
-    )]
-    pub(super) cert_key: Option<PathBuf>,
-
-    /// The longest time for one reply of Redis, and for opening a connection
-    #[arg(long, global = true, env = "LEASEHOLD_TIMEOUT", default_value = "1s",
-          value_parser = duration, value_name = "DURATION")]
-    pub(super) timeout: Duration,
 }
 
 #[derive(Debug, Subcommand)]
@@ -359,7 +273,7 @@ impl Args {
     /// The arguments, or one line that says why they are invalid. Prints help, the version, and an
     /// overview if there is no command, and exits.
     pub(super) fn parse_or_explain() -> Result<Self> {
-        Self::parsed().map_err(|error| mistakes::failure(&error))
+        Self::parsed().map_err(|error| mistakes::failure(&error, Self::command()))
     }
 
     /// The arguments and the variables of the environment. An empty variable counts as unset.
@@ -374,7 +288,7 @@ impl Args {
     /// An empty value on the command line is an error: it may come from an unset variable, and must
     /// not lead to another Redis.
     fn parsed_with(reads: impl Fn(&OsStr) -> bool) -> Result<Self, clap::Error> {
-        let mut command = <Self as clap::CommandFactory>::command().mut_args(|arg| {
+        let mut command = Self::command().mut_args(|arg| {
             if arg.get_env().is_none_or(&reads) {
                 arg
             } else {

@@ -122,8 +122,8 @@ fn find_lock(
     Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
-/// The same for a name that is not UTF-8. The library computes no slots of such names, so all
-/// servers are asked, and it knows no channels of them.
+/// Finds a lock whose name is not UTF-8. The library computes neither slot nor channels of such a
+/// name, so this asks all servers.
 fn find_bytes(place: usize, client: &LockClient, name: &Name) -> Result<Option<FoundLock>> {
     for server in admin::servers(client)? {
         match look_at(client, &server, name, false) {

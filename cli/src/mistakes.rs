@@ -1,9 +1,8 @@
 //! What to do about arguments that are invalid, in one line.
 
-use clap::CommandFactory;
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::args::Args;
 use super::outcome::{Failure, NO_COMMAND};
 use super::stderr;
 
@@ -23,8 +22,9 @@ LEASEHOLD_URL or REDIS_URL names another.
 /// Options of flock(1), and the same of `run` and `hold`.
 const OF_FLOCK: [(&str, &str); 2] = [("-n", "--no-wait"), ("-w", "--wait DURATION")];
 
-/// Prints the help, the version or the overview, and exits. Returns any other error.
-pub(super) fn failure(error: &clap::Error) -> Failure {
+/// Prints the help, the version or the overview, and exits. Returns any other error. `all` is the
+/// definition of the arguments.
+pub(super) fn failure(error: &clap::Error, all: Command) -> Failure {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
@@ -32,11 +32,11 @@ pub(super) fn failure(error: &clap::Error) -> Failure {
             stderr::finish();
             std::process::exit(NO_COMMAND.into())
         }
-        _ => Failure::usage(explanation(error)),
+        _ => Failure::usage(explanation(error, all)),
     }
 }
 
-fn explanation(error: &clap::Error) -> String {
+fn explanation(error: &clap::Error, all: Command) -> String {
     let usage = text(error, ContextKind::Usage).unwrap_or_default();
     let command = usage.split(' ').nth(2).unwrap_or_default();
     let command = Some(command).filter(|word| !word.starts_with(['[', '<']));
@@ -58,7 +58,7 @@ fn explanation(error: &clap::Error) -> String {
             instead(error, command, &given)
         ),
         ErrorKind::UnknownArgument => {
-            let usage = usage_of(command);
+            let usage = usage_of(command, all);
             format!("the argument {given:?} is one too many; write {usage}")
         }
         ErrorKind::InvalidSubcommand => {
@@ -74,7 +74,7 @@ fn explanation(error: &clap::Error) -> String {
             )
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("{given} is missing; write {}", usage_of(command))
+            format!("{given} is missing; write {}", usage_of(command, all))
         }
         ErrorKind::InvalidUtf8 => {
             "an argument is not UTF-8; only the names in list, show, break and watch can be any \
@@ -86,8 +86,7 @@ fn explanation(error: &clap::Error) -> String {
 }
 
 /// How the command is written. The usage in an error also has options of the environment.
-fn usage_of(command: &str) -> String {
-    let mut all = Args::command();
+fn usage_of(command: &str, mut all: Command) -> String {
     all.build();
     let usage = match all.find_subcommand_mut(command) {
         Some(command) => command.render_usage(),

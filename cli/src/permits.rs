@@ -60,7 +60,7 @@ pub(super) fn permits(
          leased     {leased}\n"
     );
     output::print(text.as_bytes())?;
-    if wanted.permits.is_none() && total <= 0 {
+    if available <= 0 && leased == 0 {
         remark_on_lost_leases(key, reporter);
     }
     Ok(ExitCode::SUCCESS)

@@ -1,32 +1,15 @@
-//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Reads the
-//! parameters after the `?`, because `redis` ignores those of a TCP URL. Pure. The text of a
-//! [`Fault`] never contains the user or the password of the URL.
+//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Pure.
 
 use std::net::Ipv6Addr;
 
-use percent_encoding::percent_decode_str;
-use redis::ConnectionInfo;
+use super::fault::{Result, decoded, fault, shown};
+use super::parameters::Parameters;
 
 const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
 const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 
 /// A longer number after a colon may be a password, so it is not shown as a port.
 const LONGEST_PORT: usize = 6;
-
-/// Why a URL is invalid.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// The invalid part, and its text.
-    pub(super) part: String,
-    pub(super) rule: String,
-}
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
-
-fn fault<T>(part: impl Into<String>, rule: impl Into<String>) -> Result<T> {
-    let (part, rule) = (part.into(), rule.into());
-    Err(Fault { part, rule })
-}
 
 /// Checks a URL, and returns its parameters. `sockets`: the URL may name a Unix socket.
 pub(super) fn check(url: &str, sockets: bool) -> Result<Parameters> {
@@ -105,16 +88,6 @@ fn may_be_port(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_PORT && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Describes a part of the URL. Does not show its text if that contains a secret.
-fn shown(part: &str, text: &str, secrets: &[&str]) -> String {
-    let repeats = |secret: &&str| !secret.is_empty() && text.contains(secret);
-    if secrets.iter().any(repeats) {
-        format!("a {part} that is not shown, because it contains the user or the password")
-    } else {
-        format!("{part} {text:?}")
-    }
-}
-
 /// Checks `[user[:password]@]host[:port][/database][?parameters]`, the `rest` of a URL.
 fn check_tcp(url: &str, rest: &str, form: &str) -> Result<Parameters> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -153,17 +126,6 @@ fn check_tcp(url: &str, rest: &str, form: &str) -> Result<Parameters> {
     Ok(parameters)
 }
 
-/// The text without its percent-encoding; `None` if it is empty.
-fn decoded(part: &str, text: &str) -> Result<Option<String>> {
-    match percent_decode_str(text).decode_utf8() {
-        Ok(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty())),
-        Err(_) => fault(
-            format!("a {part} that is not UTF-8"),
-            "percent-encoded bytes must be UTF-8; write %25 for a %",
-        ),
-    }
-}
-
 /// Checks the host. Returns the text of the port, if there is one.
 fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Option<&'a str>> {
     const BRACKETS: &str = "write an IPv6 address in brackets, as in redis://[::1]:6379";
@@ -200,93 +162,6 @@ fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Opti
 }
 
 const WILDCARD: &str = "a client cannot connect to this address; use 127.0.0.1 for this machine";
-
-/// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
-#[derive(Debug, Default)]
-pub(super) struct Parameters {
-    user: Option<String>,
-    password: Option<String>,
-    database: Option<String>,
-}
-
-impl Parameters {
-    /// Adds those after the `?` of the URL, and checks all of them.
-    fn with_query(mut self, url: &str) -> Result<Self> {
-        // What cannot be parsed here cannot be parsed by `redis` later, and gets its message then.
-        let Some(url) = redis::parse_redis_url(url) else {
-            return Ok(self);
-        };
-        decoded("parameter", url.query().unwrap_or_default())?;
-        if url.query().is_some() && url.fragment().is_some() {
-            let rule = "in a user or a password, write %23 for #";
-            return fault("a # after the ?", rule);
-        }
-        for (name, value) in url.query_pairs() {
-            let (part, slot) = match &*name {
-                "user" => ("users", &mut self.user),
-                "pass" => ("passwords", &mut self.password),
-                "db" => ("databases", &mut self.database),
-                _ => continue,
-            };
-            if slot.get_or_insert_with(|| (*value).to_owned()) != &*value {
-                return fault(format!("two different {part}"), "leave out one of them");
-            }
-        }
-        for (name, value) in url.query_pairs() {
-            match (&*name, &*value) {
-                ("user" | "pass" | "db", _) => {}
-                // This crate always uses RESP2.
-                ("protocol", "2" | "3" | "resp2" | "resp3") => {}
-                ("protocol", other) => {
-                    let part = shown("protocol", other, &self.secrets());
-                    return fault(part, "a protocol must be 2 or 3");
-                }
-                (other, value) => return self.unknown(other, value),
-            }
-        }
-        let is_database = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= 0);
-        match &self.database {
-            Some(text) if !is_database(text) => fault(
-                shown("database", text, &self.secrets()),
-                "a database must be a whole number; it is 0 if it is left out",
-            ),
-            _ => Ok(self),
-        }
-    }
-
-    fn secrets(&self) -> [&str; 2] {
-        [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
-    }
-
-    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a password
-    /// that contains `&`.
-    fn unknown<T>(&self, name: &str, value: &str) -> Result<T> {
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let part = if !value.is_empty() && name.chars().all(is_of_name) {
-            shown("parameter", name, &self.secrets())
-        } else {
-            "a parameter that is not known".into()
-        };
-        let rule = "the parameters are db, user, pass and protocol; in a user or a password, write \
-                    %26 for &";
-        fault(part, rule)
-    }
-
-    /// Sets the parameters in what `redis` has read from the same URL.
-    pub(super) fn add_to(self, server: ConnectionInfo) -> ConnectionInfo {
-        let mut settings = server.redis_settings().clone();
-        if let Some(user) = self.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = self.password {
-            settings = settings.set_password(password);
-        }
-        if let Some(database) = self.database.and_then(|text| text.parse().ok()) {
-            settings = settings.set_db(database);
-        }
-        server.set_redis_settings(settings)
-    }
-}
 
 /// Checks the part after the colon of `scheme:///path[?parameters]`.
 fn check_socket(scheme: &str, rest: &str) -> Result<()> {
