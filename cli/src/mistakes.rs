@@ -48,11 +48,18 @@ fn explanation(error: &clap::Error, all: Command) -> String {
     let given = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let without_dashes = !std::env::args_os().any(|arg| arg == "--");
     match error.kind() {
-        ErrorKind::UnknownArgument if command == "run" && without_dashes => format!(
-            "{given:?} is not an option of run: the command and its arguments come after `--`, as \
-             in leasehold run KEY -- COMMAND{}",
-            instead(error, command, &given)
-        ),
+        ErrorKind::UnknownArgument if command == "run" && without_dashes => {
+            let (unknown, example) = if given.starts_with('-') {
+                let instead = instead(error, command, &given);
+                (format!("there is no option {given}{instead}; "), "COMMAND")
+            } else {
+                (String::new(), &*given)
+            };
+            format!(
+                "{unknown}the command and its arguments come after `--`, as in leasehold run KEY \
+                 -- {example}"
+            )
+        }
         ErrorKind::UnknownArgument if given.starts_with('-') => format!(
             "there is no option {given}{}; {help} lists all options",
             instead(error, command, &given)
