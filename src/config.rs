@@ -295,15 +295,13 @@ impl LockClientBuilder {
         timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
-        if !(SHORTEST_RENEWED..=Duration::from_millis(1 << 53)).contains(&self.watchdog_lease) {
-            return Err(Error::Config {
-                field: "watchdog_lease",
-                value: format!("{:?}", self.watchdog_lease),
-                rule: format!(
-                    "must be at least {SHORTEST_RENEWED:?} and at most 2^53 ms, about 285,000 years"
-                ),
-            });
-        }
+        let longest_lease = Duration::from_millis(1 << 53);
+        within(
+            "watchdog_lease",
+            self.watchdog_lease,
+            SHORTEST_RENEWED,
+            longest_lease,
+        )?;
         within(
             "linger",
             self.linger,
