@@ -48,6 +48,7 @@ impl LockClient {
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
     /// `valkey://`, `valkeys://` and `valkey+unix://` mean the same, in every URL of this crate.
+    /// User, password and database can also be parameters: `?user=..&pass=..&db=..`.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

@@ -1,6 +1,8 @@
 //! How Redis is deployed: turns the URLs of the builder into addresses and credentials.
 
+mod fault;
 mod info;
+mod parameters;
 mod url;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -153,13 +155,15 @@ fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo,
     };
     // A URL that was read from a file often ends with a newline.
     let url = url.trim();
-    url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
+    let parameters =
+        url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
     let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
     let plain = stripped.as_deref().unwrap_or(url);
     // Other faults are rare, so they get the message of `redis`.
     let server = plain
         .into_connection_info()
         .map_err(|error| refused("not readable", error.to_string()))?;
+    let server = parameters.add_to(server);
     match (server.addr(), stripped.is_some()) {
         (ConnectionAddr::Tcp(..), with_tls) => Ok((server, with_tls)),
         (ConnectionAddr::Unix(_), false) => Ok((server, false)),

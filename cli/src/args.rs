@@ -1,27 +1,35 @@
 //! The command line. The help, the completions and the manual page are made from it.
 
+mod redis;
 mod run;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use redis::RedisArgs;
 pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::outcome::{Failure, Result};
+use super::mistakes;
+use super::name::Name;
+use super::outcome::Result;
 
 /// Locks on Redis for shells, cron and CI jobs.
 ///
 /// KEY is the name of a lock and its key in Redis. Programs that use the crate leasehold or Java's
 /// Redisson share the lock.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version, max_term_width = 100)]
+#[command(
+    name = "leasehold",
+    version,
+    max_term_width = 100,
+    subcommand_required = true
+)]
 pub(super) struct Args {
     /// Write only errors to standard error; the exit status alone reports that the lock is held
     #[arg(short, long, global = true, conflicts_with = "verbose")]
@@ -42,93 +50,6 @@ pub(super) struct Args {
 
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-/// The servers, and how they are deployed.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Redis")]
-pub(super) struct RedisArgs {
-    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path
-    /// (or the same with valkey://, valkeys://, valkey+unix://);
-    /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
-    /// password into the environment, where other users cannot read it
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_URL",
-        hide_env_values = true,
-        value_name = "URL[,URL..]"
-    )]
-    pub(super) url: Option<String>,
-
-    /// The URLs are sentinels, and they monitor the master under this name
-    #[arg(long, global = true, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
-    pub(super) sentinel: Option<String>,
-
-    /// The URLs are servers of one cluster
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CLUSTER",
-        value_parser = FalseyValueParser::new()
-    )]
-    pub(super) cluster: bool,
-
-    /// The URLs are independent servers, three, five or more; a majority must grant a lock
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_REDLOCK",
-        value_parser = FalseyValueParser::new()
-    )]
-    pub(super) redlock: bool,
-
-    /// A lock counts as acquired only if this many replicas confirm it within 100 ms
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_MIN_REPLICAS",
-        value_name = "NUMBER"
-    )]
-    pub(super) min_replicas: Option<u32>,
-
-    /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
-    /// environment. A URL with a password overrides both variables, unless it is a sentinel's
-    #[arg(long, global = true, env = "LEASEHOLD_USER", value_name = "NAME")]
-    pub(super) user: Option<String>,
-
-    /// True if the command line names the user, and not the environment.
-    #[arg(skip)]
-    pub(super) names_user: bool,
-
-    /// PEM file with the authorities to trust for rediss://, instead of those of the system
-    #[arg(long, global = true, env = "LEASEHOLD_CACERT", value_name = "FILE")]
-    pub(super) cacert: Option<PathBuf>,
-
-    /// PEM file with the certificate of the client, for a server that asks for one
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CERT",
-        value_name = "FILE",
-        requires = "cert_key"
-    )]
-    pub(super) cert: Option<PathBuf>,
-
-    /// PEM file with the private key of --cert
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CERT_KEY",
-        value_name = "FILE",
-        requires = "cert"
-    )]
-    pub(super) cert_key: Option<PathBuf>,
-
-    /// The longest time for one reply of Redis, and for opening a connection
-    #[arg(long, global = true, env = "LEASEHOLD_TIMEOUT", default_value = "1s",
-          value_parser = duration, value_name = "DURATION")]
-    pub(super) timeout: Duration,
 }
 
 #[derive(Debug, Subcommand)]
@@ -219,9 +140,23 @@ pub(super) enum Command {
     /// the lock by then, nothing is freed. If the same thread has acquired it again, only a fenced
     /// lock shows that.
     ///
-    /// A read-write lock is freed for its writer, or for all its readers. Permits of semaphores
-    /// cannot be freed.
+    /// A read-write lock is freed for its writer, or for all its readers. Of a semaphore whose
+    /// permits have leases, one permit is ended: leasehold break KEY PERMIT, with an id that show
+    /// prints. Its holder notices that when it next renews the lease.
     Break(BreakArgs),
+    /// Show or set the number of permits of a semaphore
+    ///
+    /// The semaphore is one of run --kind permits=N, whose permits have leases. Without N, its
+    /// number of permits is shown, and how many of them are available and leased. With N, it has N
+    /// permits from now on, those that are leased included. If more are leased, none is taken from
+    /// its holder: the number of available permits is negative until enough of them are released.
+    ///
+    /// This also repairs a semaphore whose leases were lost in Redis, so that it lacks their permits.
+    ///
+    /// In Redis, a semaphore without leases is a number like any other. Of a latch, and of a
+    /// semaphore whose permits have no leases, N sets the number itself: of such a semaphore, the
+    /// permits that are free.
+    Permits(PermitsArgs),
     /// Watch the locks that are held
     Watch(WatchArgs),
     /// Check the servers for problems with locks
@@ -247,15 +182,15 @@ impl Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
-    #[arg(default_value = "*")]
-    pub(super) pattern: String,
+    #[arg(default_value = "*", value_parser = name())]
+    pub(super) pattern: Name,
 
     /// Also keys that are numbers, which may be semaphores, latches, or data of other programs:
     /// their bytes do not differ
     #[arg(long)]
     pub(super) all: bool,
 
-    /// One JSON object for each lock: name, kind, owner (null if it is not exactly one), holder
+    /// One JSON object for each lock: name, name_hex (its bytes, if it is not UTF-8), kind, owner (null if it is not exactly one), holder
     /// (host and process_id of the owner, if they are known), count (of several readers, their sum;
     /// of a semaphore, the leased permits), ttl_ms (null if it never expires), waiting (fair),
     /// readers (read, write), available (permits), number (number), and server if there are several
@@ -265,8 +200,9 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// The lock
-    pub(super) key: String,
+    /// The lock, as list prints it: $'..' for a name with special characters, as in bash
+    #[arg(value_parser = name())]
+    pub(super) key: Name,
 
     /// One JSON object with the keys of list, with token (if the lock was ever fenced), queue (the
     /// clients that wait for a fair lock, in their order, each with place and ttl_ms), read_holds
@@ -279,8 +215,13 @@ pub(super) struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct BreakArgs {
-    /// The lock
-    pub(super) key: String,
+    /// The lock or the semaphore, as list prints it
+    #[arg(value_parser = name())]
+    pub(super) key: Name,
+
+    /// Of a semaphore: the id of the permit to end, as show prints it
+    #[arg(value_parser = permit)]
+    pub(super) permit: Option<u128>,
 
     /// Do not ask; needed if standard input or standard error is not a terminal
     #[arg(short, long)]
@@ -288,10 +229,21 @@ pub(super) struct BreakArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(super) struct PermitsArgs {
+    /// The semaphore
+    #[arg(value_parser = name())]
+    pub(super) key: Name,
+
+    /// How many permits it has from now on, leased ones included
+    #[arg(value_name = "N")]
+    pub(super) permits: Option<u32>,
+}
+
+#[derive(Debug, clap::Args)]
 pub(super) struct WatchArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
-    #[arg(default_value = "*")]
-    pub(super) pattern: String,
+    #[arg(default_value = "*", value_parser = name())]
+    pub(super) pattern: Name,
 
     /// The time between two looks
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
@@ -318,16 +270,10 @@ pub(super) struct CompletionsArgs {
 }
 
 impl Args {
-    /// The arguments, or one line that says why they are invalid. Prints help and the version and
-    /// exits.
+    /// The arguments, or one line that says why they are invalid. Prints help, the version, and an
+    /// overview if there is no command, and exits.
     pub(super) fn parse_or_explain() -> Result<Self> {
-        Self::parsed().map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Failure::usage("a command is missing; `leasehold help` lists all commands")
-            }
-            _ => Failure::usage(explanation(&error)),
-        })
+        Self::parsed().map_err(|error| mistakes::failure(&error, Self::command()))
     }
 
     /// The arguments and the variables of the environment. An empty variable counts as unset.
@@ -342,7 +288,7 @@ impl Args {
     /// An empty value on the command line is an error: it may come from an unset variable, and must
     /// not lead to another Redis.
     fn parsed_with(reads: impl Fn(&OsStr) -> bool) -> Result<Self, clap::Error> {
-        let mut command = <Self as clap::CommandFactory>::command().mut_args(|arg| {
+        let mut command = Self::command().mut_args(|arg| {
             if arg.get_env().is_none_or(&reads) {
                 arg
             } else {
@@ -367,19 +313,15 @@ impl Args {
     }
 }
 
-/// The first part of the error, without usage and hints.
-fn explanation(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let is_hint = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more ");
-    let lines = text.lines().take_while(|line| !is_hint(line));
-    let text: Vec<&str> = lines.map(str::trim).collect();
-    let text = text.join(" ");
-    let text = text.trim_start_matches("error: ");
-    let given = |word: &str| std::env::args_os().any(|arg| arg == word);
-    if error.kind() == ErrorKind::UnknownArgument && given("run") && !given("--") {
-        return format!("{text}; of `run`, the command and its arguments come after `--`");
-    }
-    text.into()
+fn name() -> impl TypedValueParser<Value = Name> {
+    OsStringValueParser::new().try_map(Name::parse)
+}
+
+fn permit(text: &str) -> Result<u128, String> {
+    let permit = u128::from_str_radix(text, 16).ok();
+    permit
+        .filter(|_| text.len() == 32)
+        .ok_or_else(|| "an id has 32 hexadecimal digits; leasehold show lists them".into())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -102,10 +102,19 @@ fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
         "valkeys" => "valkey",
         _ => scheme,
     };
-    let server = format!("{plain}://{rest}").into_connection_info().ok()?;
+    let url = redis::parse_redis_url(&format!("{plain}://{rest}"))?;
+    // `redis` reads these parameters of a socket only.
+    let parameter = |wanted| {
+        let found = url.query_pairs().find(|(name, _)| name == wanted)?;
+        Some(found.1.into_owned())
+    };
+    let (user, password) = (parameter("user"), parameter("pass"));
+    let server = url.into_connection_info().ok()?;
     let settings = server.redis_settings();
-    let owned = |text: Option<&str>| text.map(str::to_owned);
-    Some((owned(settings.username()), owned(settings.password())))
+    Some((
+        settings.username().map(Into::into).or(user),
+        settings.password().map(Into::into).or(password),
+    ))
 }
 
 fn build(
@@ -186,6 +195,8 @@ mod tests {
             (" rediss://u@h ", pair(Some("u"), None)),
             ("VALKEYS://u:p%23w@h:1/2", pair(Some("u"), Some("p#w"))),
             ("redis+unix:///s?user=u&pass=p", pair(Some("u"), Some("p"))),
+            ("rediss://h?user=u&pass=p", pair(Some("u"), Some("p"))),
+            ("redis://u@h?pass=p", pair(Some("u"), Some("p"))),
             ("h:1", None),
         ] {
             assert_eq!(of_url(url), expected, "{url}");

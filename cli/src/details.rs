@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::kinds::{Kind, is_permit};
 use super::probe::{Probe, command, decoded, lease_left};
-use super::row::Row;
+use super::row::{Row, hex};
 use leasehold::Holder;
 use leasehold::admin::{LockKeys, ServerError};
 
@@ -106,7 +106,7 @@ impl Probe<'_> {
         let leased: Vec<(Vec<u8>, f64)> = self.reply_to(leased, asking)?.unwrap_or_default();
         let permits = leased.iter().filter(|(id, _)| is_permit(id));
         let share = |(id, ends): &(Vec<u8>, f64)| Share {
-            who: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            who: hex(id),
             count: None,
             time_to_live: lease_left(*ends, now),
             holder: None,

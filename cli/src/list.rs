@@ -19,7 +19,7 @@ pub(super) fn list(
 ) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
     let wanted = Wanted {
-        pattern: &list.pattern,
+        pattern: list.pattern.bytes(),
         numbers: list.all,
         holders: list.json || output::is_terminal(),
     };
@@ -43,7 +43,10 @@ pub(super) fn list(
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {
-        reporter.remark(format!("no lock that matches {:?} is held", list.pattern));
+        reporter.remark(format!(
+            "no lock that matches {:?} is held",
+            list.pattern.lossy()
+        ));
     }
     settle(scan.failures, scan.servers, redis.redlock, reporter)?;
     Ok(ExitCode::SUCCESS)

@@ -1,14 +1,15 @@
 //! One lock or semaphore: its owners, and how many connections listen for its release.
 
-use redis::{ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
 use super::details::Share;
 use super::kinds::Kind;
+use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe};
 use super::reporter::Reporter;
-use super::row::{Row, shown};
+use super::row::Row;
 use leasehold::admin::{self, LockKeys, Server, ServerError};
 use leasehold::{Error, LockClient, LockStatus};
 
@@ -23,6 +24,10 @@ const SERVERS: usize = 5;
 pub(super) struct FoundLock {
     /// The index of the client that found it.
     pub(super) place: usize,
+    /// The server that has its key.
+    server: Server,
+    /// Its key is moving to this server.
+    asking: bool,
     pub(super) row: Row,
     pub(super) shares: Vec<Share>,
     /// How many connections listen for its release; `None` if the user may not read that.
@@ -33,7 +38,7 @@ pub(super) struct FoundLock {
 pub(super) fn find_locks(
     redis: &RedisArgs,
     clients: &[LockClient],
-    name: &str,
+    name: &Name,
     reporter: Reporter,
 ) -> Result<Vec<FoundLock>> {
     let mut found = Vec::new();
@@ -49,8 +54,20 @@ pub(super) fn find_locks(
 }
 
 /// The failure if no server has the lock.
-pub(super) fn not_held(name: &str) -> Failure {
-    Failure::new(NOT_HELD, format!("no client holds {}", shown(name)))
+pub(super) fn not_held(name: &Name, clients: &[LockClient]) -> Failure {
+    let servers = deployments(clients);
+    Failure::new(
+        NOT_HELD,
+        format!(
+            "no client holds {name} at {servers}; leasehold list lists the locks that are held"
+        ),
+    )
+}
+
+/// The addresses of the servers, for messages.
+pub(super) fn deployments(clients: &[LockClient]) -> String {
+    let all: Vec<String> = clients.iter().map(admin::deployment).collect();
+    all.join(", ")
 }
 
 /// The lock at the server of `client` that has it; `None` if no client holds it.
@@ -58,53 +75,42 @@ fn find_lock(
     place: usize,
     client: &LockClient,
     redis: &RedisArgs,
-    name: &str,
+    name: &Name,
 ) -> Result<Option<FoundLock>> {
-    let mut home = admin::server_of(client, name)?;
+    let Some(text) = name.text() else {
+        return find_bytes(place, client, name);
+    };
+    let mut home = admin::server_of(client, text)?;
     let (mut server, mut asking) = (home.clone(), false);
     for _ in 0..SERVERS {
         let error = match look_at(client, &server, name, asking) {
             Ok((Found::Held(row), shares)) => {
-                let channels = channels(client, name, &row, &shares);
+                let channels = channels(client, text, &row, &shares);
                 let listeners = listeners(client, &home, &channels, redis.cluster);
                 return Ok(Some(FoundLock {
                     place,
+                    server,
+                    asking,
                     row,
                     shares,
                     listeners,
                 }));
             }
             Ok((Found::Nothing, _)) => return Ok(None),
-            Ok((Found::Gone, _)) => {
-                let name = shown(name);
-                return Err(Failure::new(
-                    UNAVAILABLE,
-                    format!("the owner of {name} changes too quickly; try again"),
-                ));
-            }
-            Ok((Found::Other, _)) => match client.inspect(name) {
+            Ok((Found::Gone, _)) => return Err(changes_too_quickly(name)),
+            Ok((Found::Other, _)) => match client.inspect(text) {
                 Err(error @ Error::WrongType { .. }) => return Err(error.into()),
                 Ok(status) if is_read_write(&status) => {
-                    return Err(Failure::from(Error::WrongType {
-                        lock: name.into(),
-                        node: server.name().into(),
-                        found: format!("a read-write lock in the key {name:?}"),
-                    }));
+                    return Err(wrong_type(name, &server, "a read-write lock"));
                 }
                 // Meanwhile it became a lock, or was deleted.
                 Ok(_) => continue,
                 // There are no details, for example because the user may not run scripts.
-                Err(_) => {
-                    return Err(Failure::from(Error::WrongType {
-                        lock: name.into(),
-                        node: server.name().into(),
-                        found: format!("a value that is not a lock in the key {name:?}"),
-                    }));
-                }
+                Err(_) => return Err(wrong_type(name, &server, "a value that is not a lock")),
             },
             Err(error) => error,
         };
-        let Some(next) = server.redirect(client, name, &error) else {
+        let Some(next) = server.redirect(client, text, &error) else {
             return Err(error.into());
         };
         server = next;
@@ -116,6 +122,55 @@ fn find_lock(
     Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
+/// Finds a lock whose name is not UTF-8. The library computes neither slot nor channels of such a
+/// name, so this asks all servers.
+fn find_bytes(place: usize, client: &LockClient, name: &Name) -> Result<Option<FoundLock>> {
+    for server in admin::servers(client)? {
+        match look_at(client, &server, name, false) {
+            Ok((Found::Held(row), shares)) => {
+                return Ok(Some(FoundLock {
+                    place,
+                    server,
+                    asking: false,
+                    row,
+                    shares,
+                    listeners: None,
+                }));
+            }
+            Ok((Found::Nothing, _)) => {}
+            Ok((Found::Gone, _)) => return Err(changes_too_quickly(name)),
+            Ok((Found::Other, _)) => {
+                return Err(wrong_type(name, &server, "a value that is not a lock"));
+            }
+            Err(error) if error.cause.kind() == ErrorKind::Server(ServerErrorKind::Moved) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn changes_too_quickly(name: &Name) -> Failure {
+    let message = format!("the owner of {name} changes too quickly; try again");
+    Failure::new(UNAVAILABLE, message)
+}
+
+fn wrong_type(name: &Name, server: &Server, what: &str) -> Failure {
+    Failure::from(Error::WrongType {
+        lock: name.lossy().into(),
+        node: server.name().into(),
+        found: format!("{what} in the key {:?}", name.lossy()),
+    })
+}
+
+impl FoundLock {
+    /// Sends a command to the server of the lock.
+    pub(super) fn run(&self, client: &LockClient, command: Cmd) -> Result<Value, ServerError> {
+        let mut probe = Probe::connect(client, &self.server)?;
+        let mut replies = probe.run_all(vec![command], self.asking)?;
+        replies.pop().unwrap_or(Ok(Value::Nil))
+    }
+}
+
 /// True for the state of a read-write lock, which this program does not show yet.
 fn is_read_write(status: &LockStatus) -> bool {
     let owner = status.owner.as_deref().unwrap_or_default();
@@ -125,12 +180,12 @@ fn is_read_write(status: &LockStatus) -> bool {
 fn look_at(
     client: &LockClient,
     server: &Server,
-    name: &str,
+    name: &Name,
     asking: bool,
 ) -> Result<(Found, Vec<Share>), ServerError> {
     let mut probe = Probe::connect(client, server)?;
     for _ in 0..LOOKS {
-        match probe.find(name.as_bytes(), asking)? {
+        match probe.find(name.bytes(), asking)? {
             Found::Gone => {}
             Found::Held(mut row) => {
                 let mut shares = probe.shares(&row, asking)?;

@@ -11,9 +11,12 @@ mod kinds;
 mod list;
 mod lookup;
 mod manual;
+mod mistakes;
+mod name;
 mod outcome;
 mod output;
 mod pattern;
+mod permits;
 mod probe;
 #[cfg(test)]
 mod replies;
@@ -73,6 +76,7 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Hold(_) => Err(outcome::Failure::usage("hold needs a Unix")),
         Command::List(list) => list::list(&args.redis, list, args.color, reporter),
         Command::Show(show) => show::show(&args.redis, show, reporter),
+        Command::Permits(wanted) => permits::permits(&args.redis, wanted, reporter),
         Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, reporter),
         #[cfg(unix)]
         Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),

@@ -31,7 +31,7 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     (
         "At most one nightly report on many machines; the others give up at once",
         "leasehold run --no-wait report:nightly -- /usr/local/bin/report",
@@ -52,6 +52,10 @@ const EXAMPLES: [(&str, &str); 7] = [
     (
         "Free a lock without asking",
         "leasehold break --yes order:4711",
+    ),
+    (
+        "Three reports at a time, in place of the number until now",
+        "leasehold permits report 3",
     ),
     (
         "Locks of a cluster",

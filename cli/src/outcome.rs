@@ -12,6 +12,8 @@ pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// No client holds the lock, or the user did not want to free it.
 pub(super) const NOT_HELD: u8 = 1;
+/// No command was given.
+pub(super) const NO_COMMAND: u8 = 2;
 /// The arguments are invalid (`EX_USAGE` of sysexits.h).
 pub(super) const USAGE: u8 = 64;
 /// Redis gave no clear reply, or refused (`EX_UNAVAILABLE`).
@@ -29,15 +31,17 @@ pub(super) const NOT_FOUND: u8 = 127;
 
 /// The meaning of each status, for the manual. All others come from the command of `leasehold run`,
 /// or from a signal.
-pub(super) const MEANINGS: [(u8, &str); 9] = [
+pub(super) const MEANINGS: [(u8, &str); 10] = [
     (
         0,
         "Success. hold: standard input ended. run: the command ended with this status.",
     ),
     (
         NOT_HELD,
-        "show, break: no client holds the lock, or nothing was freed. doctor: a check failed.",
+        "show, break: no client holds the lock, or nothing was freed. permits: there is no such \
+         semaphore. doctor: a check failed.",
     ),
+    (NO_COMMAND, "No command was given."),
     (
         USAGE,
         "The arguments are invalid, or the key is not a lock. hold: standard input is /dev/null.",
@@ -248,7 +252,14 @@ fn look_up_failed(failed: &LookUpFailed) -> String {
 impl From<ServerError> for Failure {
     fn from(mut error: ServerError) -> Self {
         let hint = error.hint.take();
-        Self::new(UNAVAILABLE, advised(error, hint.as_deref()))
+        let is_absent = !error.is_reply() && !error.cause.is_timeout();
+        let message = advised(error, hint.as_deref());
+        let advice = if is_absent && hint.is_none() {
+            "; check that Redis runs there, or name another server by --url or LEASEHOLD_URL"
+        } else {
+            ""
+        };
+        Self::new(UNAVAILABLE, message + advice)
     }
 }
 

@@ -20,7 +20,7 @@ const BATCH: usize = 500;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     /// The pattern of their names.
-    pub(super) pattern: &'a str,
+    pub(super) pattern: &'a [u8],
     /// Also numbers, which may be semaphores or latches.
     pub(super) numbers: bool,
     /// Also the processes of the owners. To find them, each server lists all its connections.
@@ -157,7 +157,7 @@ fn scan_server(
 
 impl<'a> Wanted<'a> {
     /// What is held.
-    pub(super) fn locks(pattern: &'a str) -> Self {
+    pub(super) fn locks(pattern: &'a [u8]) -> Self {
         Self {
             pattern,
             numbers: false,
@@ -172,10 +172,10 @@ impl<'a> Wanted<'a> {
 }
 
 impl Pass {
-    fn next_keys(self, cursor: u64, pattern: &str, by_type: bool) -> Cmd {
+    fn next_keys(self, cursor: u64, pattern: &[u8], by_type: bool) -> Cmd {
         let (pattern, of_type) = match self {
             Self::Hashes => (pattern, "hash"),
-            Self::Leases => (LEASES, "zset"),
+            Self::Leases => (LEASES.as_bytes(), "zset"),
             Self::Numbers => (pattern, "string"),
         };
         let mut scan = redis::cmd("SCAN");
@@ -191,13 +191,11 @@ impl Pass {
         self,
         probe: &mut Probe<'_>,
         keys: &[Vec<u8>],
-        pattern: &str,
+        pattern: &[u8],
     ) -> Result<Vec<Row>, ServerError> {
         match self {
             Self::Hashes => probe.locks(keys),
-            Self::Leases => {
-                probe.semaphores(keys, &|name| pattern::matches(pattern.as_bytes(), name))
-            }
+            Self::Leases => probe.semaphores(keys, &|name| pattern::matches(pattern, name)),
             Self::Numbers => probe.numbers(keys),
         }
     }
@@ -225,7 +223,7 @@ mod tests {
         for checks in 0..2 {
             let left = Cell::new(checks);
             let stopped = || left.replace(left.get() - 1) == 0;
-            let scan = Scan::run(&clients, Wanted::locks("*"), &stopped);
+            let scan = Scan::run(&clients, Wanted::locks(b"*"), &stopped);
             assert!(scan.failures.is_empty(), "{scan:?}");
             assert_eq!(scan.servers, 0);
         }

@@ -8,16 +8,18 @@ use super::args::{RedisArgs, ShowArgs};
 use super::details::Share;
 use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
+use super::name::shown;
 use super::outcome::Result;
+use super::permits::remark_on_lost_leases;
 use super::reporter::Reporter;
-use super::row::{holder_json, millis, shown, shown_time};
+use super::row::{holder_json, millis, shown_time};
 use super::{connect, json, output};
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
     let clients = connect::clients(redis, None)?;
     let found = find_locks(redis, &clients, &show.key, reporter)?;
     if found.is_empty() {
-        return Err(not_held(&show.key));
+        return Err(not_held(&show.key, &clients));
     }
     let with_server = clients.len() > 1;
     let texts: Vec<String> = found
@@ -31,6 +33,10 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
         })
         .collect();
     output::print(texts.join(if show.json { "" } else { "\n" }).as_bytes())?;
+    let has_no_permits = |lock: &FoundLock| matches!(lock.row.kind, Kind::Number(..=0));
+    if !show.json && found.iter().any(has_no_permits) {
+        remark_on_lost_leases(&show.key, reporter);
+    }
     Ok(ExitCode::SUCCESS)
 }
 

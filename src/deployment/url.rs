@@ -1,9 +1,9 @@
-//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Pure. The
-//! text of a [`Fault`] never contains the user or the password of the URL.
+//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Pure.
 
 use std::net::Ipv6Addr;
 
-use percent_encoding::percent_decode_str;
+use super::fault::{Result, decoded, fault, shown};
+use super::parameters::Parameters;
 
 const TCP: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
 const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
@@ -11,23 +11,8 @@ const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 /// A longer number after a colon may be a password, so it is not shown as a port.
 const LONGEST_PORT: usize = 6;
 
-/// Why a URL is invalid.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// The invalid part, and its text.
-    pub(super) part: String,
-    pub(super) rule: String,
-}
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
-
-fn fault<T>(part: impl Into<String>, rule: impl Into<String>) -> Result<T> {
-    let (part, rule) = (part.into(), rule.into());
-    Err(Fault { part, rule })
-}
-
-/// Checks a URL. `sockets`: the URL may name a Unix socket.
-pub(super) fn check(url: &str, sockets: bool) -> Result<()> {
+/// Checks a URL, and returns its parameters. `sockets`: the URL may name a Unix socket.
+pub(super) fn check(url: &str, sockets: bool) -> Result<Parameters> {
     let form = if sockets {
         "a URL has the form redis://[user:password@]host[:port][/database], with rediss:// for \
          TLS, or redis+unix:///path/to/socket"
@@ -37,13 +22,14 @@ pub(super) fn check(url: &str, sockets: bool) -> Result<()> {
     check_control_characters(url, form)?;
     let (scheme, rest) = split_scheme(url, form)?;
     if UNIX.contains(&&*scheme) {
-        return check_socket(&scheme, rest);
+        check_socket(&scheme, rest)?;
+        return Parameters::default().with_query(url);
     }
     if !TCP.contains(&&*scheme) {
         return fault(format!("scheme {scheme:?}"), form);
     }
     match rest.strip_prefix("//") {
-        Some(rest) => check_tcp(rest, form),
+        Some(rest) => check_tcp(url, rest, form),
         None => fault(format!("no // after the scheme {scheme:?}"), form),
     }
 }
@@ -102,22 +88,12 @@ fn may_be_port(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_PORT && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Describes a part of the URL. Does not show its text if that contains a secret.
-fn shown(part: &str, text: &str, secrets: &[&str]) -> String {
-    let repeats = |secret: &&str| !secret.is_empty() && text.contains(secret);
-    if secrets.iter().any(repeats) {
-        format!("a {part} that is not shown, because it contains the user or the password")
-    } else {
-        format!("{part} {text:?}")
-    }
-}
-
-/// `[user[:password]@]host[:port][/database][?settings]`.
-fn check_tcp(rest: &str, form: &str) -> Result<()> {
+/// Checks `[user[:password]@]host[:port][/database][?parameters]`, the `rest` of a URL.
+fn check_tcp(url: &str, rest: &str, form: &str) -> Result<Parameters> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     if tail.contains('@') {
-        let rule = "in a user or a password, write %2F for /, %3F for ?, and %23 for #";
+        let rule = "in a user or a password, write %2F for /, %3F for ?, %23 for # and %40 for @";
         return fault("a /, ? or # before the @", rule);
     }
     let (log_in, address) = match authority.rsplit_once('@') {
@@ -125,13 +101,14 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
         None => (None, authority),
     };
     let (user, password) = log_in.map_or(("", ""), |it| it.split_once(':').unwrap_or((it, "")));
-    for (part, text) in [("user", user), ("password", password)] {
-        if percent_decode_str(text).decode_utf8().is_err() {
-            let rule = "percent-encoded bytes must be UTF-8; write %25 for a %";
-            return fault(format!("a {part} that is not UTF-8"), rule);
-        }
-    }
-    let secrets = [user, password];
+    let path = tail.split(['?', '#']).next().unwrap_or(tail);
+    let before_the_query = Parameters {
+        user: decoded("user", user)?,
+        password: decoded("password", password)?,
+        database: decoded("database", path.trim_matches('/'))?,
+    };
+    let parameters = before_the_query.with_query(url)?;
+    let secrets = [&[user, password][..], &parameters.secrets()].concat();
     let port = check_host(address, &secrets, form)?;
     let is_port = |port: &&str| {
         port.is_empty()
@@ -146,13 +123,7 @@ fn check_tcp(rest: &str, form: &str) -> Result<()> {
         let rule = format!("{rule}; a user and a password must be followed by @ and a host");
         return fault("a port that is not a number", rule);
     }
-    let end = tail.find(['?', '#']).unwrap_or(tail.len());
-    let (path, settings) = tail.split_at(end);
-    let database = path.trim_matches('/');
-    if !database.is_empty() {
-        check_database(database, &secrets)?;
-    }
-    check_protocol(settings, &secrets)
+    Ok(parameters)
 }
 
 /// Checks the host. Returns the text of the port, if there is one.
@@ -192,54 +163,22 @@ fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Opti
 
 const WILDCARD: &str = "a client cannot connect to this address; use 127.0.0.1 for this machine";
 
-fn check_database(text: &str, secrets: &[&str]) -> Result<()> {
-    if text.parse::<i64>().is_ok_and(|number| number >= 0) {
-        return Ok(());
-    }
-    let rule = "a database must be a whole number; it is 0 if it is left out";
-    fault(shown("database", text, secrets), rule)
-}
-
-/// Checks `?protocol=..`, because `redis` does. This crate always uses RESP2.
-fn check_protocol(settings: &str, secrets: &[&str]) -> Result<()> {
-    match setting(settings, "protocol") {
-        None | Some("2" | "3" | "resp2" | "resp3") => Ok(()),
-        Some(other) => fault(
-            shown("protocol", other, secrets),
-            "a protocol must be 2 or 3",
-        ),
-    }
-}
-
-/// The value in `?name=value&..`. The last one counts, as in `redis`.
-fn setting<'a>(settings: &'a str, name: &str) -> Option<&'a str> {
-    let (settings, _) = settings.split_once('#').unwrap_or((settings, ""));
-    let pairs = settings.strip_prefix('?')?.split('&');
-    let mut values = pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-    values.next_back()
-}
-
-/// Checks the part after the colon of `scheme:///path[?db=..&user=..&pass=..]`.
+/// Checks the part after the colon of `scheme:///path[?parameters]`.
 fn check_socket(scheme: &str, rest: &str) -> Result<()> {
-    let end = rest.find(['?', '#']).unwrap_or(rest.len());
-    let (path, settings) = rest.split_at(end);
+    let path = rest.split(['?', '#']).next().unwrap_or(rest);
     let path = match path.strip_prefix("//") {
         Some(path) => path.strip_prefix("localhost").unwrap_or(path),
         None => path,
     };
-    if !path.starts_with('/') {
-        let part = if path.is_empty() {
-            "no path"
-        } else {
-            "a path that does not begin with /"
-        };
-        return fault(part, format!("write {scheme}:///path/to/socket"));
+    if path.starts_with('/') {
+        return Ok(());
     }
-    let secrets = ["user", "pass"].map(|name| setting(settings, name).unwrap_or_default());
-    if let Some(database) = setting(settings, "db") {
-        check_database(database, &secrets)?;
-    }
-    check_protocol(settings, &secrets)
+    let part = if path.is_empty() {
+        "no path"
+    } else {
+        "a path that does not begin with /"
+    };
+    fault(part, format!("write {scheme}:///path/to/socket"))
 }
 
 #[cfg(test)]
@@ -265,10 +204,45 @@ mod tests {
             ("redis://u:p@h/0/0", "database \"0/0\""),
             ("unix:run", "a path that does not begin with /"),
             ("unix:///s?db=x", "database \"x\""),
+            ("redis://h?db=x", "database \"x\""),
+            ("redis://h/2?db=3", "two different databases"),
+            ("unix:///s?db=2&db=3", "two different databases"),
+            ("redis://ann@h?user=bob", "two different users"),
+            ("redis://:p@h?pass=q", "two different passwords"),
+            ("redis://h?timeout=5s", "parameter \"timeout\""),
+            ("rediss://h?DB=3", "parameter \"DB\""),
+            ("unix:///s?pass=p&sesam", "a parameter that is not known"),
+            ("redis://h?pass=p#sesam", "a # after the ?"),
+            ("redis://h?pass=%ff", "a parameter that is not UTF-8"),
         ] {
             let found = check(url, true).unwrap_err();
             assert_eq!(found.part, part, "{url:?}");
         }
+    }
+
+    #[test]
+    fn parameters_mean_the_same_on_every_url() {
+        let read = |url: &str| {
+            let parameters = check(url, true).unwrap();
+            let plain = url.replacen("rediss", "redis", 1);
+            let server = parameters.add_to(plain.into_connection_info().unwrap());
+            let settings = server.redis_settings();
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            let login = (owned(settings.username()), owned(settings.password()));
+            (login.0, login.1, settings.db())
+        };
+        let expected = (Some("ann".into()), Some("p&w d".into()), 3);
+        for url in [
+            "unix:///s?db=3&user=ann&pass=p%26w+d",
+            "redis://h?db=3&user=ann&pass=p%26w+d",
+            "rediss://h:1/?pass=p%26w%20d&protocol=resp3&user=ann&db=3",
+            "valkey://ann:p%26w%20d@h/3",
+            "redis://ann@h/3?pass=p%26w+d",
+            "redis://ann:p%26w%20d@h/3?user=ann&pass=p%26w+d&db=3",
+        ] {
+            assert_eq!(read(url), expected, "{url}");
+        }
+        assert_eq!(read("redis://h?"), (None, None, 0));
     }
 
     /// Tests all combinations of some parts: `redis` parses exactly the URLs that pass, and the

@@ -55,7 +55,8 @@ pub(crate) struct LockArgs {
     pub(crate) fenced: bool,
 
     /// reentrant; fair: in the order in which clients began to wait; read or write: one of the two
-    /// locks of a read-write lock; permits=N: at most N holders at a time
+    /// locks of a read-write lock; permits=N: at most N holders at a time, where N counts only if the semaphore
+    /// does not exist yet (leasehold permits shows and sets it)
     #[arg(long, default_value = "reentrant", value_parser = kind, value_name = "KIND")]
     pub(crate) kind: Kind,
 

@@ -51,7 +51,7 @@ pub(super) fn acquire(
         args.wait.unwrap_or(Duration::MAX)
     };
     let line = WaitingLine::start(args, &clients, reporter);
-    let acquired = Held::acquire(args, redis, &clients, wait, &signals.interrupt);
+    let acquired = Held::acquire(args, redis, &clients, wait, &signals.interrupt, reporter);
     match acquired {
         // What comes next must not wait for a request of the line.
         Ok(Some(_)) => line.detach(),

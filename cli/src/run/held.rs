@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use crate::args::{Kind, LockArgs, RedisArgs};
+use crate::name::shown;
+use crate::reporter::Reporter;
 use leasehold::crossbeam_channel::Receiver;
 use leasehold::{
-    Interrupt, Lease, Lock, LockClient, LockGuard, LostReason, PermitGuard, RedLock, Result,
+    Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockGuard, LostReason, PermitGuard,
+    RedLock, Result,
 };
 
 /// The guard. Dropping it releases the lock or the permit.
@@ -16,6 +19,22 @@ pub(super) enum Held {
     Permit(PermitGuard),
 }
 
+/// Warns if the semaphore exists with another number of permits. Without a reply there is no
+/// warning: the acquire reports that.
+fn check_permits(semaphore: &LeasedSemaphore, wanted: u32, reporter: Reporter) {
+    let Ok(permits) = semaphore.permits() else {
+        return;
+    };
+    if permits != i64::from(wanted) {
+        let name = shown(semaphore.name());
+        reporter.warning(format!(
+            "semaphore {name} has {permits} permits, not {wanted}: --kind permits={wanted} counts \
+             only for a semaphore that does not exist yet; to change it: leasehold permits {name} \
+             {wanted}"
+        ));
+    }
+}
+
 impl Held {
     /// Acquires what the arguments name; `None` if the wait ends first.
     pub(super) fn acquire(
@@ -24,6 +43,7 @@ impl Held {
         clients: &[LockClient],
         wait: Duration,
         interrupt: &Interrupt,
+        reporter: Reporter,
     ) -> Result<Option<Self>> {
         let lease = Lease::RENEWED;
         let lock: Box<dyn Lock> = match clients {
@@ -42,7 +62,9 @@ impl Held {
                 Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
                 Kind::Permits(permits) => {
                     let semaphore = client.leased_semaphore(&args.key);
-                    semaphore.try_set_permits(permits)?;
+                    if !semaphore.try_set_permits(permits)? {
+                        check_permits(&semaphore, permits, reporter);
+                    }
                     let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
                     return Ok(guard.map(Self::Permit));
                 }

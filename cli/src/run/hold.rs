@@ -10,9 +10,9 @@ use super::held::Held;
 use super::signals::{Signals, ends_the_wait};
 use super::{heartbeat, input, signalled};
 use crate::args::{HoldArgs, RedisArgs};
+use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
 use crate::reporter::Reporter;
-use crate::row::shown;
 use crate::{output, stderr};
 use leasehold::Error;
 

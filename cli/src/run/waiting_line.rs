@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::args::{Kind, LockArgs};
 use crate::clock::Moment;
+use crate::name::shown;
 use crate::reporter::Reporter;
-use crate::row::shown;
 use crate::{output, stderr};
 use leasehold::{Error, Holder, LockClient};
 
@@ -154,7 +154,7 @@ impl Updater {
             self.holder = holder.filter(|holder| holder.owner.starts_with(id));
         }
         let holder = self.holder.as_ref().map(Holder::to_string);
-        format!(", held by {}", holder.unwrap_or_else(|| shown(&owner)))
+        format!(", held by {}", holder.unwrap_or_else(|| shown(owner)))
     }
 }
 

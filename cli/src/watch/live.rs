@@ -33,8 +33,9 @@ enum Quit {
 pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Scan) -> Result<ExitCode> {
     let mut signals = Signals::catch().map_err(view_failed)?;
     let pattern = watch.pattern.clone();
-    let run =
-        move |stopped: &dyn Fn() -> bool| Scan::run(&clients, Wanted::locks(&pattern), stopped);
+    let run = move |stopped: &dyn Fn() -> bool| {
+        Scan::run(&clients, Wanted::locks(pattern.bytes()), stopped)
+    };
     let mut scanner = Scanner::start(run).map_err(view_failed)?;
     let screen = Screen::enter().map_err(view_failed)?;
     let end = view(watch, first, &screen, &mut signals, &mut scanner);
@@ -61,7 +62,7 @@ fn view(
     let mut next = Moment::now().after(watch.every);
     loop {
         let picture = Picture {
-            pattern: &watch.pattern,
+            pattern: &watch.pattern.lossy(),
             every: watch.every,
             rows: &scan.rows,
             with_server: scan.names_servers(),

@@ -26,7 +26,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) ->
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Scan::run(&clients, Wanted::locks(&watch.pattern), &|| false);
+    let mut first = Scan::run(&clients, Wanted::locks(watch.pattern.bytes()), &|| false);
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -56,7 +56,7 @@ fn print(
         if !output::print(text.as_bytes())? || wait::reader_is_gone(next).map_err(view_failed)? {
             return Ok(ExitCode::SUCCESS);
         }
-        scan = Scan::run(clients, Wanted::locks(&watch.pattern), &|| false);
+        scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()), &|| false);
         text = String::from("\n");
     }
 }

@@ -27,8 +27,15 @@ fn the_environment_completes_a_url_and_the_command_line_overrides_it() {
         ("", &["--user", "bob"], "ann", "his", "bob"),
         ("ann@", &["--user", "bob"], "", "his", "bob"),
         ("ann:hers@", &["--user", "bob"], "", "his", "bob"),
+        ("?user=ann&pass=hers", &[], "bob", "his", "ann"),
+        ("?user=ann", &[], "bob", "hers", "ann"),
     ] {
-        let listed = with_long_timeout(&format!("redis://{before}{}", server.address()))
+        // Before the host, or after it.
+        let url = match before.split_once('?') {
+            Some((_, query)) => format!("redis://{}?{query}", server.address()),
+            None => format!("redis://{before}{}", server.address()),
+        };
+        let listed = with_long_timeout(&url)
             .env("LEASEHOLD_USER", user)
             .env("LEASEHOLD_PASSWORD", password)
             .args(["list", "--json"])

@@ -230,11 +230,11 @@ fn names_are_shown_so_that_they_drive_nothing() {
         .output()
         .expect(0);
     let expected = [
-        r#""\u{1b}[2Jgone""#,
-        r#""a\nb""#,
-        "caf\u{fffd}",
+        r"$'\x1b[2Jgone'",
+        r"$'a\x0ab'",
+        r"$'caf\xe9'",
         "größe",
-        r#""two words""#,
+        "$'two words'",
     ];
     let lines = output.lines();
     for name in expected {
@@ -247,6 +247,66 @@ fn names_are_shown_so_that_they_drive_nothing() {
     let mut found = names(&list(&server));
     found.sort();
     assert_eq!(found, wanted);
+}
+
+/// Names that are no text, and names that look like the notation.
+#[test]
+fn what_list_prints_names_the_lock_for_the_other_commands() {
+    use std::os::unix::ffi::OsStrExt;
+    let server = Server::start();
+    for name in [&b"caf\xe9"[..], b"two words", br"a\xe9", b"$'", b"'"] {
+        plant(&server, name);
+        let line = list_text(&server).remove(0);
+        let (shown, _) = line.split_once("  ").unwrap();
+        let argument = std::ffi::OsStr::from_bytes(name);
+        // The notation, and the bytes that a shell makes of it.
+        for name in [std::ffi::OsStr::new(shown), argument] {
+            if name.as_bytes() == b"$'" {
+                continue;
+            }
+            let show = with_long_timeout(&server.url()).arg("show").arg(name);
+            let text = show.output().expect(0).text();
+            assert!(text.starts_with(&format!("name       {shown}\n")), "{text}");
+        }
+        let found = objects(&list(&server)).remove(0);
+        let hex = found.get("name_hex").and_then(serde_json::Value::as_str);
+        let expected = (name == b"caf\xe9").then_some("636166e9");
+        assert_eq!(hex, expected, "{found}");
+        let broken = with_long_timeout(&server.url()).args(["break", "-y", shown]);
+        let text = broken.output().expect(0).text();
+        assert!(
+            text.starts_with(&format!("freed {shown} of {OTHER_OWNER} ")),
+            "{text}"
+        );
+        assert_eq!(list_text(&server), [""; 0]);
+    }
+    let absent = with_long_timeout(&server.url()).args(["show", r"$'caf\xe9'"]);
+    absent
+        .output()
+        .expect_failure(1, &[r"no client holds $'caf\xe9'"]);
+}
+
+fn list_text(server: &Server) -> Vec<String> {
+    let output = with_long_timeout(&server.url()).arg("list").output();
+    output.expect(0).lines()
+}
+
+/// The client computes no slot of such a name.
+#[test]
+fn a_name_that_is_no_text_is_found_in_a_cluster() {
+    let cluster = ClusterDeployment::shared();
+    let tag = crate::support::unique("bytes");
+    let name = [format!("{{{tag}}}").as_bytes(), b"\xe9"].concat();
+    plant(cluster.primary_of(cluster.slot_of(&tag)), &name);
+    let shown = format!(r"$'{{{tag}}}\xe9'");
+    let ask = |args: &[&str]| {
+        let program = with_long_timeout(&cluster.urls().join(",")).arg("--cluster");
+        program.args(args).arg(&shown).output()
+    };
+    assert!(ask(&["list"]).expect(0).text().starts_with(&shown));
+    ask(&["show"]).expect(0);
+    ask(&["break", "-y"]).expect(0);
+    ask(&["show"]).expect_failure(1, &[&shown]);
 }
 
 /// Locks come and go, and keys change their types, between one question and the next.

@@ -21,6 +21,7 @@ mod kinds;
 mod list;
 mod locks;
 mod manual;
+mod permits;
 mod readme;
 mod run;
 mod show;

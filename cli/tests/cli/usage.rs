@@ -12,6 +12,84 @@ fn an_unknown_command_is_reported_in_one_line() {
         .expect_failure(64, &["leasehold: ", "lock"]);
 }
 
+/// An overview for a user who has not read the help.
+#[test]
+fn without_a_command_the_most_used_ones_are_listed() {
+    for arguments in [&[][..], &["--quiet"]] {
+        let output = leasehold_nowhere().args(arguments).output().expect(2);
+        assert_eq!(output.text(), "");
+        for line in [
+            "leasehold run KEY -- COMMAND  ",
+            "leasehold list  ",
+            "leasehold show KEY  ",
+            "leasehold doctor  ",
+            "leasehold help ",
+        ] {
+            assert!(output.err.contains(line), "{output:?}");
+        }
+        let is_short = |line: &str| line.len() <= 100;
+        assert!(output.err.lines().all(is_short), "{output:?}");
+    }
+}
+
+/// The mistakes of the first hour: each message says what to write instead.
+#[test]
+fn a_mistake_is_explained_in_one_line() {
+    for (arguments, words) in [
+        ("-n", &["no option -n", "`leasehold help`"][..]),
+        (
+            "run -n order -- date",
+            &["no option -n", "--no-wait", "`leasehold help run`"],
+        ),
+        ("hold -w 5 order", &["no option -w", "--wait"]),
+        (
+            "list --jsno",
+            &["no option --jsno", "--json", "`leasehold help list`"],
+        ),
+        (
+            "run -x order date",
+            &["after `--`", "leasehold run KEY -- COMMAND"],
+        ),
+        (
+            "run order",
+            &["COMMAND", "missing", "run [OPTIONS] <KEY> -- <COMMAND>"],
+        ),
+        (
+            "show",
+            &["<KEY> is missing", "write leasehold show [OPTIONS] <KEY>"],
+        ),
+        (
+            "show a b",
+            &["\"b\"", "one too many", "leasehold show [OPTIONS] <KEY>"],
+        ),
+        ("lst", &["no command lst", "list", "`leasehold help`"]),
+        (
+            "order -- date",
+            &["no command order", "leasehold run KEY --"],
+        ),
+        ("show $'a", &["$'", r"\xNN"]),
+    ] {
+        // Settings in the environment are not part of what to write.
+        let program = leasehold("redis://127.0.0.1:1").args(arguments.split(' '));
+        let output = program.output().expect_failure(64, words);
+        for word in ["error:", "tip:", "--url", "provided"] {
+            assert!(!output.err.contains(word), "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_absent_is_named_with_the_option_for_another() {
+    let output = leasehold("redis://127.0.0.1:1").arg("list").output();
+    output.expect_failure(69, &["127.0.0.1:1", "refused", "--url", "LEASEHOLD_URL"]);
+    let server = Server::start();
+    let output = leasehold(&server.url()).args(["show", "order"]).output();
+    output.expect_failure(
+        1,
+        &["no client holds order", &server.address(), "leasehold list"],
+    );
+}
+
 #[test]
 fn a_lock_without_its_dashes_says_where_the_command_goes() {
     leasehold_nowhere()

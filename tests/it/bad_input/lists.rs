@@ -87,11 +87,13 @@ fn a_duplicate_server_is_refused() {
 
 #[test]
 fn a_database_is_refused_for_a_cluster_and_used_for_the_master() {
-    let [(_, sentinel), (_, cluster)] = both(&["redis://127.0.0.1:7001/3"]);
-    sentinel.build().unwrap();
-    let error = cluster.build().unwrap_err();
-    assert!(error.to_string().contains("database 3"), "{error}");
-    assert_eq!(setting::<()>(Err(error)), "nodes");
+    for url in ["redis://127.0.0.1:7001/3", "redis://127.0.0.1:7001?db=3"] {
+        let [(_, sentinel), (_, cluster)] = both(&[url]);
+        sentinel.build().unwrap();
+        let error = cluster.build().unwrap_err();
+        assert!(error.to_string().contains("database 3"), "{error}");
+        assert_eq!(setting::<()>(Err(error)), "nodes");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use leasehold::{Error, LockClient};
 use super::{SECRET, assert_no_secret, setting};
 
 /// Each URL, and words that the error contains.
-const BAD: [(&str, &[&str]); 34] = [
+const BAD: [(&str, &[&str]); 38] = [
     ("", &["empty", "redis://"]),
     ("  ", &["empty"]),
     ("redis://:hunter2\n@127.0.0.1", &["a newline", "inside"]),
@@ -51,6 +51,19 @@ const BAD: [(&str, &[&str]); 34] = [
     ("redis://:%ff@hunter2@127.0.0.1", &["password", "UTF-8"]),
     ("redis://%ff:hunter2@127.0.0.1", &["user", "UTF-8"]),
     ("redis://127.0.0.1?protocol=9", &["protocol \"9\""]),
+    (
+        "redis://127.0.0.1?db=one",
+        &["database \"one\"", "whole number"],
+    ),
+    ("redis://127.0.0.1/2?db=3", &["two different databases"]),
+    (
+        "redis://:hunter2@127.0.0.1?pass=3",
+        &["two different passwords"],
+    ),
+    (
+        "redis://127.0.0.1?pass=hunter2&timeout=hunter2",
+        &["parameter \"timeout\"", "db, user, pass and protocol"],
+    ),
     ("redis+unix://", &["no path", "/path/to/socket"]),
     ("redis+unix://run/redis.sock", &["path", "redis+unix:///"]),
 ];
@@ -94,7 +107,7 @@ fn an_unusual_url_is_accepted() {
         "redis://[::1]:6379/3",
         "redis://user@localhost",
         "redis://:p@ss%20w%rd:%C3%9F@localhost",
-        "redis://a_host.with-signs:65535?protocol=resp2&other=x",
+        "redis://a_host.with-signs:65535?protocol=resp2&db=0",
         "redis://localhost\r\n",
         " redis://localhost\t",
         "unix:/run/redis.sock",
@@ -117,6 +130,10 @@ fn parts_that_repeat_a_secret_are_not_shown() {
         format!("redis://user:1/{SECRET}@h"),
         format!("redis://user:1?{SECRET}@h"),
         format!("redis+unix:///s?pass={SECRET}&db={SECRET}"),
+        format!("redis://h/{SECRET}?pass={SECRET}"),
+        format!("redis://h?protocol={SECRET}&pass={SECRET}"),
+        format!("redis://h?pass=a&{SECRET}"),
+        format!("redis://h?{SECRET}=a&user={SECRET}"),
     ] {
         let error = LockClient::connect(&url).expect_err("it is bad");
         assert!(matches!(error, Error::Config { .. }), "{error:?}");

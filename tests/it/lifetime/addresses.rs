@@ -41,6 +41,25 @@ fn every_scheme_reaches_the_server() {
     }
 }
 
+/// User, password and database after the `?` mean the same on a TCP URL as on that of a socket.
+#[test]
+fn the_parameters_of_a_url_are_used() {
+    let server = Server::start();
+    let user = "ACL SETUSER ann on >p&w ~* &* +@all";
+    let () = server.ask(redis::Cmd::new().arg(user.split(' ').collect::<Vec<_>>()));
+    let () = server.ask(redis::cmd("ACL").arg("SETUSER").arg("default").arg("-@all"));
+    let parameters = "db=3&user=ann&pass=p%26w";
+    let socket = server.socket();
+    let client = LockClient::connect(&format!("unix:{}?{parameters}", socket.display())).unwrap();
+    for url in [
+        format!("redis://{}?{parameters}", server.address()),
+        format!("valkey://ann@{}/3?pass=p%26w", server.address()),
+    ] {
+        println!("{url}");
+        assert_same_server(&client, LockClient::builder(&url));
+    }
+}
+
 #[test]
 fn both_schemes_for_tls_reach_the_server() {
     let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();

@@ -1,0 +1,95 @@
+//! The options for Redis, which all commands have.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+
+use super::duration;
+
+/// The servers, and how they are deployed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Redis")]
+pub(crate) struct RedisArgs {
+    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path
+    /// (or the same with valkey://, valkeys://, valkey+unix://);
+    /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
+    /// password into the environment, where other users cannot read it
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_URL",
+        hide_env_values = true,
+        value_name = "URL[,URL..]"
+    )]
+    pub(crate) url: Option<String>,
+
+    /// The URLs are sentinels, and they monitor the master under this name
+    #[arg(long, global = true, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
+    pub(crate) sentinel: Option<String>,
+
+    /// The URLs are servers of one cluster
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_CLUSTER",
+        value_parser = FalseyValueParser::new()
+    )]
+    pub(crate) cluster: bool,
+
+    /// The URLs are independent servers, three, five or more; a majority must grant a lock
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_REDLOCK",
+        value_parser = FalseyValueParser::new()
+    )]
+    pub(crate) redlock: bool,
+
+    /// A lock counts as acquired only if this many replicas confirm it within 100 ms
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_MIN_REPLICAS",
+        value_name = "NUMBER"
+    )]
+    pub(crate) min_replicas: Option<u32>,
+
+    /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
+    /// environment. A URL with a password overrides both variables, unless it is a sentinel's
+    #[arg(long, global = true, env = "LEASEHOLD_USER", value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
+    /// True if the command line names the user, and not the environment.
+    #[arg(skip)]
+    pub(crate) names_user: bool,
+
+    /// PEM file with the authorities to trust for rediss://, instead of those of the system
+    #[arg(long, global = true, env = "LEASEHOLD_CACERT", value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// PEM file with the certificate of the client, for a server that asks for one
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_CERT",
+        value_name = "FILE",
+        requires = "cert_key"
+    )]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// PEM file with the private key of --cert
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_CERT_KEY",
+        value_name = "FILE",
+        requires = "cert"
+    )]
+    pub(crate) cert_key: Option<PathBuf>,
+
+    /// The longest time for one reply of Redis, and for opening a connection
+    #[arg(long, global = true, env = "LEASEHOLD_TIMEOUT", default_value = "1s",
+          value_parser = duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+}

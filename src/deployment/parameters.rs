@@ -1,0 +1,92 @@
+//! The parameters after the `?` of a URL. `redis` ignores those of a TCP URL.
+
+use redis::ConnectionInfo;
+
+use super::fault::{Result, decoded, fault, shown};
+
+/// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: Option<String>,
+}
+
+impl Parameters {
+    /// Adds those after the `?` of the URL, and checks all of them.
+    pub(super) fn with_query(mut self, url: &str) -> Result<Self> {
+        // What cannot be parsed here cannot be parsed by `redis` later, and gets its message then.
+        let Some(url) = redis::parse_redis_url(url) else {
+            return Ok(self);
+        };
+        decoded("parameter", url.query().unwrap_or_default())?;
+        if url.query().is_some() && url.fragment().is_some() {
+            let rule = "in a user or a password, write %23 for #";
+            return fault("a # after the ?", rule);
+        }
+        for (name, value) in url.query_pairs() {
+            let (part, slot) = match &*name {
+                "user" => ("users", &mut self.user),
+                "pass" => ("passwords", &mut self.password),
+                "db" => ("databases", &mut self.database),
+                _ => continue,
+            };
+            if slot.get_or_insert_with(|| (*value).to_owned()) != &*value {
+                return fault(format!("two different {part}"), "leave out one of them");
+            }
+        }
+        for (name, value) in url.query_pairs() {
+            match (&*name, &*value) {
+                ("user" | "pass" | "db", _) => {}
+                // This crate always uses RESP2.
+                ("protocol", "2" | "3" | "resp2" | "resp3") => {}
+                ("protocol", other) => {
+                    let part = shown("protocol", other, &self.secrets());
+                    return fault(part, "a protocol must be 2 or 3");
+                }
+                (other, value) => return self.unknown(other, value),
+            }
+        }
+        let is_database = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= 0);
+        match &self.database {
+            Some(text) if !is_database(text) => fault(
+                shown("database", text, &self.secrets()),
+                "a database must be a whole number; it is 0 if it is left out",
+            ),
+            _ => Ok(self),
+        }
+    }
+
+    pub(super) fn secrets(&self) -> [&str; 2] {
+        [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
+    }
+
+    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a password
+    /// that contains `&`.
+    fn unknown<T>(&self, name: &str, value: &str) -> Result<T> {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let part = if !value.is_empty() && name.chars().all(is_of_name) {
+            shown("parameter", name, &self.secrets())
+        } else {
+            "a parameter that is not known".into()
+        };
+        let rule = "the parameters are db, user, pass and protocol; in a user or a password, write \
+                    %26 for &";
+        fault(part, rule)
+    }
+
+    /// Sets the parameters in what `redis` has read from the same URL.
+    pub(super) fn add_to(self, server: ConnectionInfo) -> ConnectionInfo {
+        let mut settings = server.redis_settings().clone();
+        if let Some(user) = self.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = self.password {
+            settings = settings.set_password(password);
+        }
+        if let Some(database) = self.database.and_then(|text| text.parse().ok()) {
+            settings = settings.set_db(database);
+        }
+        server.set_redis_settings(settings)
+    }
+}
