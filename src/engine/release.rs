@@ -139,7 +139,9 @@ fn release_levels(
         },
     );
     let results: List<(Result<()>, Report)> = results.collect();
-    first.queue.close(&ended);
+    if !ended.is_empty() {
+        first.queue.close(&ended);
+    }
     // Nothing is left to do. Last, what calls code of the application.
     drop(calls);
     for ((core, hold, _), (_, report)) in levels.iter().zip(&results) {

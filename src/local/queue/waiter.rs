@@ -23,8 +23,9 @@ pub(crate) struct Waiter {
     pub(super) kind: &'static str,
     /// The thread wants a hold that does not exclude other shared ones.
     pub(super) is_shared: bool,
+    /// Since when the thread waits.
     since: Moment,
-    /// No time passes in these tests, which decide when the thread keeps its place.
+    /// Tests decide when the thread keeps its place, because no time passes in them.
     #[cfg(any(test, interleavings))]
     pub(crate) keeps_place: AtomicBool,
     unparker: Unparker,
