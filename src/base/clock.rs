@@ -47,6 +47,13 @@ impl Moment {
         self.since(Self::now())
     }
 
+    /// What is left of the current period, if periods of this length follow each other from the
+    /// start of the clock. Never zero.
+    pub(crate) fn left_of(self, period: Duration) -> Duration {
+        let period = nanos(period).max(1);
+        Duration::from_nanos(period - self.0 % period)
+    }
+
     pub(crate) fn is_past(self) -> bool {
         self != Self::NEVER && Self::now() >= self
     }

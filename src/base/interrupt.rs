@@ -8,6 +8,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::base::parker::Unparker;
+use crate::base::process::Process;
 
 /// Ends waits for locks or permits, for latches, or on conditions, from another thread.
 ///
@@ -42,6 +43,7 @@ struct Waits {
     /// Sequentially consistent: see `ActiveCalls` of the watchdog.
     raised: AtomicBool,
     unparkers: Unparkers,
+    process: Process,
 }
 
 /// The unparkers by their ids. Their mutex protects: raising the interrupt wakes every unparker
@@ -59,7 +61,15 @@ impl Interrupt {
     }
 
     /// Raises the interrupt: ends all waits with a clone of it, and all later ones. Never blocks.
+    ///
+    /// In a process that was forked from the one that created the interrupt, it ends no waits of
+    /// threads, of which that process has none.
     pub fn interrupt(&self) {
+        if !self.0.process.is_current() {
+            // The mutex may stay locked.
+            self.0.raised.store(true, Ordering::SeqCst);
+            return;
+        }
         let unparkers = {
             let mut unparkers = self.0.unparkers.0.lock();
             self.0.raised.store(true, Ordering::SeqCst);

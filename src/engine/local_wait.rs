@@ -28,8 +28,7 @@ pub(super) fn wait_for_claim(
 ) -> Result<Option<Claim>> {
     let queue: &Arc<LocalQueue> = &core.queue;
     let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
-    let is_settled = || budget.is_wait_over() && !queue.may_be_free(&locks, heard);
-    if is_settled() {
+    if budget.is_wait_over() && queue.outstanding_replies(&locks, heard).is_none() {
         return Ok(None);
     }
     let wanted = Wanted {
@@ -61,7 +60,9 @@ pub(super) fn wait_for_claim(
                 budget.take_wake_up();
                 return Ok(Some(claim));
             }
-            if is_settled() {
+            // A ticket that no thread has, and that this one does not get, is no outstanding reply.
+            let is_outstanding = || queue.outstanding_replies(&locks, heard) > Some(0);
+            if budget.is_wait_over() && !is_outstanding() {
                 return Ok(queue.leave(&waiter));
             }
         }
@@ -78,17 +79,26 @@ pub(super) fn wait_for_claim(
                 None => check_reply_deadline(core, parts, &locks, unanswered, budget),
             });
         if let Err(error) = given_up {
-            let idle = queue.leave(&waiter).map(Claim::give_up);
-            for grant in idle.into_iter().flatten() {
-                let part = missing.iter().find(|(part, _)| part.id == *grant.lock());
-                part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
+            if let Some(claim) = queue.leave(&waiter) {
+                give_up(claim, missing);
             }
             return Err(error);
         }
+        let longest = waiter.longest_sleep(Moment::now());
         match reply_deadline {
-            Some(end) => budget.park(end.left()),
-            None => budget.wait(budget.reply_deadline().left()),
+            Some(end) => budget.park(longest.min(end.left())),
+            None => budget.wait(longest.min(budget.reply_deadline().left())),
         };
+        queue.look_again(&waiter);
+    }
+}
+
+/// Gives the tickets of these parts back. A grant that came with them, and that no other thread
+/// wants, is released soon.
+pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
+    for grant in claim.give_up() {
+        let part = missing.iter().find(|(part, _)| part.id == *grant.lock());
+        part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
     }
 }
 

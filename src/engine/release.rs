@@ -126,13 +126,22 @@ fn release_levels(
     let budget = (!releases.is_empty()).then(budget);
     let request = |budget| request_each(&releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
+    let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
     let results = levels.iter().zip(unlocked).zip(are_released).map(
         |((&(core, hold, _), unlocked), is_released)| {
             let reply = is_released.then(|| replies.next()).flatten();
-            finish(core, hold, unlocked, reply.zip(budget.as_ref()))
+            finish(
+                (core, hold),
+                unlocked,
+                reply.zip(budget.as_ref()),
+                &mut ended,
+            )
         },
     );
     let results: List<(Result<()>, Report)> = results.collect();
+    if !ended.is_empty() {
+        first.queue.close(&ended);
+    }
     // Nothing is left to do. Last, what calls code of the application.
     drop(calls);
     for ((core, hold, _), (_, report)) in levels.iter().zip(&results) {
@@ -157,24 +166,25 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
     }
 }
 
-/// Ends the unlock of one part. `reply` is set if Redis was asked.
-fn finish(
-    core: &Core,
-    hold: &Arc<Hold>,
+/// Evaluates the unlock of one part. `reply` is set if Redis was asked. Adds a hold without a level
+/// to those that have `ended`.
+fn finish<'a>(
+    (core, hold): (&Core, &'a Arc<Hold>),
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
+    ended: &mut List<(&'a Arc<Hold>, Option<Released>)>,
 ) -> (Result<()>, Report) {
     match (unlocked, reply) {
         (Unlocked::NotHeld, _) => (Err(hold.not_held()), Report::Nothing),
         (Unlocked::Last, Some((reply, budget))) => {
             let (result, report) = released(core, hold, reply, budget);
             let listeners = result.as_ref().ok().copied().flatten();
-            core.queue.close(hold, listeners);
+            ended.push((hold, listeners));
             (result.map(drop), report)
         }
         (Unlocked::Lost { reason, last }, reply) => {
             if last {
-                core.queue.close(hold, None);
+                ended.push((hold, None));
             }
             // After a request without a reply, the lock ends with its lease.
             let was_there = matches!(reply, Some((Ok(reply), _)) if reply.verdict.is_done());
@@ -191,7 +201,7 @@ fn finish(
         (Unlocked::Shared, _) => (Ok(()), Report::Ended("released")),
         // Each release has a reply or an error.
         (Unlocked::Last, None) => {
-            core.queue.close(hold, None);
+            ended.push((hold, None));
             (Ok(()), Report::Nothing)
         }
     }

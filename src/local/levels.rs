@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::base::list::List;
 use crate::lease::{Renewals, Terms};
 
-/// Identifies a level, because guards may be dropped in any order.
-pub(crate) type LevelId = u32;
+/// Identifies a level, because guards may be dropped in any order. 32 bits could be used up while
+/// the outermost level is held.
+pub(crate) type LevelId = u64;
 
 /// The levels that are not unlocked yet, oldest first, with the lease that each acquire asked for.
 #[derive(Debug, Default)]
@@ -166,6 +167,20 @@ mod tests {
         assert_eq!(levels.count(), 1);
         assert_eq!(levels.pop(Some(guarded)), Some(0));
         assert_eq!(levels.pop(Some(guarded)), None);
+    }
+
+    #[test]
+    fn a_level_is_found_after_any_number_of_others() {
+        let outer = terms(1000, Renewals::Unlimited);
+        let mut levels = Levels::new(outer);
+        levels.next = LevelId::from(u32::MAX);
+        for _ in 0..3 {
+            let inner = levels.push(outer);
+            levels.guard(inner);
+            assert_eq!(levels.unguarded(), 1, "the outer one");
+            assert_eq!(levels.pop(Some(inner)), Some(1));
+        }
+        assert_eq!(levels.pop(None), Some(0));
     }
 
     #[test]

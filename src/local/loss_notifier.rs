@@ -1,10 +1,11 @@
 //! Notifies a holder that its lock was lost.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never};
 use parking_lot::Mutex;
 
+use crate::base::process::Process;
 use crate::error::LostReason;
 
 /// Sends at most one message. The channel is made for the first subscriber: most holds have none.
@@ -17,7 +18,12 @@ pub(super) struct LossNotifier(OnceLock<Box<Channel>>);
 struct Channel {
     sender: Mutex<Option<Sender<LostReason>>>,
     receiver: Receiver<LostReason>,
+    process: Process,
 }
+
+/// The channel of a hold in a forked child, where the mutexes of the other channel may stay locked.
+/// It never gets a message.
+pub(super) static OF_CHILD: LazyLock<Receiver<LostReason>> = LazyLock::new(never);
 
 impl LossNotifier {
     /// The channel that gets the message. `lost` tells whether the hold is lost already: if so, the
@@ -31,6 +37,7 @@ impl LossNotifier {
             Box::new(Channel {
                 sender: Mutex::new(Some(sender)),
                 receiver,
+                process: Process::current(),
             })
         });
         // Checked after the channel exists: a loss from here on sends its message itself.
@@ -48,6 +55,16 @@ impl LossNotifier {
         if let Some(sender) = sender {
             // Never full: the channel has room for one message, and this is the only one.
             let _ = sender.try_send(reason);
+        }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // A mutex in the channel may stay locked.
+            std::mem::forget(self.sender.get_mut().take());
+            std::mem::forget(std::mem::replace(&mut self.receiver, never()));
         }
     }
 }

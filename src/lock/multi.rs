@@ -47,9 +47,12 @@ use crate::protocol::Plain;
 /// not keep the names of one server while it waits for another of them, and keeps those of several
 /// servers only for a short time. So programs in other languages may use any order, too.
 ///
-/// Threads of one client wait in one queue. A thread that wants one of the names waits behind a
-/// thread of this client that already waits for all of them, even if that one name is free. So do
-/// not acquire more names together than the work needs.
+/// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
+/// that waits for all of them, as long as another of these names is not free. The longer that
+/// thread has waited, the longer are the times, of at most 1.4 seconds, in which it is passed only
+/// by threads that hold one of the names. So it gets all of them if no hold of a name lasts longer
+/// than about half a second, even if other threads always want each of them. Do not acquire more
+/// names together than the work needs.
 ///
 /// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
 /// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all

@@ -82,6 +82,14 @@ fn main() {
             },
         ),
         (
+            "a thread with one lock acquires another",
+            Scenario {
+                locks: 2,
+                nests: true,
+                ..plain
+            },
+        ),
+        (
             "everything together",
             Scenario {
                 locks: 2,
@@ -89,6 +97,7 @@ fn main() {
                 loses: true,
                 lingers: true,
                 suspends: true,
+                nests: true,
             },
         ),
     ] {
@@ -111,5 +120,5 @@ fn main() {
         shuttle::check_random(move || readers.run(), ITERATIONS);
         println!("test readers and writers, {readers:?} ... ok");
     }
-    println!("15 passed, 0 failed");
+    println!("16 passed, 0 failed");
 }

@@ -235,11 +235,11 @@ impl World {
             [Unlocked::HandedOver | Unlocked::Idle | Unlocked::Shared] => {}
             [Unlocked::Last] => {
                 self.release(&hold.grant());
-                self.queue.close(hold, None);
+                self.queue.close(&[(hold, None)]);
             }
             [Unlocked::Lost { last, .. }] => {
                 assert!(last, "it has one level");
-                self.queue.close(hold, None);
+                self.queue.close(&[(hold, None)]);
             }
             ref other => panic!("{other:?}"),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use shuttle::rand::{Rng, thread_rng};
@@ -37,6 +38,9 @@ pub struct Scenario {
     pub lingers: bool,
     /// Threads with one lock wait on conditions.
     pub suspends: bool,
+    /// Threads with a lock other than the first also acquire the next one, the last one the first:
+    /// no circle, because threads with the first lock do not.
+    pub nests: bool,
 }
 
 /// What the threads share.
@@ -101,6 +105,14 @@ impl World {
             return;
         };
         self.work(&holds);
+        if self.scenario.nests && wanted.len() == 1 && wanted[0] != self.locks[0] {
+            let at = self.locks.iter().position(|lock| *lock == wanted[0]);
+            let next = self.locks[(at.unwrap() + 1) % self.locks.len()].clone();
+            if let Some(inner) = self.acquire(&[next], thread) {
+                self.work(&inner);
+                self.unlock(&inner);
+            }
+        }
         if let [hold] = &holds[..]
             && self.scenario.suspends
             && thread_rng().gen_range(0..2) == 0
@@ -122,7 +134,7 @@ impl World {
             [Unlocked::HandedOver | Unlocked::Idle] => {}
             [Unlocked::Last] => {
                 self.release(&hold.grant());
-                self.queue.close(hold, None);
+                self.queue.close(&[(hold, None)]);
             }
             [Unlocked::Lost { last: false, .. }] => return false,
             ref other => panic!("{other:?}"),
@@ -167,6 +179,8 @@ impl World {
             is_shared: false,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
+        let keeps_place = thread_rng().gen_range(0..2) == 0;
+        waiter.keeps_place.store(keeps_place, Ordering::Relaxed);
         if let Ok(claim) = self.queue.enqueue(&waiter) {
             return Some(claim);
         }
@@ -174,6 +188,12 @@ impl World {
         loop {
             if let Some(claim) = self.queue.claim_of(&waiter) {
                 return Some(claim);
+            }
+            if waiter.keeps_place.swap(false, Ordering::Relaxed) {
+                // As at the end of a period.
+                thread::yield_now();
+                self.queue.look_again(&waiter);
+                continue;
             }
             if gives_up {
                 thread::yield_now();
@@ -256,11 +276,11 @@ impl World {
                 Unlocked::HandedOver | Unlocked::Idle => {}
                 Unlocked::Last => {
                     self.release(&hold.grant());
-                    self.queue.close(hold, None);
+                    self.queue.close(&[(hold, None)]);
                 }
                 Unlocked::Lost { last, .. } => {
                     assert!(last, "it has one level");
-                    self.queue.close(hold, None);
+                    self.queue.close(&[(hold, None)]);
                 }
                 other => panic!("{other:?}"),
             }

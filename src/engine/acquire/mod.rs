@@ -29,7 +29,7 @@ mod turn;
 use std::time::Duration;
 
 use super::held::{HeldPart, Needed};
-use super::local_wait::wait_for_claim;
+use super::local_wait::{give_up, wait_for_claim};
 use super::parts::{Missing, Parts};
 use super::release::release_all;
 use crate::base::call_budget::CallBudget;
@@ -203,7 +203,10 @@ fn acquire_missing(
                 None => return Ok(None),
             },
         };
-        budget.check_interrupt(parts.name())?;
+        if let Err(error) = budget.check_interrupt(parts.name()) {
+            give_up(claim, missing);
+            return Err(error);
+        }
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());

@@ -137,6 +137,11 @@ impl Grant {
         state.schedule_without_count().due < state.watched_until
     }
 
+    /// True if the last hold has ended, and the queue has not decided what follows.
+    pub(in crate::local) fn is_free(&self) -> bool {
+        matches!(self.state.lock().usage, Usage::Free)
+    }
+
     /// True if a thread has a live hold on the grant.
     pub(in crate::local) fn is_held(&self) -> bool {
         matches!(self.state.lock().usage, Usage::Held(..))

@@ -7,6 +7,7 @@ use crossbeam_channel::Receiver;
 
 use super::{GrantPlace, Hold, HoldEnd, Holder, ObserveLoss};
 use crate::error::LostReason;
+use crate::local::loss_notifier::OF_CHILD;
 use crate::observe::HoldSpan;
 
 impl Hold {
@@ -50,8 +51,10 @@ impl Hold {
     /// A channel that gets one message when the hold is lost. In a forked process
     /// (`is_same_process` is false) it never gets one.
     pub(crate) fn loss_receiver(&self, is_same_process: bool) -> &Receiver<LostReason> {
-        self.loss_notifier
-            .subscribe(|| is_same_process.then(|| self.loss_reason()).flatten())
+        if !is_same_process {
+            return &OF_CHILD;
+        }
+        self.loss_notifier.subscribe(|| self.loss_reason())
     }
 
     /// Why the hold was lost, if it was.

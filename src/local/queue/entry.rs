@@ -71,13 +71,32 @@ impl Entry {
         self.ticket.is_none() && (is_shared || self.readers.is_empty())
     }
 
+    /// True if the ticket is free for an exclusive hold, or the hold that has it was just given
+    /// back.
+    pub(super) fn is_available(&self) -> bool {
+        self.has_ticket_for(false) || self.is_given_back()
+    }
+
     pub(super) fn is_unused(&self) -> bool {
         self.is_free() && self.idle.is_none() && self.yields.is_fresh()
     }
 
-    pub(super) fn is_next(&self, waiter: &Arc<Waiter>) -> bool {
-        let first = self.waiting.front();
-        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
+    /// The threads of which one can be the next to get the lock: up to the first that wants only
+    /// this lock, which no other passes.
+    pub(super) fn first_or_several(&self) -> impl Iterator<Item = &Arc<Waiter>> {
+        let mut may_pass = true;
+        let is_reached = move |waiter: &&Arc<Waiter>| {
+            let is_reached = may_pass;
+            may_pass &= waiter.wants_several();
+            is_reached
+        };
+        self.waiting.iter().take_while(is_reached)
+    }
+
+    /// True if the hold with the ticket has just ended, and what follows is not decided.
+    pub(super) fn is_given_back(&self) -> bool {
+        let hold = self.hold();
+        self.readers.is_empty() && hold.is_some_and(|hold| hold.grant().is_free())
     }
 
     pub(super) fn hold(&self) -> Option<&Arc<Hold>> {

@@ -39,6 +39,14 @@ pub(crate) enum Unlocked {
 /// How long a grant may be idle: for how long the client lingers.
 pub(crate) type Linger = Duration;
 
+/// Why a thread that waits does not get the grant of one of its locks.
+enum Obstacle {
+    /// Another thread has the ticket, or gets it before.
+    Taken,
+    /// There is no grant, or not one for this thread.
+    Unsuited,
+}
+
 /// A release that Redis confirmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
@@ -94,32 +102,17 @@ impl LocalQueue {
         results
     }
 
-    /// Removes a hold that its thread has unlocked, and passes its ticket on. `released` is set if
-    /// Redis released the lock, and the number of listeners is known.
-    pub(crate) fn close(&self, hold: &Arc<Hold>, released: Option<Released>) {
-        let mut guard = self.0.lock();
-        let locks = &mut *guard;
-        let (mut ended, mut removed) = (None, Vec::new());
-        let is_exclusive = hold.grant().protocol().is_exclusive();
-        match locks.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
-                ended = if entry.has(hold) {
-                    entry.ticket.take().and_then(|ticket| ticket.hold)
-                } else {
-                    entry.readers.remove(hold)
-                };
-                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
-                    // A wait on a condition has found the loss. Its thread unlocks the levels.
-                    removed = locks.lost.insert(Arc::clone(hold));
-                }
-                locks.note_release(hold.lock(), released);
-            }
-            _ if is_exclusive => ended = locks.lost.remove(hold),
-            _ => locks.note_release(hold.lock(), released),
+    /// Removes holds that their thread has unlocked, and then passes their tickets on. A release is
+    /// given if Redis released the lock, and the number of listeners is known.
+    pub(crate) fn close(&self, holds: &[(&Arc<Hold>, Option<Released>)]) {
+        let mut locks = self.0.lock();
+        let mut removed = Vec::new();
+        for &(hold, released) in holds {
+            removed.extend(locks.close(hold, released));
         }
-        let woken = locks.pass_on(std::slice::from_ref(hold.lock()), None);
-        drop(guard);
-        drop((ended, removed));
+        let woken = locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
+        drop(locks);
+        drop(removed);
         wake(&woken);
     }
 
@@ -184,6 +177,29 @@ impl LocalQueue {
 }
 
 impl Locks {
+    /// Removes a hold that its thread has unlocked. Returns what is dropped outside the mutex.
+    fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) -> Vec<Arc<Hold>> {
+        let mut removed = Vec::new();
+        let is_exclusive = hold.grant().protocol().is_exclusive();
+        match self.entries.get_mut(hold.lock()) {
+            Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
+                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
+                    // A wait on a condition has found the loss. Its thread unlocks the levels.
+                    removed = self.lost.insert(Arc::clone(hold));
+                }
+                removed.extend(if entry.has(hold) {
+                    entry.ticket.take().and_then(|ticket| ticket.hold)
+                } else {
+                    entry.readers.remove(hold)
+                });
+                self.note_release(hold.lock(), released);
+            }
+            _ if is_exclusive => removed.extend(self.lost.remove(hold)),
+            _ => self.note_release(hold.lock(), released),
+        }
+        removed
+    }
+
     /// Records whether other clients listened when this one released a lock.
     fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
         if let Some(Released { asked, listeners }) = released {
@@ -205,7 +221,7 @@ impl Locks {
     fn hand_over(&mut self, ended: &[&Arc<Hold>]) -> Vec<Arc<Waiter>> {
         let mut woken = Vec::new();
         for hold in ended {
-            let Some((waiter, now)) = self.receiver_of(hold, ended) else {
+            let Some((waiter, now)) = self.receiver_of(hold) else {
                 continue;
             };
             for (lock, &terms) in waiter.locks.iter().zip(&waiter.terms) {
@@ -218,40 +234,42 @@ impl Locks {
         woken
     }
 
-    /// The thread that can have this hold's grant now: the first one that waits for its lock, if
-    /// enough of the locks that it waits for have grants among these that suit it, and the others
-    /// are free.
-    fn receiver_of(&self, hold: &Arc<Hold>, ended: &[&Arc<Hold>]) -> Option<(Arc<Waiter>, Moment)> {
+    /// The thread that can have this hold's grant now: the first one whose locks are all free or
+    /// given back, if enough of their grants suit it.
+    fn receiver_of(&self, hold: &Arc<Hold>) -> Option<(Arc<Waiter>, Moment)> {
         let entry = self.entries.get(hold.lock())?;
-        let waiter = entry.waiting.front()?;
-        // Not the grant of a thread that still reads.
-        if !entry.has(hold) || !entry.readers.is_empty() {
+        if entry.waiting.is_empty() || !entry.has(hold) || !entry.is_given_back() {
             return None;
         }
         // Now, because a thread may have had to wait for the mutex.
         let now = Moment::now();
-        let mut grants = 0;
-        for (lock, &terms) in waiter.locks.iter().zip(&waiter.terms) {
-            let entry = self
-                .entries
-                .get(lock)
-                .filter(|entry| entry.is_next(waiter))?;
-            let Some(current) = entry.hold() else {
-                if entry.ticket.is_some() || entry.idle.is_some() {
-                    return None;
+        for waiter in entry.first_or_several() {
+            let mut grants_to_spare = waiter.locks.len().saturating_sub(waiter.needed);
+            let obstacle = waiter.obstacle(|at| {
+                let entry = self.entries.get(&waiter.locks[at])?;
+                if !entry.is_available() || !self.is_next(waiter, entry, now) {
+                    return Some(Obstacle::Taken);
                 }
-                continue;
-            };
-            let is_ended = ended.iter().any(|ended| Arc::ptr_eq(ended, current));
-            let grant = current.grant();
-            let is_over = now >= grant.since().after(grant.slice(entry.yields.slice()));
-            let suits = grant.protocol().kind() == waiter.kind && grant.is_transferable(terms, now);
-            if !is_ended || is_over || !suits {
-                return None;
+                let suits = if let Some(hold) = entry.hold() {
+                    let grant = hold.grant();
+                    let end = grant.since().after(grant.slice(entry.yields.slice()));
+                    let is_of_kind = grant.protocol().kind() == waiter.kind;
+                    now < end && is_of_kind && grant.is_transferable(waiter.terms[at], now)
+                } else {
+                    let is_spared = grants_to_spare > 0 && entry.idle.is_none();
+                    grants_to_spare = grants_to_spare.saturating_sub(1);
+                    is_spared
+                };
+                (!suits).then_some(Obstacle::Unsuited)
+            });
+            match obstacle {
+                None => return Some((Arc::clone(waiter), now)),
+                Some(Obstacle::Taken) => {}
+                // The thread gets the tickets soon, and requests the locks.
+                Some(Obstacle::Unsuited) => return None,
             }
-            grants += 1;
         }
-        (grants >= waiter.needed).then(|| (Arc::clone(waiter), now))
+        None
     }
 
     /// Gives the ticket of a lock to a waiting thread, with the grant if there is one.

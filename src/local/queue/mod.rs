@@ -55,8 +55,13 @@ use crate::protocol::Protocol;
 ///
 /// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
 ///   shared holds.
-/// * A thread that wants several locks gets their tickets together, when all are free and it is the
-///   first that waits for each. So no two threads wait for each other here.
+/// * A thread that wants several locks gets their tickets together, when all are free.
+/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
+///   several locks, as long as one of these is not free for it. A thread that holds one of these
+///   locks always passes it. Other threads do not while it [keeps its place](Waiter::keeps_place).
+/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
+///   things, the threads have: a thread waits for another one indefinitely only if that has the
+///   ticket of a lock that it wants.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
 /// * A grant knows whether threads wait for its lock.
 /// * A reply wakes the threads that wait for that reply.
@@ -90,9 +95,9 @@ pub(crate) struct Entered {
 }
 
 impl LocalQueue {
-    /// Takes the tickets of the locks that this thread does not hold, if all are free and no thread
-    /// waits for them. A thread that wants a shared hold of a lock that it holds exclusively needs
-    /// no ticket besides its own.
+    /// Takes the tickets of the locks that this thread does not hold, if all are free and it passes
+    /// no waiting thread that has to go first. A thread that wants a shared hold of a lock that it
+    /// holds exclusively needs no ticket besides its own.
     pub(crate) fn enter<'a>(
         self: &Arc<Self>,
         locks: impl Iterator<Item = &'a LockId>,
@@ -109,7 +114,7 @@ impl LocalQueue {
             let hold = guard.hold_of(lock, entry, (thread, is_shared));
             if hold.is_none() {
                 are_free &= entry.is_none_or(|entry| {
-                    entry.has_ticket_for(is_shared) && entry.waiting.is_empty()
+                    entry.has_ticket_for(is_shared) && guard.may_pass(thread, &entry.waiting, now)
                 });
                 wanted.push(lock.clone());
                 other = other.or_else(|| guard.hold_of(lock, entry, (thread, !is_shared)));
@@ -225,10 +230,14 @@ impl Locks {
         entry
     }
 
-    /// Gives the free tickets of these locks to the first threads that wait for them, and forgets
+    /// Gives the free tickets of these locks to the first threads that can have them, and forgets
     /// unused entries. Each thread inherits `unanswered`. Returns the threads to wake outside the
     /// mutex.
-    fn pass_on(&mut self, locks: &[LockId], unanswered: Option<Unanswered>) -> Vec<Arc<Waiter>> {
+    fn pass_on<'a>(
+        &mut self,
+        locks: impl IntoIterator<Item = &'a LockId>,
+        unanswered: Option<Unanswered>,
+    ) -> Vec<Arc<Waiter>> {
         let mut woken = Vec::new();
         for lock in locks {
             while let Some(waiter) = self.next_for(lock) {
@@ -249,20 +258,54 @@ impl Locks {
         woken
     }
 
-    /// The first thread that waits for this lock, if it can have all tickets that it waits for.
+    /// The first thread that waits for this lock and can have all tickets that it waits for.
     fn next_for(&self, lock: &LockId) -> Option<Arc<Waiter>> {
-        let waiter = self.entries.get(lock)?.waiting.front()?;
-        let can_have = |lock| {
-            let entry: Option<&Entry> = self.entries.get(lock);
-            entry.is_some_and(|entry| {
-                entry.has_ticket_for(waiter.is_shared) && entry.is_next(waiter)
-            })
+        let entry = self.entries.get(lock)?;
+        let first = entry.waiting.front()?;
+        if !entry.has_ticket_for(first.is_shared) {
+            return None;
+        }
+        let now = Moment::now();
+        let can_have = |waiter: &&Arc<Waiter>| {
+            let is_taken = |at| {
+                let entry = self.entries.get(&waiter.locks[at])?;
+                let is_available =
+                    entry.has_ticket_for(waiter.is_shared) && self.is_next(waiter, entry, now);
+                (!is_available).then_some(())
+            };
+            waiter.obstacle(is_taken).is_none()
         };
-        waiter
-            .locks
-            .iter()
-            .all(can_have)
-            .then(|| Arc::clone(waiter))
+        let next = entry.first_or_several().find(can_have);
+        next.map(Arc::clone)
+    }
+
+    /// True if no thread that waits for this lock has to get it before this waiting thread.
+    fn is_next(&self, waiter: &Arc<Waiter>, entry: &Entry, now: Moment) -> bool {
+        let before = entry.waiting.iter();
+        let before = before.take_while(|other| !Arc::ptr_eq(other, waiter));
+        self.may_pass(waiter.thread, before, now)
+    }
+
+    /// True if a thread may get a lock before these waiting threads: they want several locks, of
+    /// which one is not free.
+    fn may_pass<'a>(
+        &self,
+        thread: ThreadId,
+        waiting: impl IntoIterator<Item = &'a Arc<Waiter>>,
+        now: Moment,
+    ) -> bool {
+        let is_taken = |lock| {
+            let entry: Option<&Entry> = self.entries.get(lock);
+            entry
+                .is_some_and(|entry| !entry.is_available())
+                .then_some(())
+        };
+        let holds = |lock| self.has_ticket(lock, thread);
+        waiting.into_iter().all(|other| {
+            other.wants_several()
+                && other.obstacle(|at| is_taken(&other.locks[at])).is_some()
+                && (!other.keeps_place(now) || other.locks.iter().any(holds))
+        })
     }
 
     /// Removes a waiting thread from the queues.
@@ -328,7 +371,7 @@ impl Keeper for LocalQueue {
                 removed.push(lost);
             }
         }
-        let woken = locks.pass_on(std::slice::from_ref(lock), None);
+        let woken = locks.pass_on([lock], None);
         drop(guard);
         drop((removed, idle));
         wake(&woken);

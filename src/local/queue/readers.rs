@@ -151,6 +151,6 @@ impl Locks {
         if let Some(entry) = self.entries.get_mut(hold.lock()) {
             entry.readers.remove(hold);
         }
-        self.pass_on(std::slice::from_ref(hold.lock()), None)
+        self.pass_on([hold.lock()], None)
     }
 }

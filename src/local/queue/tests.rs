@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod idle;
+mod passing;
 mod permits;
 mod readers;
 mod sharing;
@@ -82,6 +83,11 @@ fn wait(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
 }
 
 impl Waiting {
+    fn keeps_place(&self, keeps_place: bool) {
+        let place = &self.waiter.keeps_place;
+        place.store(keeps_place, std::sync::atomic::Ordering::Relaxed);
+    }
+
     fn is_woken(&self) -> bool {
         self.parker.sleep(Duration::ZERO)
     }
@@ -179,6 +185,7 @@ fn a_thread_that_leaves_makes_room_for_those_behind_it() {
     let queue = queue();
     let a = claim(&queue, &["a"], 1);
     let both = wait(&queue, &["a", "b"], 2);
+    both.keeps_place(true);
     let behind = wait(&queue, &["b"], 3);
     assert!(queue.leave(&both.waiter).is_none());
     assert!(behind.is_woken());
@@ -235,7 +242,7 @@ fn a_thread_that_waits_for_a_reply_is_woken_by_it() {
         reply(first, &hold);
         assert!(third.is_woken());
         assert!(queue.leave(&third.waiter).is_none());
-        queue.close(&hold, None);
+        queue.close(&[(&hold, None)]);
         assert!(second.is_woken());
         drop(second.claim());
         assert!(queue.is_empty());
@@ -256,7 +263,7 @@ fn a_lost_grant_passes_its_ticket_on_and_its_hold_is_kept_until_it_is_unlocked()
         unlock(&queue, &[&hold], NO_LINGER),
         [Unlocked::Lost { reason, last: true }]
     );
-    queue.close(&hold, None);
+    queue.close(&[(&hold, None)]);
     assert!(enter(&queue, &["k"], 1).own[0].is_none());
     drop(second);
     assert!(queue.is_empty());
@@ -304,7 +311,7 @@ fn entries_that_only_know_of_other_clients_are_swept() {
             asked: Moment::now(),
             listeners: 1,
         };
-        queue.close(&hold, Some(released));
+        queue.close(&[(&hold, Some(released))]);
     }
     assert!(queue.0.lock().entries.len() <= 2 * FEW);
 }

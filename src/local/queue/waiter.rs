@@ -1,9 +1,11 @@
 //! A thread that waits in the local queue.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::LockId;
+use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::base::parker::Unparker;
@@ -21,10 +23,24 @@ pub(crate) struct Waiter {
     pub(super) kind: &'static str,
     /// The thread wants a hold that does not exclude other shared ones.
     pub(super) is_shared: bool,
+    /// Since when the thread waits.
+    since: Moment,
+    /// Tests decide when the thread keeps its place, because no time passes in them.
+    #[cfg(any(test, interleavings))]
+    pub(crate) keeps_place: AtomicBool,
     unparker: Unparker,
     /// The thread has the tickets. Set under the queue's mutex.
     is_assigned: AtomicBool,
+    /// The index of the lock that was not available last. Used under the queue's mutex.
+    obstacle: AtomicUsize,
+    /// How often one of the locks was looked at.
+    #[cfg(test)]
+    pub(super) looks: AtomicUsize,
 }
+
+/// Bounds of the period in which a thread that waits for several locks keeps its place once.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(64);
+const LONGEST_PERIOD: Duration = Duration::from_millis(4096);
 
 /// What a thread wants: locks that it does not hold yet.
 #[derive(Debug)]
@@ -51,8 +67,50 @@ impl Waiter {
             needed: wanted.needed,
             kind: wanted.kind,
             is_shared: wanted.is_shared,
+            since: Moment::now(),
+            #[cfg(any(test, interleavings))]
+            keeps_place: AtomicBool::new(false),
             unparker: unparker.clone(),
             is_assigned: AtomicBool::new(false),
+            obstacle: AtomicUsize::new(0),
+            #[cfg(test)]
+            looks: AtomicUsize::new(0),
+        })
+    }
+
+    /// True if the thread waits for several locks, so that other threads may pass it.
+    pub(super) fn wants_several(&self) -> bool {
+        self.locks.len() > 1
+    }
+
+    /// True if a thread that could pass this one has to wait behind it [now](keeps_place).
+    pub(super) fn keeps_place(&self, now: Moment) -> bool {
+        #[cfg(any(test, interleavings))]
+        let keeps_place = |_, _| self.keeps_place.load(Ordering::Relaxed);
+        keeps_place(self.since, now)
+    }
+
+    /// How long the thread may sleep. If it wants several locks, it has to
+    /// [look](super::LocalQueue::look_again) at the end of each period for threads that can pass
+    /// it from then on.
+    pub(crate) fn longest_sleep(&self, now: Moment) -> Duration {
+        if self.wants_several() {
+            now.left_of(period(self.since, now))
+        } else {
+            Duration::MAX
+        }
+    }
+
+    /// The first reason why one of the locks is not available, if `reason` tells that of the lock
+    /// with an index. The search begins at the lock that was not available last. So it is short
+    /// while that has not changed, however many locks there are.
+    pub(super) fn obstacle<R>(&self, mut reason: impl FnMut(usize) -> Option<R>) -> Option<R> {
+        let (first, all) = (self.obstacle.load(Ordering::Relaxed), self.locks.len());
+        (first..all).chain(0..first).find_map(|at| {
+            self.obstacle.store(at, Ordering::Relaxed);
+            #[cfg(test)]
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            reason(at)
         })
     }
 
@@ -67,5 +125,66 @@ impl Waiter {
     pub(super) fn wake(&self) {
         let Self { unparker, .. } = self;
         unparker.unpark();
+    }
+}
+
+/// True if a thread that waits for several locks since `since` keeps its place: in the last quarter
+/// of each [period], after a wait of at least one. So it gets its locks although each of them
+/// always has a holder or another waiting thread.
+fn keeps_place(since: Moment, now: Moment) -> bool {
+    let period = period(since, now);
+    now.since(since) >= period && now.left_of(period) <= period / 4
+}
+
+/// The longer a thread has waited, the longer is its period, because the others may have long
+/// holds. Each period consists of four shorter ones, so all threads keep their places at the same
+/// time, which ends after 1.4 seconds.
+fn period(since: Moment, now: Moment) -> Duration {
+    let mut period = SHORTEST_PERIOD;
+    while period < LONGEST_PERIOD && period * 4 <= now.since(since) {
+        period *= 4;
+    }
+    period
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::ZERO.after(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_thread_keeps_its_place_for_longer_the_longer_it_waits() {
+        for (since, now, expected) in [
+            (100, 127, false), // It has just begun to wait.
+            (0, 111, false),
+            (0, 112, true),
+            (0, 127, true),
+            (0, 128, false),
+            (0, 447, false), // Its period is 256 ms from now on.
+            (0, 448, true),
+            (0, 3 * 4096 - 1025, false),
+            (0, 3 * 4096 - 1024, true),
+        ] {
+            assert_eq!(keeps_place(at(since), at(now)), expected, "{since} {now}");
+        }
+    }
+
+    proptest! {
+        /// However long several threads have waited, they do not keep their places in turn.
+        #[test]
+        fn the_threads_keep_their_places_at_the_same_time(
+            waits in prop::collection::vec(0..20_000_u64, 1..8),
+            start in 0..100_000_u64,
+        ) {
+            let is_free = |moment: u64| {
+                let now = at(100_000 + start + moment);
+                waits.iter().all(|&wait| !keeps_place(at(100_000 + start - wait), now))
+            };
+            prop_assert!((0..1366).any(is_free));
+        }
     }
 }

@@ -57,6 +57,15 @@ impl LocalQueue {
         }
     }
 
+    /// Gives tickets to the threads that this waiting thread has kept from passing it, and does not
+    /// any more.
+    pub(crate) fn look_again(&self, waiter: &Waiter) {
+        if waiter.wants_several() {
+            let woken = self.0.lock().pass_on(&waiter.locks, None);
+            wake(&woken);
+        }
+    }
+
     /// The tickets, if they were passed on to this waiting thread.
     pub(crate) fn claim_of(self: &Arc<Self>, waiter: &Waiter) -> Option<Claim> {
         Claim::of_waiter(self, &self.0.lock(), waiter)
@@ -83,21 +92,23 @@ impl LocalQueue {
         unanswered.map(|unanswered| unanswered.since).min()
     }
 
-    /// True if no thread of this process has confirmed that another client holds one of these
-    /// locks: no thread requests them, or the requests have had no reply since `heard` or earlier.
-    /// A thread that waits for the readers of its own client is not first, or wants to write.
-    pub(crate) fn may_be_free(&self, locks: &[LockId], heard: Moment) -> bool {
+    /// How many of these locks other threads request, without a reply since `heard` or earlier.
+    /// `None` if it is known that one of the locks is held: a thread of this process holds it, or
+    /// has confirmed that another client does. A thread that waits for the readers of its own
+    /// client is not first, or wants to write.
+    pub(crate) fn outstanding_replies(&self, locks: &[LockId], heard: Moment) -> Option<usize> {
         let guard = self.0.lock();
-        locks.iter().all(|lock| {
-            let Some(entry) = guard.entries.get(lock) else {
-                return true;
-            };
-            let Some(ticket) = &entry.ticket else {
-                return entry.readers.is_empty();
-            };
-            let unanswered = ticket.unanswered;
-            unanswered.is_some_and(|unanswered| unanswered.since <= heard)
-        })
+        let mut outstanding = 0;
+        for entry in locks.iter().filter_map(|lock| guard.entries.get(lock)) {
+            match &entry.ticket {
+                Some(ticket) if ticket.unanswered.is_some_and(|one| one.since <= heard) => {
+                    outstanding += 1;
+                }
+                None if entry.readers.is_empty() => {}
+                _ => return None,
+            }
+        }
+        Some(outstanding)
     }
 
     /// Set if the last request was granted, but only this many replicas confirmed it: too few.

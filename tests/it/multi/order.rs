@@ -1,11 +1,17 @@
 //! No deadlock, whatever the order of the names.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+use leasehold::Lease;
 
 use crate::support::child::{self, Process};
-use crate::support::client;
+use crate::support::process::Task;
 use crate::support::server::Server;
-use crate::support::timing::{SOON, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::{client, on_another_thread};
 
 const PROCESSES: usize = 2;
 const THREADS: usize = 4;
@@ -64,4 +70,85 @@ pub fn take_in_order(arguments: &[&str]) {
         }
     });
     child::send_line("done");
+}
+
+/// A thread of the client waits for `a` and `b`, and this thread holds `b`.
+#[test]
+fn a_thread_with_one_of_the_names_gets_the_other_before_a_thread_that_waits_for_both() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let [a, b, c] = ["a", "b", "c"].map(|name| client.reentrant_lock(name));
+    let both = client.multi_lock(["a", "b"]);
+    let held = b.acquire().unwrap();
+    let (says, tasks) = bounded(1);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            says.send(Task::current()).unwrap();
+            both.acquire()?.unlock()
+        });
+        let task = tasks.recv().unwrap();
+        eventually("it to wait", || task.is_asleep());
+        for _ in 0..3 {
+            within(SLIP.get(), "the free name", || {
+                let got = a.try_lock(Duration::ZERO, Lease::RENEWED);
+                assert!(matches!(got, Ok(true)), "{got:?}");
+                a.unlock().unwrap();
+            });
+        }
+        // A thread without any of the names gets it too, or not, at once.
+        within(SLIP.get(), "the answer", || {
+            on_another_thread(|| {
+                if a.try_lock(Duration::ZERO, Lease::RENEWED).unwrap() {
+                    a.unlock().unwrap();
+                }
+            });
+        });
+        // A thread that holds what this one wants gets it, too.
+        let (goes, go) = bounded::<()>(1);
+        let (holds, is_held) = bounded(1);
+        let (a, c) = (&a, &c);
+        let chained = scope.spawn(move || {
+            let held = c.acquire()?;
+            holds.send(()).unwrap();
+            go.recv().unwrap();
+            a.acquire()?.unlock()?;
+            held.unlock()
+        });
+        is_held.recv().unwrap();
+        goes.send(()).unwrap();
+        within(SOON.get(), "all of them", || {
+            c.acquire().unwrap().unlock().unwrap();
+            chained.join().unwrap().unwrap();
+            held.unlock().unwrap();
+            waiter.join().unwrap().unwrap();
+        });
+    });
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+/// Two threads hold one of the names at any time, and two hold the other.
+#[test]
+fn a_thread_gets_several_names_although_each_always_has_a_holder() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let both = client.multi_lock(["a", "b"]);
+    let end = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for name in ["a", "b", "a", "b"] {
+            let (lock, end) = (client.reentrant_lock(name), &end);
+            scope.spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    let guard = lock.acquire().unwrap();
+                    thread::sleep(millis(2));
+                    guard.unlock().unwrap();
+                }
+            });
+        }
+        let got = (0..3).map(|_| both.try_lock(SOON.get(), Lease::RENEWED));
+        let got: Vec<_> = got
+            .inspect(|got| drop(got.as_ref().map(|_| both.unlock())))
+            .collect();
+        end.store(true, Ordering::Relaxed);
+        assert!(got.iter().all(|got| matches!(got, Ok(true))), "{got:?}");
+    });
 }

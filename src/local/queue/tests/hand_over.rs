@@ -88,7 +88,7 @@ fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
         assert_eq!(unlocked, [expected], "{age} ms, {wanted:?}");
         if expected == Unlocked::Last {
             assert!(!second.is_woken(), "the release in Redis comes first");
-            queue.close(&first, None);
+            queue.close(&[(&first, None)]);
         }
         assert!(second.is_woken());
     }
@@ -120,7 +120,7 @@ fn several_grants_are_handed_over_whole_or_not_at_all() {
             [Unlocked::Last],
             "{rest}"
         );
-        queue.close(hold, None);
+        queue.close(&[(hold, None)]);
     }
     assert!(both.is_woken());
     drop(both.claim());

@@ -67,7 +67,7 @@ fn a_grant_of_one_kind_of_lock_does_not_suit_another_kind() {
     let plain = held(&queue, "k", 1, 0, 0);
     let waiting = wait_for(&queue, &["k"], 2, renewed(), "fenced");
     assert_eq!(unlock(&queue, &[&plain], NO_LINGER), [Unlocked::Last]);
-    queue.close(&plain, None);
+    queue.close(&[(&plain, None)]);
     drop(queue.leave(&waiting.waiter));
 
     let plain = held(&queue, "k", 1, 0, 0);

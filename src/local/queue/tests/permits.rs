@@ -26,7 +26,7 @@ fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
         Duration::from_secs(9),
     )];
     let unlocked = queue.unlock(&levels)[0];
-    queue.close(hold, None);
+    queue.close(&[(hold, None)]);
     unlocked
 }
 

@@ -76,7 +76,7 @@ fn readers_share_a_grant_and_the_last_one_releases_it() {
     assert_eq!(unlock(&queue, &[&again], NO_LINGER), [Unlocked::Last]);
     // While Redis is asked to release it, no thread joins it, and no writer gets the ticket.
     let writer = wait_as(&queue, 4, false);
-    queue.close(&again, None);
+    queue.close(&[(&again, None)]);
     assert!(writer.is_woken());
     drop(writer.claim());
     assert!(queue.is_empty());
@@ -95,11 +95,11 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     assert!(!writer.is_woken(), "another reader is there");
     assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
     assert!(!writer.is_woken(), "the release is under way");
-    queue.close(&second, None);
+    queue.close(&[(&second, None)]);
     assert!(writer.is_woken() && readers.iter().all(|reader| !reader.is_woken()));
     let written = granted(&queue, writer.claim().unwrap(), 3, renewed());
     assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
-    queue.close(&written, None);
+    queue.close(&[(&written, None)]);
     // The first one has the ticket, and the other one joins its grant.
     assert!(readers[0].is_woken() && !readers[1].is_woken());
     let read = granted(&queue, readers[0].claim().unwrap(), 4, renewed());
@@ -111,7 +111,7 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     assert!(Arc::ptr_eq(&joined[0].grant(), &read.grant()));
     unlock(&queue, &[&read], NO_LINGER);
     unlock(&queue, &[&joined[0]], NO_LINGER);
-    queue.close(&joined[0], None);
+    queue.close(&[(&joined[0], None)]);
     assert!(queue.is_empty());
 }
 
@@ -135,7 +135,7 @@ fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
     let (reader, writer) = (wait_as(&queue, 2, true), wait_as(&queue, 3, false));
     assert!(!reader.is_woken());
     assert_eq!(unlock(&queue, &[&written], NO_LINGER), [Unlocked::Last]);
-    queue.close(&written, None);
+    queue.close(&[(&written, None)]);
     assert!(reader.is_woken() && !writer.is_woken());
     assert_eq!(reader.holds().len(), 1, "it shares the grant");
     // A reader cannot become a writer.
@@ -158,9 +158,9 @@ fn a_reader_whose_write_lock_is_lost_meanwhile_releases_its_grant() {
     let read = granted(&queue, claim, 1, renewed());
     assert!(enter_as(&queue, 2, false).claim.is_none());
     assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
-    queue.close(&read, None);
+    queue.close(&[(&read, None)]);
     unlock(&queue, &[&written], NO_LINGER);
-    queue.close(&written, None);
+    queue.close(&[(&written, None)]);
     assert!(queue.is_empty());
 }
 
@@ -205,7 +205,7 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         let written = hold_as(&queue, 1, false);
         let readers = [2, 3].map(|number| wait_as(&queue, number, true));
         unlock(&queue, &[&written], NO_LINGER);
-        queue.close(&written, None);
+        queue.close(&[(&written, None)]);
         let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
         let claim = queue.leave(&readers[1].waiter).expect("it has got a share");
         let writer = wait_as(&queue, 4, false);
@@ -220,7 +220,7 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         }
         if !last {
             assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Last]);
-            queue.close(&first, None);
+            queue.close(&[(&first, None)]);
         }
         assert!(writer.is_woken());
         drop(writer.claim());

@@ -67,7 +67,7 @@ fn the_loss_of_a_shared_grant_is_that_of_all_its_holds() {
     );
     for hold in [&first, &second] {
         assert_eq!(unlock(&queue, &[hold], NO_LINGER), lost(true));
-        queue.close(hold, None);
+        queue.close(&[(hold, None)]);
     }
     drop(writer.claim());
     assert!(queue.is_empty());
@@ -87,11 +87,11 @@ fn one_of_several_holds_can_be_lost() {
     let lost = [Unlocked::Lost { reason, last: true }];
     assert_eq!(unlock(&queue, &[&first], NO_LINGER), lost);
     assert!(!first.grant().has_ended(), "it is not released in Redis");
-    queue.close(&first, None);
+    queue.close(&[(&first, None)]);
     assert!(enter_as(&queue, 1, true).own[0].is_none());
     assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Inner]);
     assert_eq!(unlock(&queue, &[&second], NO_LINGER), [Unlocked::Last]);
-    queue.close(&second, None);
+    queue.close(&[(&second, None)]);
     assert!(queue.is_empty());
 }
 
