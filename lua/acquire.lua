@@ -78,7 +78,7 @@ if ARGV[3] then
     if not string.find(last, '^%d+$') then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
     end
-    -- Tokens are at least the time in microseconds, so they rise even after Redis has lost the last.
+    -- Tokens are at least the time in microseconds, and rise also after Redis has lost the last.
     local now = redis.call('time')
     local clock = now[1] * 1000000 + now[2]
     token = math.max(tonumber(last) + 1, clock)

@@ -25,15 +25,17 @@ end
 -- turn                   until when only readers may acquire a free lock
 -- search                 set if a script has to go on looking for a reader that lives
 --
--- | lock         | notes        | a reader of another client | a writer of another client |
--- |--------------|--------------|----------------------------|----------------------------|
--- | free         | none, search | acquires it                | acquires it                |
--- | free         | writer       | is refused                 | acquires it                |
--- | free         | turn         | acquires it                | is refused                 |
--- | with readers | none, search | acquires it                | is refused                 |
--- | with readers | writer       | is refused                 | is refused                 |
--- | with readers | writer, turn | acquires it                | is refused                 |
--- | with a writer| any          | is refused                 | is refused                 |
+-- | lock          | of these notes | a reader of another client | a writer of another client |
+-- |---------------|----------------|----------------------------|----------------------------|
+-- | free          | none           | acquires it                | acquires it                |
+-- | free          | writer         | is refused                 | acquires it                |
+-- | free          | turn, or both  | acquires it                | is refused                 |
+-- | with readers  | none           | acquires it                | is refused (1)             |
+-- | with readers  | writer         | is refused                 | is refused (1)             |
+-- | with readers  | turn, or both  | acquires it                | is refused (1)             |
+-- | with a writer | any            | is refused                 | is refused                 |
+--
+-- 1. With the note `search`, it goes on with the search. If no reader lives, the lock is free.
 --
 -- A refused client that waits notes that. The note ends when the client acquires the lock or gives
 -- up. The release of a writer begins the turn of the readers that have noted that they wait. It
@@ -129,7 +131,7 @@ local function readers_left(lock)
         return nil
     end
     local fields, is_whole = found[2], found[1] == '0'
-    local longest, looked_at, dead = 0, 0, {}
+    local longest, looked_at, seen = 0, 0, {}
     for i = 1, #fields, 2 do
         local reader, count = fields[i], tonumber(fields[i + 1])
         if count and not string.find(reader, ':write$') then
@@ -143,13 +145,13 @@ local function readers_left(lock)
                 return nil
             end
             longest = math.max(longest, left)
-            dead[#dead + 1] = reader
+            seen[#seen + 1] = reader
         end
     end
     if is_whole then
         return longest
-    elseif longest == 0 and #dead > 0 then
-        redis.call('hdel', lock, unpack(dead))
+    elseif longest == 0 and #seen > 0 then
+        redis.call('hdel', lock, unpack(seen))
         return nil, true
     end
 end
@@ -165,9 +167,9 @@ local function note_wait(lock, millis, ...)
     end
 end
 
--- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as the
--- longest lease of a reader. If that is not known because the search is not over, notes that, and
--- returns true as second value.
+-- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as
+-- the longest lease of a reader. If the search for it is not over, notes that, and returns true as
+-- second value.
 local function end_if_unread(lock)
     local left, goes_on = readers_left(lock)
     if left == 0 then

@@ -32,8 +32,8 @@ use crate::protocol::Fenced;
 ///
 /// The script that acquires the lock makes the token: one more than the last token, but at least
 /// the server's clock in microseconds. So the tokens also increase after Redis has lost the last
-/// one (a flush, a failover), unless the server's clock is behind its time at the last hold: it must
-/// not be set back, and a promoted replica must have the right time.
+/// one (a flush, a failover), unless the server's clock is behind its time at the last hold: it
+/// must not be set back, and a promoted replica must have the right time.
 ///
 /// The last token of each name stays in Redis in a small key, `redisson_lock_token:{NAME}`, which
 /// does not expire: see [how to remove it](crate::guide::operations).
