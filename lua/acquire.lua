@@ -6,7 +6,6 @@
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
 -- ARGV[3]     the largest number of tokens; absent if none are requested
--- ARGV[4]     with ARGV[3]: time to live of the last token, in milliseconds
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { PTTL of the
 --             key (-1: no expiry), i, owner }: another owner holds KEYS[i]. An error, without any
 --             change, if a key has another type or form
@@ -79,7 +78,7 @@ if ARGV[3] then
     if not string.find(last, '^%d+$') then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
     end
-    -- Tokens are at least the time in microseconds, so they rise even after the last one expired.
+    -- Tokens are at least the time in microseconds, and rise also after Redis has lost the last.
     local now = redis.call('time')
     local clock = now[1] * 1000000 + now[2]
     token = math.max(tonumber(last) + 1, clock)
@@ -89,13 +88,8 @@ if ARGV[3] then
     if new_last >= 9007199254740992 then
         return redis.error_reply('ERR the last fencing token is too large to count on from it')
     end
-    local text = string.format('%.0f', new_last)
-    if redis.call('pttl', KEYS[2]) == -1 then
-        -- Redisson creates this key without an expiry, and its clients rely on that.
-        redis.call('set', KEYS[2], text)
-    else
-        redis.call('set', KEYS[2], text, 'px', ARGV[4])
-    end
+    -- Without an expiry: a Redisson client would count from 1 after it.
+    redis.call('set', KEYS[2], string.format('%.0f', new_last))
 end
 
 local lease = ARGV[2]

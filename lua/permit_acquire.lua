@@ -9,8 +9,8 @@
 -- ARGV[3]  the channel for permits that become available
 -- ARGV[4]  the command that publishes: publish or spublish
 -- reply    nil: the permit is leased. A text: no permit is available, and the first lease ends in
---          this many milliseconds; -1: no lease ends. An error, without any change, if a key has
---          another type or form
+--          this many milliseconds; -1: no lease ends; -2: no permit is leased either. An error,
+--          without any change, if a key has another type or form
 --
 -- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
 -- copy that Redis executes later then cannot be taken for the holder of this permit.
@@ -80,8 +80,11 @@ if available and available > 0 then
 end
 
 local first = tonumber(call('zrange', leases, 0, 0, 'withscores')[2])
+if not first then
+    return '-2'
+end
 -- Redisson writes this number for a permit whose lease does not end.
-if not first or first >= 922337203685477 then
+if first >= 922337203685477 then
     return '-1'
 end
 return text_of(math.max(first - now, 0))

@@ -39,7 +39,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
     elseif not older and mode == 'write' then
         local left = redis.call('pttl', lock)
         if ARGV[4] == '1' then
-            note_wait(lock, left + 5000, 'readers', '1')
+            note_wait(lock, left + 5000, ARGV[3], owner)
         end
         return { left, 1, (writer_of(lock)) }
     elseif not older then
@@ -50,7 +50,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
             local turn = tonumber(redis.call('hget', waits, 'turn') or '0')
             if left > 0 and turn <= now then
                 if ARGV[4] == '1' then
-                    note_wait(lock, left + 5000, 'readers', '1')
+                    note_wait(lock, left + 5000, ARGV[3], owner)
                 end
                 if mode then
                     left = math.min(left, math.max(redis.call('pttl', lock), 1))
@@ -59,6 +59,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
             end
         end
     end
+    end_wait_to_read(waits, ARGV[3])
 end
 
 -- First, because Redis may refuse it: nothing is changed then.

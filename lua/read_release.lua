@@ -1,5 +1,5 @@
 -- Releases read locks, regardless of their hold counts. Notifies the waiting clients if no reader
--- is left.
+-- is left, or if they have to go on looking for one that lives.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
@@ -27,26 +27,23 @@ for i, lock in ipairs(KEYS) do
         replies[i] = redis.call('exists', lock) * -1
     else
         replies[i] = 1
-        local left = 0
-        if redis.call('hlen', lock) > 1 then
-            -- The lease of a writer stays what it is.
-            left = redis.call('hget', lock, 'mode') == 'read' and readers_left(lock) or nil
-        end
-        if left == 0 then
+        local waits = waits_key(lock)
+        local is_free, goes_on = redis.call('hlen', lock) <= 1, false
+        if is_free then
             redis.call('del', lock)
-            local waits = waits_key(lock)
-            local wish_ends = redis.pcall('hget', waits, 'writer_until')
-            if type(wish_ends) == 'string' then
-                -- It is the turn of the writer. If it does not come, readers go on.
-                local turn_ends = math.min(tonumber(wish_ends), now_millis() + TURN)
-                redis.pcall('hset', waits, 'writer_until', string.format('%.0f', turn_ends))
-                redis.pcall('hdel', waits, 'turn')
-            end
+        elseif redis.call('hget', lock, 'mode') == 'read' then
+            is_free, goes_on = end_if_unread(lock)
+        end
+        if is_free and redis.pcall('hexists', waits, 'writer') == 1 then
+            -- It is the turn of the writer. If it does not come, readers go on.
+            local wish_ends = redis.call('hget', waits, 'writer_until')
+            local turn_ends = math.min(tonumber(wish_ends), now_millis() + TURN)
+            redis.pcall('hset', waits, 'writer_until', string.format('%.0f', turn_ends))
+        end
+        if is_free or goes_on then
             -- pcall: the lock is released even if the user lacks permission to publish.
             local heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '0')
             replies[i] = 1 + (tonumber(heard) or 0)
-        elseif left then
-            redis.call('pexpire', lock, left)
         end
     end
 end

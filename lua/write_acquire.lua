@@ -38,8 +38,15 @@ if redis.call('exists', lock) == 1 or exists(waits) then
         return { redis.call('pttl', lock), 1, (writer_of(lock)) }
     end
     local left
-    if mode == 'read' then
-        left = redis.call('pttl', lock)
+    local is_free, goes_on = not mode, false
+    if mode == 'read' and redis.pcall('hexists', waits, 'search') == 1 then
+        is_free, goes_on = end_if_unread(lock)
+        if not goes_on then
+            redis.pcall('hdel', waits, 'search')
+        end
+    end
+    if not is_free then
+        left = goes_on and 1 or redis.call('pttl', lock)
     else
         local turn = tonumber(redis.pcall('hget', waits, 'turn') or '0')
         if turn > 0 and turn > now_millis() then
@@ -57,9 +64,11 @@ if redis.call('exists', lock) == 1 or exists(waits) then
         end
         return { left, 1, '' }
     end
-    redis.pcall('hdel', waits, 'turn')
     local writer = redis.pcall('hget', waits, 'writer')
-    if type(writer) == 'string' and is_of(writer, ARGV[3]) then
+    if redis.pcall('hexists', waits, 'turn') == 1 then
+        -- It is over, and some readers have not come. Other clients that wait repeat their notes.
+        redis.pcall('del', waits)
+    elseif type(writer) == 'string' and is_of(writer, ARGV[3]) then
         redis.pcall('hdel', waits, 'writer', 'writer_until')
     end
 end

@@ -37,8 +37,7 @@ for i, lock in ipairs(KEYS) do
             end
         end
         local waits = waits_key(lock)
-        if redis.pcall('hexists', waits, 'readers') == 1 then
-            redis.pcall('hdel', waits, 'readers')
+        if do_readers_wait(waits) then
             note_wait(lock, TURN, 'turn', string.format('%.0f', now_millis() + TURN))
         end
         -- pcall: the lock is released even if the user lacks permission to publish.

@@ -3,7 +3,7 @@
 
 -- The longest time that a client has for its turn, in milliseconds.
 local TURN = 100
--- The largest number of holds of readers that a script looks at.
+-- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
 
 -- The hash tag of the names beside the lock, as Redisson makes it.
@@ -17,10 +17,31 @@ local function timeout_key(lock, reader, hold)
     return tagged(lock) .. ':' .. reader .. ':rwlock_timeout:' .. (hold or 1)
 end
 
--- The hash of the clients that wait, which exists only while clients compete:
+-- The hash of the clients that wait, which exists only while clients compete. What it says decides
+-- about their order, never about exclusion:
+--
 -- writer, writer_until   the field that a waiting writer wants, and until when that is believed
--- readers                set if a reader waits for the end of a write lock
+-- a client's id          its reader waits: the name of its last request
 -- turn                   until when only readers may acquire a free lock
+-- search                 set if a script has to go on looking for a reader that lives
+--
+-- | lock          | of these notes | a reader of another client | a writer of another client |
+-- |---------------|----------------|----------------------------|----------------------------|
+-- | free          | none           | acquires it                | acquires it                |
+-- | free          | writer         | is refused                 | acquires it                |
+-- | free          | turn, or both  | acquires it                | is refused                 |
+-- | with readers  | none           | acquires it                | is refused (1)             |
+-- | with readers  | writer         | is refused                 | is refused (1)             |
+-- | with readers  | turn, or both  | acquires it                | is refused (1)             |
+-- | with a writer | any            | is refused                 | is refused                 |
+--
+-- 1. With the note `search`, it goes on with the search. If no reader lives, the lock is free.
+--
+-- A refused client that waits notes that. The note ends when the client acquires the lock or gives
+-- up. The release of a writer begins the turn of the readers that have noted that they wait. It
+-- ends with the last of their notes. If some of them do not come, it ends after TURN, and the next
+-- writer removes their notes. The release of the last reader begins the turn of the writer: its
+-- note lasts for TURN at most.
 local function waits_key(lock)
     return 'leasehold_rwlock:' .. tagged(lock)
 end
@@ -85,32 +106,54 @@ local function reader_of(lock)
     end
 end
 
+-- How long the longest lease of this reader lasts, in milliseconds; 0 if all have ended; nil if a
+-- cluster that moves the slot refuses a key that is not there.
+local function lease_left(lock, reader, count)
+    local longest = 0
+    for hold = 1, count do
+        local left = redis.pcall('pttl', timeout_key(lock, reader, hold))
+        if type(left) == 'table' then
+            return nil
+        end
+        longest = math.max(longest, left)
+    end
+    return longest
+end
+
 -- How long the longest lease of a reader lasts, in milliseconds; 0 if all have ended; nil if that
--- is not known: there are too many, or a cluster is moving the slot.
+-- is not known: there are too many readers or holds, or a cluster is moving the slot.
+--
+-- If there are too many, and none of those that it has looked at lives, removes these and returns
+-- true as second value: the next call looks at others.
 local function readers_left(lock)
-    if redis.call('hlen', lock) > MANY then
+    local found = redis.pcall('hscan', lock, 0, 'count', MANY)
+    if found.err then
         return nil
     end
-    local fields = redis.call('hgetall', lock)
-    local longest, looked_at = 0, 0
+    local fields, is_whole = found[2], found[1] == '0'
+    local longest, looked_at, seen = 0, 0, {}
     for i = 1, #fields, 2 do
         local reader, count = fields[i], tonumber(fields[i + 1])
         if count and not string.find(reader, ':write$') then
             looked_at = looked_at + count
             if looked_at > MANY then
+                is_whole = false
+                break
+            end
+            local left = lease_left(lock, reader, count)
+            if not left or (left > 0 and not is_whole) then
                 return nil
             end
-            for hold = 1, count do
-                -- pcall: a cluster that moves the slot refuses a key that is not there.
-                local left = redis.pcall('pttl', timeout_key(lock, reader, hold))
-                if type(left) == 'table' then
-                    return nil
-                end
-                longest = math.max(longest, left)
-            end
+            longest = math.max(longest, left)
+            seen[#seen + 1] = reader
         end
     end
-    return longest
+    if is_whole then
+        return longest
+    elseif longest == 0 and #seen > 0 then
+        redis.call('hdel', lock, unpack(seen))
+        return nil, true
+    end
 end
 
 -- Notes in the hash of the clients that wait. It is kept for at least `millis` milliseconds.
@@ -121,6 +164,42 @@ local function note_wait(lock, millis, ...)
     local left = redis.pcall('pttl', waits)
     if type(left) == 'number' and left < millis then
         redis.pcall('pexpire', waits, millis)
+    end
+end
+
+-- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as
+-- the longest lease of a reader. If the search for it is not over, notes that, and returns true as
+-- second value.
+local function end_if_unread(lock)
+    local left, goes_on = readers_left(lock)
+    if left == 0 then
+        redis.call('del', lock)
+        return true
+    end
+    if left then
+        redis.call('pexpire', lock, left)
+    elseif goes_on then
+        note_wait(lock, redis.call('pttl', lock) + 5000, 'search', '1')
+    end
+    return false, goes_on
+end
+
+-- True if clients have noted that their readers wait.
+local function do_readers_wait(waits)
+    local notes = redis.pcall('hlen', waits)
+    if type(notes) == 'table' or notes == 0 then
+        return false
+    end
+    for _, other in ipairs({ 'writer', 'writer_until', 'turn', 'search' }) do
+        notes = notes - redis.call('hexists', waits, other)
+    end
+    return notes > 0
+end
+
+-- Ends the note of a client whose reader has waited. The turn of readers ends with the last note.
+local function end_wait_to_read(waits, client)
+    if redis.pcall('hdel', waits, client) == 1 and not do_readers_wait(waits) then
+        redis.pcall('hdel', waits, 'turn')
     end
 end
 

@@ -165,8 +165,8 @@ pub enum Error {
     /// or data of another type. A plain or fenced lock that another client holds and for which
     /// clients of a [`FairLock`](crate::FairLock) wait is also such a value. Nothing was changed.
     #[error(
-        "lock {lock:?} at {node}: found a value of another type, {found}; choose another name, use \
-         the kind of lock that was found, or delete the key if it is not in use"
+        "the name {lock:?} is used for a value of another type at {node}, {found}; choose another \
+         name, or use the kind of lock, semaphore or latch that was found"
     )]
     WrongType {
         /// The name of the lock.

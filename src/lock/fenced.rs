@@ -32,8 +32,11 @@ use crate::protocol::Fenced;
 ///
 /// The script that acquires the lock makes the token: one more than the last token, but at least
 /// the server's clock in microseconds. So the tokens also increase after Redis has lost the last
-/// one (a flush, a failover, seven days without use), unless the server's clock is behind its time
-/// at the last hold: it must not be set back, and a promoted replica must have the right time.
+/// one (a flush, a failover), unless the server's clock is behind its time at the last hold: it
+/// must not be set back, and a promoted replica must have the right time.
+///
+/// The last token of each name stays in Redis in a small key, `redisson_lock_token:{NAME}`, which
+/// does not expire: see [how to remove it](crate::guide::operations).
 ///
 /// If other threads of the client wait, if the thread has waited itself, or if the client
 /// [lingers](crate::LockClientBuilder::linger), the script reserves 256 tokens for the holds that
@@ -48,8 +51,7 @@ use crate::protocol::Fenced;
 /// # Redisson
 ///
 /// The format in Redis is that of Redisson's `RFencedLock`, so the tokens of Java and Rust holders
-/// increase together. **If Java processes share the name, remove the expiry of the token's key
-/// once** (`PERSIST`): see [Redisson](crate::guide::redisson).
+/// increase together: see [Redisson](crate::guide::redisson).
 ///
 /// # Errors
 ///

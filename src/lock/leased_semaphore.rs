@@ -41,6 +41,14 @@ use crate::protocol::{Permits, PermitsChange};
 /// release of its id, which the client sends after it; if that fails, too, the permit is available
 /// when its lease ends. The release of an id that has no permit changes nothing.
 ///
+/// # Lost leases
+///
+/// Redis stores how many permits are available and which are leased, but not how many there are. If
+/// the key of the leases is lost (`{NAME}:timeout`; `NAME:timeout` for a name with braces), so are
+/// the permits that were leased. Their holders notice it like any other loss, but cannot give them
+/// back. [`permits`](Self::permits) is too small then, and [`set_permits`](Self::set_permits)
+/// repairs the semaphore. If no permit is left at all, a thread that waits logs a warning.
+///
 /// # Redisson
 ///
 /// The format in Redis is that of Redisson's `RPermitExpirableSemaphore`: a number of available
@@ -190,7 +198,8 @@ impl LeasedSemaphore {
 
     /// Sets the number of all permits, those that are leased included. If more are leased, no
     /// permit is taken from its holder: [`available`](Self::available) is negative until enough of
-    /// them are released.
+    /// them are released. This also repairs a semaphore that has [lost its
+    /// leases](Self#lost-leases), once their holders have noticed it: within their leases.
     ///
     /// Bounds: at most 2^31 - 1, the largest number of Java.
     ///

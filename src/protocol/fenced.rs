@@ -1,19 +1,11 @@
 //! The fenced lock: a plain lock whose holds have tokens.
 
-use std::time::Duration;
-
 use redis::{RedisResult, Value};
 
 use super::{AcquireReply, Protocol, Wish, plain, unexpected};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::script::Call;
-
-/// How long Redis keeps the last fencing token of an unused lock. Without a limit one key would
-/// stay for every name that was ever used, as with Redisson. When the key is gone, the next token
-/// is derived from the server's clock. So tokens can decrease only if that clock is set back by
-/// more than this.
-const TOKEN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The largest number of tokens for a grant that other threads of the client wait for: enough for
 /// many hand-overs. The script reserves one token only while the tokens are ahead of the server's
@@ -38,7 +30,6 @@ impl Protocol for Fenced {
         let tokens = keys.first().map(|key| key.last_token());
         call.key(&tokens.unwrap_or_default())
             .arg(if wish.holds > 1 { BLOCK } else { 1 }.to_string())
-            .arg(TOKEN_KEPT.as_millis().to_string())
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {

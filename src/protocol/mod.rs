@@ -88,6 +88,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         false
     }
 
+    /// True if no owner has what a reply refuses, so that no release can make it available.
+    fn has_no_owner(&self, _reply: &Value) -> bool {
+        false
+    }
+
     /// A new owner id for a grant to a client whose owner ids begin with `client`.
     fn owner(&self, client: &str) -> OwnerId {
         OwnerId::new(client)

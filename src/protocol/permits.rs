@@ -140,6 +140,10 @@ impl Protocol for Permits {
         }
     }
 
+    fn has_no_owner(&self, reply: &Value) -> bool {
+        matches!(reply, Value::BulkString(text) if text == b"-2")
+    }
+
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
         Call::new(&script::PERMIT_RELEASE)
             .key(key.key())
@@ -166,8 +170,9 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.into());
         let granted = AcquireReply::Granted(0..0);
         assert_eq!(Permits.acquired(&Value::Nil).unwrap(), granted);
-        for (reply, millis) in [("250", Some(250)), ("0", Some(0)), ("-1", Some(30_000))] {
-            let owner = String::new();
+        for (reply, millis) in [("250", 250), ("0", 0), ("-1", 30_000), ("-2", 30_000)] {
+            let (owner, millis) = (String::new(), Some(millis));
+            assert_eq!(Permits.has_no_owner(&text(reply)), reply == "-2");
             let expected = AcquireReply::Held {
                 at: 0,
                 millis,

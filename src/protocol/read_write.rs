@@ -41,6 +41,16 @@ fn inspect(key: &LockKey, owner: &str) -> Call {
         .arg(owner)
 }
 
+/// The call after which Redis does not know that these requests wait, in the note of this name.
+fn give_up(key: &LockKey, note: &str, requests: &str) -> Call {
+    Call::new(&script::READ_WRITE_GIVE_UP)
+        .key(key.key())
+        .arg(note)
+        .arg(requests)
+        .arg(&**key.channel())
+        .publishing()
+}
+
 impl Protocol for Read {
     fn kind(&self) -> &'static str {
         "read"
@@ -75,6 +85,10 @@ impl Protocol for Read {
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
         Plain.acquired(reply)
+    }
+
+    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
+        Some(give_up(key, owner.client(), owner.as_str()))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
@@ -141,8 +155,7 @@ impl Protocol for Write {
     }
 
     fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
-        let call = Call::new(&script::WRITE_GIVE_UP).key(key.key());
-        Some(call.arg(writer(owner)).arg(&**key.channel()).publishing())
+        Some(give_up(key, "writer", &writer(owner)))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {

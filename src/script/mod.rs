@@ -69,7 +69,7 @@ scripts! {
     WRITE_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "write_acquire.lua",
     WRITE_RELEASE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "write_release.lua",
     WRITE_LEAVE = "shared/wrong_type.lua" "shared/read_write.lua" "write_leave.lua",
-    WRITE_GIVE_UP = "shared/wrong_type.lua" "shared/read_write.lua" "write_give_up.lua",
+    READ_WRITE_GIVE_UP = "shared/wrong_type.lua" "shared/read_write.lua" "read_write_give_up.lua",
     READ_WRITE_INSPECT = "shared/wrong_type.lua" "shared/read_write.lua" "read_write_inspect.lua",
     TAKE_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
     DRAIN_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",

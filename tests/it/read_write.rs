@@ -1,12 +1,14 @@
 //! The read-write lock.
 
 mod cluster;
+mod dead_readers;
 mod exclusion;
 mod faults;
 mod layout;
 mod permissions;
 mod sharing;
 mod starvation;
+mod turns;
 
 use std::thread;
 use std::time::Duration;

@@ -93,6 +93,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Always, "hlen", "HLEN {key}"),
         Right::of(Always, "hgetall", "HGETALL {key}"),
         Right::of(Kinds(LEASES), "decrby", "DECRBY {key} never"),
+        Right::of(Kinds(READ_WRITE), "hscan", "HSCAN {key} 0"),
         Right::of(Kinds(NUMBERS), "incrby", "INCRBY {key} never"),
         Right::of(Kinds(FAIR), "lindex", "LINDEX {key} 0"),
         Right::of(Kinds(FAIR), "llen", "LLEN {key}"),

@@ -2,10 +2,10 @@
 
 use crate::core::Core;
 use crate::engine::held::HeldPart;
-use crate::engine::parts::Parts;
+use crate::engine::parts::{Part, Parts};
 use crate::error::Result;
 use crate::local::Hold;
-use crate::observe::{Outcome, are_spans_enabled, wait};
+use crate::observe::{Outcome, are_spans_enabled, tell, wait};
 
 impl Parts {
     /// Makes a call that acquires the lock, and counts its failure. `held` is what the call has
@@ -48,4 +48,17 @@ impl Parts {
         }
         Ok(result)
     }
+}
+
+/// Logs that a thread waits although no release can end its wait.
+pub(super) fn log_that_there_are_none(semaphore: &Part) {
+    let (name, node) = (semaphore.key.shared_name(), semaphore.node());
+    tell(move || {
+        tracing::warn!(
+            semaphore = &*name,
+            node = &*node,
+            "a thread waits for a permit, but the semaphore has no permits, available or leased; \
+             set their number (set_permits): it was never set, or the key of the leases was lost"
+        );
+    });
 }

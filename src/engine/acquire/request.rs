@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::listeners::Listeners;
+use super::observed::log_that_there_are_none;
 use super::rival::Rival;
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
@@ -60,6 +61,8 @@ pub(super) struct Request<'a> {
     pub(super) within: Option<&'a Hold>,
     /// Redis may know that this client waits.
     pub(super) is_known_to_wait: bool,
+    /// The log says that no release can end this wait.
+    is_logged: bool,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -151,6 +154,7 @@ impl<'a> Request<'a> {
             rival: Rival::default(),
             within: None,
             is_known_to_wait: false,
+            is_logged: false,
         }
     }
 
@@ -277,6 +281,12 @@ impl<'a> Request<'a> {
                 undo_lost_copies(parts, &owner, terms, reply.lost_copies);
                 if parts[0].protocol.is_exclusive() {
                     self.rival.holds(&holder);
+                }
+                if parts[0].protocol.has_no_owner(&reply.reply)
+                    && !self.budget.is_wait_over()
+                    && !std::mem::replace(&mut self.is_logged, true)
+                {
+                    log_that_there_are_none(parts[0]);
                 }
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);

@@ -1,14 +1,15 @@
 //! The holder of a permit that is lost is told.
 
+use std::thread;
 use std::time::Instant;
 
-use leasehold::{Error, LockEvent, LostReason};
+use leasehold::{Error, Lease, LockEvent, LostReason};
 
 use super::view::View;
-use super::{counts, now};
+use super::{counts, now, semaphore};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON};
-use crate::support::{client, unique};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, within};
+use crate::support::{client, logs, unique};
 
 /// How another program takes a permit away.
 fn taken_away(server: &Server, name: &str, id: &str, how: &str) {
@@ -110,4 +111,45 @@ fn a_check_by_redis_finds_the_loss_at_once() {
     assert!(matches!(guard.confirm(), Err(Error::Lost { .. })));
     assert!(guard.is_lost());
     assert!(matches!(guard.extend(LEASE.get()), Err(Error::Lost { .. })));
+}
+
+/// Redis does not know how many permits there were, so their number has to be set again.
+#[test]
+fn a_semaphore_that_has_lost_its_leases_says_so_and_can_be_repaired() {
+    logs::keep();
+    let server = Server::start();
+    let name = unique("lost leases");
+    let warnings = || {
+        let mut warnings = logs::warnings_about(&name);
+        warnings.retain(|warning| warning.contains("no permits"));
+        warnings
+    };
+    let ours = semaphore(&server, &name, 2);
+    let theirs = client(&server.url()).leased_semaphore(&name);
+    let held = [(); 2].map(|()| ours.acquire().unwrap());
+    let attempt = theirs.try_acquire(A_WHILE.get(), Lease::RENEWED);
+    assert!(attempt.unwrap().is_none());
+    assert_eq!(warnings(), [""; 0], "the permits are leased");
+
+    taken_away(&server, &name, held[0].id(), "the leases are deleted");
+    assert_eq!(counts(&theirs), (0, 0));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| theirs.acquire().unwrap());
+        eventually("a warning", || !warnings().is_empty());
+        held.iter().for_each(|guard| {
+            guard.lost().recv_timeout(SOON.get()).unwrap();
+        });
+        theirs.set_permits(2).unwrap();
+        let permit = within(SLIP.get(), "the wake-up", || waiting.join().unwrap());
+        assert_eq!(counts(&ours), (1, 2));
+        permit.release().unwrap();
+    });
+    let warnings = warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("set_permits"),
+        "{warnings:?}"
+    );
+    // What was lost is not given back a second time.
+    drop(held);
+    assert_eq!(counts(&ours), (2, 2));
 }

@@ -214,6 +214,10 @@ fn values_of_other_types_are_reported_and_stay() {
             );
             let text = error.to_string();
             assert!(text.contains(kind) && text.contains(&**key), "{text}");
+            assert!(
+                !text.contains("lock \"") && !text.contains("delete"),
+                "{text}"
+            );
         }
         assert_eq!((dump(&name), dump(&leases)), before);
     }

@@ -13,7 +13,15 @@ use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, thr
 use crate::support::{Stop, client};
 
 /// The key that remembers which clients wait.
-const WAITS: &str = "leasehold_rwlock:{lock}";
+pub const WAITS: &str = "leasehold_rwlock:{lock}";
+
+/// The number of clients that have noted that their readers wait.
+pub fn waiting_readers(server: &Server) -> usize {
+    let notes: Vec<String> = server.ask(redis::cmd("HKEYS").arg(WAITS));
+    let others = ["writer", "writer_until", "turn", "search"];
+    let is_reader = |note: &&String| !others.contains(&note.as_str());
+    notes.iter().filter(is_reader).count()
+}
 
 /// How long a reader of [`read_during`] holds the lock.
 const HOLD: Duration = Duration::from_millis(20);
@@ -131,9 +139,7 @@ fn after_a_writer_it_is_the_turn_of_readers() {
             // It is the first one that waits, and hears of the release first.
             thread::sleep(SLIP.get() / 10);
             let second = scope.spawn(read);
-            eventually("the reader to wait", || {
-                server.ask::<bool>(redis::cmd("HEXISTS").arg(WAITS).arg("readers"))
-            });
+            eventually("the reader to wait", || waiting_readers(&server) == 1);
             writing.unlock().unwrap();
             let bound = millis(100) + SLIP.get();
             within(bound, "both", || {

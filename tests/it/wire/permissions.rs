@@ -41,6 +41,7 @@ const ACL: &[&str] = &[
     "+hlen",
     "+hgetall",
     "+decrby",
+    "+hscan",
     "+incrby",
     "+lindex",
     "+llen",
@@ -181,7 +182,7 @@ fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
 }
 
 /// Without them, clients poll, and a place in a queue that is given up ends by itself.
-const OPTIONAL: [&str; 3] = ["+subscribe", "+publish", "+lrem"];
+const OPTIONAL: [&str; 4] = ["+subscribe", "+publish", "+lrem", "+hscan"];
 
 /// Without any one of the rules something is refused.
 #[test]

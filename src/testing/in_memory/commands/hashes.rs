@@ -53,10 +53,20 @@ pub(super) fn hexists(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome
 
 pub(super) fn hgetall(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     arguments.exactly(1)?;
-    let fields = fields(keys, arguments.get(0)?)?;
-    let fields = fields.into_iter().flatten();
+    all(keys, arguments.get(0)?)
+}
+
+fn all(keys: &mut Keyspace, key: &[u8]) -> Outcome {
+    let fields = fields(keys, key)?.into_iter().flatten();
     let texts = fields.flat_map(|(name, value)| [name.clone(), value.clone()]);
     Ok(Reply::texts(texts))
+}
+
+/// Replies all fields at once, which Redis may do, too, whatever `COUNT` is.
+pub(super) fn hscan(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
+    arguments.int(1)?;
+    let fields = all(keys, arguments.get(0)?)?;
+    Ok(Reply::List(vec![Reply::text("0"), fields]))
 }
 
 pub(super) fn hlen(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {

@@ -100,6 +100,7 @@ pub(super) fn run(keys: &mut Keyspace, name: &str, arguments: &[Vec<u8>]) -> Out
         "hget" => hashes::hget(keys, arguments),
         "hgetall" => hashes::hgetall(keys, arguments),
         "hlen" => hashes::hlen(keys, arguments),
+        "hscan" => hashes::hscan(keys, arguments),
         "hset" => hashes::hset(keys, arguments),
         "incrby" => texts::add(keys, arguments, 1),
         "keys" => keys::keys(keys, arguments),

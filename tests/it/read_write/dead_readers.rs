@@ -1,0 +1,89 @@
+//! Fields of dead readers keep no writer out, however many there are.
+
+use std::thread;
+
+use leasehold::Lease;
+use redis::Connection;
+
+use super::{can_write, keys, two_clients};
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, within};
+
+/// Adds the fields of dead readers, each with this count.
+fn die(server: &Server, readers: usize, count: u32) {
+    let mut fields = redis::cmd("HSET");
+    fields.arg("lock");
+    for number in 0..readers {
+        fields.arg(format!("dead-{count}-{number}:1")).arg(count);
+    }
+    server.ask::<()>(&fields);
+}
+
+/// A Java reader with a hold for each of these leases in milliseconds, of which some have ended.
+fn java_reads(redis: &mut Connection, leases: &[u64]) {
+    let mut pipe = redis::pipe();
+    pipe.cmd("HSET").arg("lock").arg("java:7").arg(leases.len());
+    for (lease, hold) in leases.iter().zip(1..).filter(|(lease, _)| **lease > 0) {
+        let key = format!("{{lock}}:java:7:rwlock_timeout:{hold}");
+        pipe.cmd("SET").arg(key).arg(1).arg("PX").arg(lease);
+    }
+    pipe.query::<()>(redis).unwrap();
+}
+
+/// The first two cases are below the limits of a script, the others beyond them.
+#[test]
+fn a_writer_gets_the_lock_after_the_last_reader_that_lives() {
+    let (server, ours, theirs) = two_clients();
+    for (readers, count) in [(900, 1), (15, 64), (1_100, 1), (17, 64), (5_000, 1)] {
+        // The writer must not wait until the lease ends.
+        let long = Lease::fixed(SOON.get() * 6);
+        let reading = ours.read().acquire_with(long).unwrap();
+        die(&server, readers, count);
+        assert!(!can_write(&theirs));
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| theirs.write().acquire().unwrap().unlock().unwrap());
+            eventually("the writer to wait", || {
+                server.ask::<bool>(redis::cmd("EXISTS").arg(super::starvation::WAITS))
+            });
+            reading.unlock().unwrap();
+            within(SOON.get() / 4, &format!("{readers} of {count}"), || {
+                writer.join().unwrap();
+            });
+        });
+        assert_eq!(keys(&server), [""; 0]);
+    }
+}
+
+/// A writer that does not wait gets the lock by one of its next attempts.
+#[test]
+fn attempts_to_write_end_the_search_too() {
+    let (server, ours, theirs) = two_clients();
+    let reading = ours.read().acquire().unwrap();
+    die(&server, 3_500, 1);
+    reading.unlock().unwrap();
+    let attempts = (1..).find(|_| can_write(&theirs)).unwrap();
+    assert_eq!(attempts, 3, "each script looks at a thousand readers");
+    assert_eq!(keys(&server), [""; 0]);
+}
+
+/// A Java reader lives as long as one of its holds.
+#[test]
+fn a_java_reader_among_dead_ones_keeps_writers_out() {
+    let (server, ours, theirs) = two_clients();
+    let mut redis = server.connection();
+    let reading = ours.read().acquire().unwrap();
+    die(&server, 3_000, 1);
+    let lease = u64::try_from(SOON.get().as_millis()).unwrap();
+    java_reads(&mut redis, &[0, 0, lease, 0]);
+    reading.unlock().unwrap();
+    for _ in 0..10 {
+        assert!(!can_write(&theirs));
+    }
+    let field: bool = server.ask(redis::cmd("HEXISTS").arg("lock").arg("java:7"));
+    assert!(field, "the field of a reader that lives");
+    // It dies, and a reader that comes and goes finds that.
+    server.ask::<()>(redis::cmd("DEL").arg("{lock}:java:7:rwlock_timeout:3"));
+    ours.read().acquire().unwrap().unlock().unwrap();
+    eventually("the writer", || can_write(&theirs));
+    assert_eq!(keys(&server), [""; 0]);
+}
