@@ -28,9 +28,14 @@ use crate::observe::{LockEvent, Stats};
 /// # End
 ///
 /// When the last client, lock handle and guard are dropped, the threads end and the connections are
-/// closed. Locks that are still held end with their leases. The last drop waits for the watchdog
-/// and for each subscriber. Normally that takes moments; while a server hangs, it takes at most a
-/// connection timeout, a command timeout and one second for each. Then it waits at most 250 ms for
+/// closed. Locks that are still held end with their leases. The watchdog makes one attempt to
+/// release what this client has in Redis without a hold: locks that
+/// [linger](LockClientBuilder::linger), and locks whose releases got no reply yet. Without a reply,
+/// they end with their leases, too.
+///
+/// The last drop waits for the watchdog and for each subscriber. Normally that takes moments. While
+/// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection
+/// timeout, a command timeout and one second for each subscriber. Then it waits at most 250 ms for
 /// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
 /// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
 ///

@@ -85,7 +85,7 @@ struct WatchdogState {
 /// |---|---|---|---|---|
 /// | `Open` | the start | accepted | released | renews, and releases orphans |
 /// | `Closing` | a shutdown | refused | released | releases orphans |
-/// | `Dropped` | the drop of the last handle | none | none | releases what is idle, once |
+/// | `Dropped` | the drop of the last handle | none | none | releases idle grants and orphans, once |
 /// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -279,7 +279,8 @@ impl Watchdog {
         state.orphans.len() + state.orphans_in_pass
     }
 
-    /// Ends the thread, which releases the idle grants first.
+    /// Ends the thread. After the pass that it may be in, it makes one attempt to release the idle
+    /// grants and the orphans. Each of the two takes at most a command timeout.
     pub(crate) fn end(&mut self) {
         if !self.process.is_current() {
             // A forked child has the handle of this thread, but not the thread.

@@ -76,7 +76,7 @@ impl WatchdogThread {
         }
         let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
         if is_dropped {
-            let _ = catch_unwind(AssertUnwindSafe(|| self.release_idle_grants()));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.release_at_end()));
         }
     }
 
