@@ -72,8 +72,13 @@ impl Core {
             rule: "the client's threads could not be started".into(),
         };
         let reporter = observer.start_reporter().map_err(no_thread)?;
-        let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
-            .map_err(no_thread)?;
+        let watchdog = Watchdog::start(
+            batch_client,
+            Arc::clone(&observer),
+            config.command_timeout,
+            config.confirm_every,
+        )
+        .map_err(no_thread)?;
         #[cfg(feature = "testing")]
         config
             .clock

@@ -70,8 +70,12 @@ impl LeaseState {
         }
     }
 
+    /// When the last request was sent whose reply confirmed the grant.
+    pub(super) fn confirmed(&self) -> Moment {
+        self.confirmed
+    }
+
     /// Makes a confirmation due.
-    #[cfg(feature = "testing")]
     pub(super) fn confirm_now(&mut self) {
         self.confirmed = Moment::ZERO;
     }
@@ -174,6 +178,7 @@ impl LeaseState {
         if self.levels.are_fixed() {
             return Schedule {
                 due,
+                confirm: Moment::NEVER,
                 ends: self.expires,
                 lease: None,
                 retry,
@@ -181,6 +186,7 @@ impl LeaseState {
         }
         Schedule {
             due: due.min(self.renew_by()),
+            confirm: Moment::NEVER,
             ends: self.expires,
             lease: Some(pace),
             retry,

@@ -52,6 +52,9 @@ pub(super) fn take_without_request(
         } else if hold.grant().is_due_earlier() || hold.grant().is_awaited() {
             // The watchdog may know only when the idle grant was to be released.
             part.core.watchdog.reschedule(hold.grant().id());
+        } else if hold.grant().begin_note() {
+            // It confirms what is held, but not what is idle.
+            part.core.watchdog.note(hold.grant().id());
         }
         held.push(first_level(&part.core, hold, budget));
     }

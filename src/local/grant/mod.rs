@@ -56,8 +56,9 @@ pub(crate) struct Grant {
     is_renewed: bool,
     /// Other threads of this process wait for the lock. Set under the queue's mutex.
     has_waiters: AtomicBool,
-    /// The watchdog has a note that the hold count has changed, and has not read the new schedule.
-    is_count_noted: AtomicBool,
+    /// The watchdog has a note that the hold or its count has changed, and has not read the new
+    /// schedule.
+    is_noted: AtomicBool,
     state: Mutex<GrantState>,
     keeper: Weak<dyn Keeper>,
     observer: Arc<Observer>,
@@ -114,6 +115,8 @@ struct GrantState {
     count_changed: Option<Moment>,
     /// When the watchdog handles the grant next, by the schedule that it has read last.
     watched_until: Moment,
+    /// The last hold that the watchdog has seen, and since when.
+    seen: (u64, Moment),
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
     /// All moments count the time that tests skipped before this one.
@@ -177,7 +180,7 @@ impl Grant {
             others_wait,
             is_renewed: terms.renewals != Renewals::None,
             has_waiters: AtomicBool::new(false),
-            is_count_noted: AtomicBool::new(false),
+            is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 lease: LeaseState::new(terms, asked),
                 usage: Usage::Free,
@@ -189,6 +192,7 @@ impl Grant {
                 written: 1,
                 count_changed: None,
                 watched_until: Moment::NEVER,
+                seen: (1, asked),
                 kept_in_redis: None,
                 #[cfg(feature = "testing")]
                 skips_counted_until: asked,
