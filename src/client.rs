@@ -228,10 +228,21 @@ impl LockClient {
     /// Frees the lock with this name, whichever owner holds it, and wakes the clients that wait for
     /// it. Returns false if no owner held it.
     ///
-    /// **The holder continues to work until it notices the loss**: at once if it is a thread of
-    /// this client, otherwise within two thirds of its lease. If other threads of the holder's
-    /// client wait for the lock, it notices the loss within about one second, and these threads
-    /// continue.
+    /// **The holder continues to work until it notices the loss.** When that is depends on its
+    /// client:
+    ///
+    /// | the holder is a thread of | it notices the loss |
+    /// |---|---|
+    /// | this client | at once |
+    /// | another client that listens for releases at this server (1) | at once |
+    /// | any other client | by its next confirmation: after [a second][confirm], by default |
+    /// | a Redisson client in a Java process | not by this call |
+    ///
+    /// 1. A client listens once a thread of it has waited there for a lock of another client. The
+    ///    call sends it a message, which can be lost, and which needs the permission to `PUBLISH`
+    ///    on the channels of locks. Then it notices the loss like any other client.
+    ///
+    /// [confirm]: crate::LockClientBuilder::confirm_every
     ///
     /// # Errors
     ///

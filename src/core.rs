@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
-use crate::subscriber::Subscriber;
+use crate::subscriber::{Forced, Subscriber};
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
@@ -90,7 +90,7 @@ impl Core {
             topology,
             Arc::clone(&redis),
             Arc::clone(&observer),
-            Arc::clone(control.channel()),
+            (Arc::clone(control.channel()), Forced(watchdog.confirmer())),
             config.connect_timeout,
             config.command_timeout,
         );

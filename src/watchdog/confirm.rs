@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, RenewalRequest, Unconfirmed, WatchdogThread};
-use super::{Shared, TargetId, guarded};
+use super::{Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{self, Verdict};
@@ -134,6 +134,14 @@ impl WatchdogThread {
     fn postpone_confirmation(&self, id: TargetId, earliest: Moment) {
         self.shared
             .reschedule(id, |schedule| schedule.confirmed_from(earliest));
+    }
+}
+
+impl Watchdog {
+    /// Makes the thread confirm the lock with this key at once.
+    pub(crate) fn confirmer(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |lock| shared.confirm_now(|key| &**key.key() == lock))
     }
 }
 
