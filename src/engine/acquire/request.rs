@@ -278,6 +278,7 @@ impl<'a> Request<'a> {
                 if parts[0].protocol.is_exclusive() {
                     self.rival.holds(&holder);
                 }
+                self.budget.note_holder(holder);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {
