@@ -163,9 +163,7 @@ impl Grant {
 impl Renew for Grant {
     fn schedule(&self) -> Schedule {
         self.is_noted.store(false, Ordering::Relaxed);
-        let is_awaited = self.is_awaited();
         let mut state = self.state.lock();
-        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
         state.note_count();
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
@@ -186,8 +184,7 @@ impl Renew for Grant {
     }
 
     fn next_step(&self, now: Moment) -> Step {
-        let is_awaited = self.is_awaited();
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         match state.usage {
             Usage::Held(..) => {}
             Usage::Free if now < state.expires() => return Step::Wait,
@@ -199,7 +196,6 @@ impl Renew for Grant {
             }
             Usage::Ended => return Step::Forget,
         }
-        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
         let (action, ended) = state.action_at(now);
         let writes_count = state.write_count_at() <= now;
         let newest = state.holds;
