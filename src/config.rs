@@ -3,16 +3,18 @@
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
+mod validated;
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
-use crate::deployment::{Deployment, Urls};
+use crate::deployment::Urls;
 use crate::error::{Error, Result};
 use crate::lease::SHORTEST_RENEWED;
-use crate::transport::node::Credentials;
-use crate::transport::tls::{self, Tls};
+use crate::transport::tls;
+pub(crate) use validated::Config;
+use validated::within;
 
 /// The bounds of all timeouts.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
@@ -132,16 +134,14 @@ impl LockClientBuilder {
     /// [`lost`](crate::LockGuard::lost) and [`check`](crate::LockGuard::check) report the loss.
     /// Without this, it learns that by the next renewal, after at most two thirds of the lease.
     ///
-    /// The price: at most one script call to each server in this time, on the connection that is
-    /// used for renewals. The call only reads, so it is not replicated. A lock that is held for a
-    /// shorter time costs nothing.
+    /// The price: at most one script call to each server in this time, which only reads. A lock
+    /// that is held for a shorter time costs nothing.
     ///
-    /// One script call confirms up to 250 locks that have the same kind, and are in the same slot
-    /// if the deployment is a cluster. Of more locks, those that were not confirmed for the longest
-    /// time are confirmed first: of 1,000 plain locks at one server, each is confirmed every four
-    /// times this long. None is confirmed more rarely than after two thirds of its lease. A lock
-    /// that was acquired while the client confirms others may be confirmed first after twice this
-    /// time. While a server does not reply, it is asked more rarely.
+    /// One call confirms up to 250 locks of one kind, and in a cluster of one slot: the locks that
+    /// were not confirmed for the longest time. So of 1,000 locks at one server, each is confirmed
+    /// once in four times this long. None is confirmed more rarely than after two thirds of its
+    /// lease. A lock that was acquired while the client confirms others may be confirmed first
+    /// after twice this time. A server that does not reply is asked more rarely.
     ///
     /// Default: 1 second. Bounds: 100 ms to 1 hour, or zero, which turns this off.
     #[must_use]
@@ -335,8 +335,13 @@ impl LockClientBuilder {
             self.watchdog_lease / 3,
         )?;
         if !self.confirm_every.is_zero() {
-            let bounds = (Duration::from_millis(100), LONGEST_TIMEOUT);
-            within("confirm_every", self.confirm_every, bounds.0, bounds.1)?;
+            let shortest = Duration::from_millis(100);
+            within(
+                "confirm_every",
+                self.confirm_every,
+                shortest,
+                LONGEST_TIMEOUT,
+            )?;
         }
         if let Some((replicas, time)) = self.min_replicas {
             timeout("min_replicas' timeout", time)?;
@@ -373,23 +378,6 @@ impl LockClientBuilder {
     }
 }
 
-/// Fails if a setting is outside its bounds.
-fn within<T: PartialOrd + fmt::Debug>(
-    field: &'static str,
-    value: T,
-    lowest: T,
-    highest: T,
-) -> Result<()> {
-    if value >= lowest && value <= highest {
-        return Ok(());
-    }
-    Err(Error::Config {
-        field,
-        value: format!("{value:?}"),
-        rule: format!("must be at least {lowest:?} and at most {highest:?}"),
-    })
-}
-
 impl fmt::Debug for LockClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockClientBuilder")
@@ -405,27 +393,4 @@ impl fmt::Debug for LockClientBuilder {
             .field("name_connections", &self.name_connections)
             .finish_non_exhaustive()
     }
-}
-
-/// Settings that [`LockClientBuilder::validate`] has checked.
-#[derive(Clone)]
-pub(crate) struct Config {
-    pub(crate) deployment: Deployment,
-    /// For the servers that have the locks.
-    pub(crate) credentials: Credentials,
-    /// `None` for connections without TLS.
-    pub(crate) tls: Option<Tls>,
-    pub(crate) watchdog_lease: Duration,
-    pub(crate) linger: Duration,
-    /// The longest time if locks are not confirmed.
-    pub(crate) confirm_every: Duration,
-    pub(crate) pool_size: u32,
-    pub(crate) pool_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) command_timeout: Duration,
-    pub(crate) namespace: String,
-    /// How many replicas must confirm a lock, and how long each attempt waits for them.
-    pub(crate) min_replicas: Option<(u32, Duration)>,
-    pub(crate) name_connections: bool,
-    pub(crate) clock: ClientClock,
 }

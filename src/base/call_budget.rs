@@ -1,5 +1,7 @@
 //! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
 
+mod long_wait;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,13 +12,11 @@ use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{self, ClientClock};
 use crate::error::{Error, Result};
+use long_wait::LongWait;
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
-
-/// A wait of this length is reported, once.
-const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a call tries to reach a server that a test has made unavailable.
 const CUT_OFF: Duration = Duration::from_millis(20);
@@ -46,16 +46,8 @@ pub(crate) struct CallBudget<'c> {
     shutdown: Option<&'c Interrupt>,
     further_shutdowns: Vec<&'c Interrupt>,
     parked: OnceCell<Parked>,
-    long_wait: Option<LongWait<'c>>,
-    /// The long wait was reported.
-    is_reported: Cell<bool>,
-    /// The owner id of another client that has what this call waits for, by the last reply.
-    holder: RefCell<Option<String>>,
+    long_wait: LongWait<'c>,
 }
-
-/// The name of what a call waits for, and the function that reports the wait. It gets the name, the
-/// time, and the holder. It is called on the waiting thread, without a locked mutex.
-type LongWait<'c> = (&'c str, fn(&str, Duration, Option<&str>));
 
 /// How long Redis may take to reply.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +81,7 @@ impl<'c> CallBudget<'c> {
             shutdown: None,
             further_shutdowns: Vec::new(),
             parked: OnceCell::new(),
-            long_wait: None,
-            is_reported: Cell::new(false),
-            holder: RefCell::new(None),
+            long_wait: LongWait::default(),
         }
     }
 
@@ -132,19 +122,6 @@ impl<'c> CallBudget<'c> {
             interrupt: Some(interrupt),
             ..self
         }
-    }
-
-    /// This budget of a call for `name`, whose wait is reported once it is long.
-    pub(crate) fn reporting(self, name: &'c str, report: fn(&str, Duration, Option<&str>)) -> Self {
-        Self {
-            long_wait: Some((name, report)),
-            ..self
-        }
-    }
-
-    /// Notes the owner id of another client that has what this call waits for.
-    pub(crate) fn note_holder(&self, owner: String) {
-        *self.holder.borrow_mut() = (!owner.is_empty()).then_some(owner);
     }
 
     /// This budget of a call of the client with this clock.
@@ -306,22 +283,10 @@ impl<'c> CallBudget<'c> {
     /// `timeout`. True if it was unparked.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let timeout = timeout.min(self.wait_left());
-        let Some((name, report)) = self.long_wait.filter(|_| !self.is_reported.get()) else {
-            return self.park(timeout);
-        };
-        let unreported = self.minus_skipped(self.started.after(LONG_WAIT)).left();
-        if unreported >= timeout {
-            return self.park(timeout);
+        match self.long_wait_left() {
+            Some(left) if left < timeout => self.wait_and_report(left, timeout),
+            _ => self.park(timeout),
         }
-        if self.park(unreported) {
-            return true;
-        }
-        if self.is_interrupted() {
-            return false;
-        }
-        self.is_reported.set(true);
-        report(name, LONG_WAIT, self.holder.borrow().as_deref());
-        self.park(timeout - unreported)
     }
 
     /// Parks the thread until it is unparked or interrupted, or for `timeout`, even if the wait is
