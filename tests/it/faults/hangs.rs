@@ -6,6 +6,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
+use tracing::Level;
 
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
@@ -405,7 +406,7 @@ fn an_outage_is_logged_once_and_so_is_its_end() {
         assert_eq!(outages(), outage);
         server.resume();
         eventually("a reply", || client.ping().is_ok());
-        let ends = logs::information_about(&server.address());
+        let ends = logs::lines_about(&server.address(), |level| level == Level::INFO);
         let ends = ends.iter().filter(|line| line.contains("replies again"));
         assert_eq!(ends.count(), outage);
     }

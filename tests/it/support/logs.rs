@@ -23,12 +23,8 @@ pub fn warnings_about(what: &str) -> Vec<String> {
     lines_about(what, |level| level <= Level::WARN)
 }
 
-/// The lines with the level info that contain `what`: message and fields, in order.
-pub fn information_about(what: &str) -> Vec<String> {
-    lines_about(what, |level| level == Level::INFO)
-}
-
-fn lines_about(what: &str, is_wanted: impl Fn(Level) -> bool) -> Vec<String> {
+/// The lines with these levels that contain `what`: message and fields, in order.
+pub fn lines_about(what: &str, is_wanted: impl Fn(Level) -> bool) -> Vec<String> {
     let lines = LINES.lock();
     let about = lines
         .iter()

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockGuard, LostReason};
+use tracing::Level;
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
 use crate::support::timing::{SLIP, eventually};
@@ -106,7 +107,7 @@ fn a_long_wait_is_logged_once_with_the_holder() {
         waiting(&redis, move || lock.acquire().and_then(LockGuard::unlock))
     });
     assert!(redis.await_waiting(2));
-    let logged = || logs::information_about(&name);
+    let logged = || logs::lines_about(&name, |level| level == Level::INFO);
     redis.advance(Duration::from_secs(9));
     assert_eq!(logged(), [""; 0]);
     redis.advance(Duration::from_secs(2));
